@@ -20,7 +20,7 @@ from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.running import cell_move
 from pixconnect.usecases.running.cell_move_ends import cancel_move
 from pixconnect.usecases.running.cell_mover import CellMove, MoveBounds
-from support import cells
+from support import cells, postgres
 from support.dying import KilledError, die
 from support.postgres import Addresses
 
@@ -29,6 +29,9 @@ serial = count(1)
 BOUNDS = MoveBounds(look_every_s=0.1, arrives_within_s=5, gate_max_s=20, seen_within_s=0)
 NOBODY = "postgresql://127.0.0.1:1/nobody"
 _WRITE = "insert into audit (operator, verb, subject) values ('test', 'write', 'cell') returning id"
+_MAKE_MOVER = """
+    do $$ begin create role mover superuser login password 'mover'; exception when duplicate_object then null; end $$
+"""
 _READ = "select id from audit where verb = 'write' order by id"
 
 
@@ -135,3 +138,23 @@ async def put_back(place: Place, known: KnownCell) -> None:
             "update cell set state = 'MOVING', address = $1, other_address = $2, moving_since = $3",
             *(known.address, known.other_address, known.moving_since),
         )
+
+
+async def begin_elsewhere(made: Place, elsewhere: Addresses) -> Place:
+    """The same with its cell on another server, being moved to where it was."""
+    # Both servers have the same login, as cells have.
+    for addresses in (made.server, elsewhere):
+        await cells.execute(addresses, _MAKE_MOVER)
+    host = made.home.owner_url.rpartition("@")[2]
+    place = structs.replace(
+        made,
+        old=await postgres.make_copy(elsewhere, "old"),
+        home=structs.replace(made.home, owner_url=f"postgresql://mover:mover@{host}"),
+    )
+    await cells.lead_to(place.home, place.old)
+    await cells.let_claim(place.old, await place.read_row())
+    # Somebody has used the cell: its tables say on which server they are.
+    async with open_owner(place.old) as there:
+        await installation_store.note_server(there, await installation_store.read_server(there), has_come=True)
+    await place.begin()
+    return place

@@ -88,7 +88,7 @@ async def test_a_cell_that_a_move_has_closed_is_not_made_anew(database: Addresse
         assert "was cut off: run `pixconnect cell move second --to " in cut_off
         assert "make no database nowhere" in closed
         [missing] = await cell_opening.look_for_faults(operator, settings, structs.replace(known, state="OPEN"))
-        assert "there is no such database" in missing
+        assert "it has no database nowhere any more: find the one in which it is" in missing
 
 
 async def test_a_server_that_keeps_no_logical_log_is_named_with_its_setting(

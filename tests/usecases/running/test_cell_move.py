@@ -21,11 +21,20 @@ from pixconnect.usecases.running import cell_move, known_cells
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
-from support.cell_places import BOUNDS, Place, check_written, kill, open_owner, refuse_leftovers, serial, write
+from support.cell_places import (
+    BOUNDS,
+    Place,
+    begin_elsewhere,
+    check_written,
+    kill,
+    open_owner,
+    refuse_leftovers,
+    serial,
+    write,
+)
 from support.cut_connections import open_wire
 from support.dying import KilledError, die
 from support.logical_postgres import open_logical_server
-from support.postgres import Addresses
 
 pytestmark = pytest.mark.long
 
@@ -148,28 +157,11 @@ async def test_what_does_not_arrive_in_time_opens_the_cell_again_where_it_was(ma
         await check_written(there, ids)
 
 
-def as_mover(addresses: Addresses) -> str:
-    return f"postgresql://mover:mover@{addresses.owner_url.rpartition('@')[2]}"
-
-
 async def test_a_cell_whose_server_is_lost_opens_at_its_copy_when_an_operator_says_so_and_counts_a_loss(
     made: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_logical_server() as (lost, elsewhere):
-        # Both servers have the same login, as cells have.
-        for addresses in (made.server, elsewhere):
-            await cells.execute(addresses, "create role mover superuser login password 'mover'")
-        place = structs.replace(
-            made,
-            old=await postgres.make_copy(elsewhere, "old"),
-            home=structs.replace(made.home, owner_url=as_mover(made.home)),
-        )
-        await cells.lead_to(place.home, place.old)
-        await cells.let_claim(place.old, await place.read_row())
-        # Somebody has used the cell: its tables say on which server they are.
-        async with open_owner(place.old) as there:
-            await installation_store.note_server(there, await installation_store.read_server(there), has_come=True)
-        await place.begin()
+        place = await begin_elsewhere(made, elsewhere)
         ids = list[int]()
         await write(place.old, ids)
         with monkeypatch.context() as patch:

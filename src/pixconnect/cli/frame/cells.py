@@ -129,7 +129,7 @@ def drop_unknowing(answers: CellAnswers[Result | NotFound]) -> CellAnswers[Resul
 def say_why_missing(error: BaseException) -> str:
     """Why a cell does not answer; what it refuses, and a defect of ours, is raised."""
     is_refusal = isinstance(error, PixConnectError) and not isinstance(error, ServiceUnavailable)
-    why = None if is_refusal else failures.explain(error, "the cell's address")
+    why = None if is_refusal else failures.explain(error, failures.CELL_ADDRESS)
     if why is None:
         raise error
     return why

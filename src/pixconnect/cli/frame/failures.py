@@ -73,6 +73,13 @@ _BY_NAME = {
 }
 
 
+CELL_ADDRESS = "the cell's address"
+_OF_A_CELL = {
+    # A move may have closed it.
+    "InvalidCatalogNameError": "there is no such database ({}): make none there, `pixconnect cell check` says what to do",
+}
+
+
 # States that a database leaves again: it starts, stops, recovers from a crash, or has no connection left.
 _DATABASE_AWAY = (
     "PostgresConnectionError",
@@ -119,7 +126,8 @@ def explain(error: BaseException, address: str = "DATABASE_URL") -> str | None:
         return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of {address}"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
-            return _BY_NAME[kind.__name__].format(error, address=address)
+            line = _OF_A_CELL.get(kind.__name__) if address == CELL_ADDRESS else None
+            return (line or _BY_NAME[kind.__name__]).format(error, address=address)
     if isinstance(error, OSError) and is_disk_full(error):
         return f"the disk is full ({error.filename or error.strerror}): make room and try again"
     # Only we raise ConnectionError itself, with a message; the system raises its subclasses.

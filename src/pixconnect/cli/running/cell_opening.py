@@ -20,6 +20,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.migrations import SchemaError
 from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running.cell_closing import ClosedDatabase
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.running import cell_address, cell_check, known_cells
 from pixconnect.usecases.running.cell_mover import BESIDE
@@ -63,6 +64,8 @@ async def set_address(
     async with known_cells.adding_alone(context) as home:
         known = await cell_address.find_to_set(context, name, address)
         if known.address == address and known.state == "OPEN":
+            if findings := await look_for_faults(context, settings, known):
+                raise CommandError(f"the cell {name} is not as it must be there: {findings[0]}")
             return known
         there = structs.replace(known, state="OPEN", address=address, other_address=None, moving_since=None)
         reached = settings_of(settings, there)
@@ -74,7 +77,7 @@ async def set_address(
         try:
             await cell_address.refuse_copied(connect, known, address)
         except asyncpg.InvalidCatalogNameError:
-            if closed := cell_check.say_closed(known):
+            if address == known.address and (closed := cell_check.say_closed(known)):
                 raise CommandError(closed) from None
         # What cannot be reached is explained with whatever else is wrong there.
         except DATABASE_FAILED:
@@ -140,9 +143,9 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
         role = privileges.SERVICE_ROLE
         await (await pool.connect(reached.database_url, role=role, schema=_SCHEMA, name=_NAME)).close()
     except Exception as error:
-        line = failures.explain(error) if known is None else failures.explain(error, "the cell's address")
+        line = failures.explain(error) if known is None else failures.explain(error, failures.CELL_ADDRESS)
         if known is not None and isinstance(error, asyncpg.InvalidCatalogNameError):
-            line = cell_check.say_closed(known) or await _say_left_closed(reached, known) or line
+            line = cell_check.say_closed(known) or await _say_missing(reached, known)
         # A defect of ours keeps its traceback.
         if line is None:
             raise
@@ -150,13 +153,14 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
     return found
 
 
-async def _say_left_closed(reached: Settings, known: KnownCell) -> str | None:
-    """As ``cell_check.say_left_closed``; ``None`` where the server cannot be asked by the operators' login."""
+async def _say_missing(reached: Settings, known: KnownCell) -> str:
+    closed: list[ClosedDatabase] = []
+    # Who may not look there names none.
     with suppress(*DATABASE_FAILED):
         beside = in_other_database(reached.operators_url, BESIDE)
         connection = await pool.connect(beside, role=None, schema=_SCHEMA, name=_NAME)
         try:
-            return cell_check.say_left_closed(known, await cell_closing.list_closed(connection, known))
+            closed = await cell_closing.list_closed(connection, known)
         finally:
             await connection.close()
-    return None
+    return cell_check.say_missing(known, closed)

@@ -84,10 +84,7 @@ async def bring_all_up_to_date(
         try:
             applied = await bring_up_to_date(reached, keep_offending=keep_offending, box=box, cell=cell)
         except Exception as error:
-            said = failures.explain(error, "its address")
-            if isinstance(error, asyncpg.InvalidCatalogNameError):
-                # A move may have closed it, and then nobody is to make one in its place.
-                said = f"{error}: `pixconnect cell check {cell.name}` says what to do"
+            said = failures.explain(error, failures.CELL_ADDRESS)
             if said is None:
                 raise
             if not passes_over:

@@ -51,16 +51,16 @@ def _look_in(settings: Settings, cell: KnownCell) -> Iterator[Symptom]:
     try:
         found = asyncio.run(_look(settings_of(settings, cell)))
     except Exception as error:
-        found = _explain(error)
+        found = _explain(error, failures.CELL_ADDRESS)
         if not found:
             raise
     for each in found:
         yield structs.replace(each, text=f"cell {cell.name}: {each.text}")
 
 
-def _explain(error: Exception) -> list[Symptom]:
+def _explain(error: Exception, address: str = "DATABASE_URL") -> list[Symptom]:
     """What an operator can mend; nothing of a defect of ours, which keeps its traceback."""
-    line = failures.explain(error)
+    line = failures.explain(error, address)
     return [] if line is None else [symptoms.split(_UPGRADE, line)]
 
 

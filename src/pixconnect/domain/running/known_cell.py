@@ -122,7 +122,12 @@ class KnownCell(CellAddress, frozen=True, kw_only=True):
 
     def is_older_than(self, copy_name: str | None) -> bool:
         """Whether this move began before another one of the same cell, by what that is called; ``None`` is none."""
-        return copy_name is not None and errors.require(self.moving_since, "it is being moved") < began_at(copy_name)
+        own = f"{COPY_PREFIX}{self.identity.hex}_"
+        return (
+            copy_name is not None
+            and copy_name.startswith(own)
+            and errors.require(self.moving_since, "it is being moved") < began_at(copy_name)
+        )
 
     @property
     def closed_database(self) -> str:

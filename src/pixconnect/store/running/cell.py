@@ -99,7 +99,7 @@ async def open_known(connection: Connection, cell: KnownCell) -> KnownCell | Non
 
 _BEGIN_MOVE: Final[LiteralString] = f"""
     update cell set state = 'MOVING', other_address = $2,
-        -- Of two that are begun after it neither has the other's name; and what moves close is named by the second.
+        -- No two that are begun after it are called alike; and what is closed by two that end is named by the second.
         moving_since = greatest(
             clock_timestamp(), $3::timestamptz + interval '1 second' + random() * interval '1 second'
         )

@@ -6,7 +6,9 @@ import asyncio
 from contextlib import suppress
 from typing import Final, LiteralString
 
-from pixconnect.domain.running.known_cell import CellAddress
+from msgspec import Struct
+
+from pixconnect.domain.running.known_cell import COPY_PREFIX, CellAddress
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 
@@ -31,10 +33,22 @@ async def has_closed(beside: Connection, there: CellAddress) -> bool:
     return await beside.fetchval(_HAS_CLOSED, there.database, there.closed_prefix)
 
 
-async def list_closed(beside: Connection, there: CellAddress) -> list[str]:
-    """What the databases are called that moves have closed there."""
-    found = "select datname::text as name from pg_database where starts_with(datname, $1) order by 1"
-    return [row["name"] for row in await beside.fetch(found, there.closed_prefix)]
+class ClosedDatabase(Struct, frozen=True, kw_only=True):
+    name: str
+    slot: str | None
+    """By which it is copied: the move that has closed it has not ended."""
+
+
+_LIST_CLOSED: Final[LiteralString] = """
+    select datname::text as name, max(slot_name::text) as slot
+    from pg_database left join pg_replication_slots on database = datname and starts_with(slot_name, $2)
+    where starts_with(datname, $1) group by 1 order by 1
+"""
+
+
+async def list_closed(beside: Connection, there: CellAddress) -> list[ClosedDatabase]:
+    """The databases that moves have closed there, by name and so by age."""
+    return [ClosedDatabase(**row) for row in await beside.fetch(_LIST_CLOSED, there.closed_prefix, COPY_PREFIX)]
 
 
 async def rename_database(beside: Connection, another: Connection, database: str, name: str) -> None:

@@ -31,7 +31,7 @@ _READ_GIVEN: Final[LiteralString] = """
 
 
 async def has_given_more(source: Connection, target: Connection, schemas: Sequence[str]) -> bool:
-    """Whether the target has given out ids that its source has not: a copy gives out none, so somebody has written there."""
+    """Whether the target has given out ids that its source has not: a copy that nobody was to take over gives out none."""
     here = {row["name"]: row["given"] for row in await source.fetch(_READ_GIVEN, schemas)}
     return any(row["given"] > here.get(row["name"], row["given"]) for row in await target.fetch(_READ_GIVEN, schemas))
 

@@ -17,9 +17,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-import asyncpg
-
 from pixconnect.domain.running.known_cell import KnownCell
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.institutions import rail_step as step_store
@@ -60,7 +59,7 @@ async def _let_send(move: CellMove, known: KnownCell, hold: Hold) -> None:
         async with move.connect(known.address) as source:
             await hold_store.let_send(source, hold)
     # Closed it cannot be reached, and whoever gives it its name back does the same.
-    except (OSError, asyncpg.PostgresError):
+    except DATABASE_FAILED:
         move.say("no money leaves the cell's accounts for up to five minutes, or until this is run again")
 
 

@@ -17,6 +17,7 @@ from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.cell import Claim
+from pixconnect.store.running.cell_closing import ClosedDatabase
 from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.identity.secret_key import refuse_other_key
@@ -62,15 +63,20 @@ def say_closed(known: KnownCell) -> str | None:
     )
 
 
-def say_left_closed(known: KnownCell, closed: Sequence[str]) -> str | None:
-    """What is to be said of a cell that nobody moves, whose database is not there, beside those that moves have closed."""
-    if not closed:
-        return None
-    return (
-        f"it has no database {known.database} any more, and a move has closed {closed[-1]} there, of which the home cell may "
-        f"have forgotten: if the cell is at no other address, rename that to {known.database} and drop its slot in "
-        "pg_replication_slots, which keeps the log for nobody; make no empty one in its place"
-    )
+def say_missing(known: KnownCell, closed: Sequence[ClosedDatabase]) -> str:
+    """What is to be said of a cell that nobody moves, as far as the home cell knows, whose database is not there.
+
+    Args:
+        closed: Those that moves have closed there, oldest first; the home cell may have been put back to before one of them.
+    """
+    line = f"it has no database {known.database} any more: find the one in which it is, and say so by `pixconnect cell set`"
+    unended = [each for each in closed if each.slot is not None]
+    if unended:
+        line += (
+            f"; a move that has not ended has closed {unended[-1].name} there: if the cell is at no other address, rename that "
+            f"to {known.database}, and drop its replication slot {unended[-1].slot}, which keeps the log for nobody"
+        )
+    return f"{line}; make no empty one in its place"
 
 
 async def look_at_cell(connection: Connection) -> CellLook:

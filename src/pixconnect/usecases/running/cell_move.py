@@ -15,7 +15,7 @@
     the subscription is dropped        and the slot with it, which would fill the source's disk
 
 The row is all that is remembered; what else is done is seen at the two servers. While it is ``MOVING`` the source is the cell,
-and nobody has written to the target, unless that notes otherwise (``cell_moved.py``): a source that was renamed by somebody who
+and nobody has written to the target, unless that shows otherwise (``cell_moved.py``): a source that was renamed by somebody who
 died gets its name back, and the target follows on. Only who has the lock of the home cell (``known_cells.adding_alone``)
 changes anything, and the row is changed by the connection that has it. A publication keeps migrations away
 (``refuse_while_copied``), and is made under their lock.
@@ -45,7 +45,7 @@ from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.account_hold import CheckHold, holding_accounts
-from pixconnect.usecases.running.cell_moved import SilentTargetError, let_know, silent_source
+from pixconnect.usecases.running.cell_moved import SilentEndError, let_know, may_be_closed, silent_source
 from pixconnect.usecases.running.cell_mover import (
     BESIDE,
     CellMove,
@@ -73,31 +73,26 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
     try:
         return await _move(move, name, address)
     except errors.OutcomeUnknown:
-        move.say("the home cell was lost while its row was being written: it is waited for")
+        _refuse_stopped()
     # Whether the row was changed is seen by whoever runs it again.
-    closed = f"the cell {name} may be closed until `pixconnect cell move {name} --to {address}` runs again"
-    try:
-        return await _end_once_home_is_back(move, name, address)
-    except _HOME_AWAY as error:
-        raise InstallationError(f"{closed}: {str(error) or type(error).__name__}") from error
-    except asyncio.CancelledError:
-        move.say(closed)
-        raise
-
-
-async def _end_once_home_is_back(move: CellMove, name: str, address: str) -> KnownCell:
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        # Whoever stopped the verb in the same moment waits for nobody: the loss has taken the place of that.
-        raise asyncio.CancelledError
+    move.say("the home cell was lost while its row was being written: it is waited for")
     until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
     while True:
         try:
             return await _move(move, name, address)
-        except (*_HOME_AWAY, SilentTargetError):
+        except (*_HOME_AWAY, SilentEndError) as error:
+            _refuse_stopped()
             if move.context.clock.monotonic_s() > until_s:
-                raise
+                why = str(error) or type(error).__name__
+                raise InstallationError(f"that was in vain, run this again: {why}") from error
             await asyncio.sleep(_AGAIN_AFTER_S)
+
+
+def _refuse_stopped() -> None:
+    """Raise ``CancelledError`` where the loss of the home cell has taken the place of one: who is stopped waits for nobody."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 async def _move(move: CellMove, name: str, address: str) -> KnownCell:
@@ -120,9 +115,9 @@ async def _move(move: CellMove, name: str, address: str) -> KnownCell:
                     known = await _switch(move, home, known, comparison, check_hold)
         try:
             await end_copy(move, known)
-        except DATABASE_FAILED as error:
+        except DATABASE_AWAY as error:
             raise InstallationError(
-                f"the cell {name} has moved, and is served at {address}; its database there was lost just then "
+                f"the cell {name} has moved to {address}, and its database was lost just then "
                 f"({str(error) or type(error).__name__}): run this again once it answers, which ends what is left of the move"
             ) from error
         return known
@@ -343,6 +338,8 @@ async def _switch(
                 opened_there = await cell_store.end_move(connection, known, address)
                 return await record_row(move, connection, known, opened_there)
         except errors.OutcomeUnknown:
+            # At once: whoever stops the verb now hears nothing else.
+            move.say(may_be_closed(known))
             raise
         except BaseException as error:
             follows = await until_done(_undo(move, home, known))
@@ -362,6 +359,8 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
         target, known.copy_name, in_other_database(move.url_of(known.address), known.closed_database)
     )
     async with move.connect(known.address, known.closed_database) as source:
+        # A server that was killed says more than was given out; of what was set it says just that.
+        await cell_ids.copy_sequences(source, source, schemas)
         mark = await cell_copy.write_mark(source)
         here = await cell_copy.list_partitions(source)
         await cell_copy.add_partitions(target, here - await cell_copy.list_partitions(target))
@@ -381,12 +380,17 @@ async def _undo(move: CellMove, home: Connection, known: KnownCell) -> bool:
         row = await cell_store.find(home, known.name)
     except NO_ANSWER as error:
         # Whoever has the lock by now may have opened the target.
+        move.say(may_be_closed(known))
         raise errors.OutcomeUnknown(
             f"the home cell was lost while the cell {known.name} was closed: run this again"
         ) from error
     # Whoever is stopped in the COMMIT may have changed it.
     if row == known:
-        await _go_back(move, known)
+        try:
+            await _go_back(move, known)
+        except Exception:
+            move.say(may_be_closed(known))
+            raise
         # It may be the target that failed, and holders are served without it.
         try:
             await _follow_on(move, known)

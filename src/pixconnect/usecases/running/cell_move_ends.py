@@ -52,7 +52,7 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
                     "whoever serves it next counts a loss, and what may be missing here is in that database"
                 )
             await reopen_source(move, known)
-            await _unsubscribe(move, known)
+            await _unsubscribe(move, known, is_kept=opened == "UNKNOWN")
             async with move.connect(known.address) as source:
                 await cell_copy.drop_slots(source, known.copy_name)
                 await cell_copy.unpublish(source, known.copy_name)
@@ -78,22 +78,32 @@ async def _read_moving(move: CellMove, name: str) -> KnownCell:
     return known
 
 
-async def _unsubscribe(move: CellMove, known: KnownCell) -> None:
+async def _unsubscribe(move: CellMove, known: KnownCell, *, is_kept: bool) -> None:
+    """Let the target ask for nothing any more.
+
+    Args:
+        is_kept: Whether it may have what the cell has not.
+    """
     address = errors.require(known.other_address, "it is being moved")
     try:
         async with move.connect(address) as target:
             name = await cell_copy.find_subscription(target)
             if name is not None:
                 await cell_copy.unsubscribe(target, name)
-        move.say(f"the database at {address} holds a copy that is out of date now: drop it")
+        move.say(
+            f"the database at {address} may have what is missing here: keep it until the loss is closed"
+            if is_kept
+            else f"the database at {address} holds a copy that is out of date now: drop it"
+        )
     except asyncpg.InvalidCatalogNameError:
         move.say(f"there is no database at {address} any more, so nothing is left there")
     except DATABASE_AWAY:
+        end = "`alter subscription … disable`, `alter subscription … set (slot_name = none)` and `drop subscription …`"
+        todo = f"keep that database, and run there {end}" if is_kept else f"run there {end}, and drop that database"
         move.say(
             f"the database at {address} DOES NOT ANSWER, and its subscription {known.copy_name} is left there: once its server "
-            "is back, drop that database before anything else (there `alter subscription … disable`, `alter subscription … set "
-            "(slot_name = none)` and `drop subscription …` first); until then it asks the cell's server for ever for a slot "
-            "that there is no more"
+            f"is back, before anything else, {todo}; until then it asks the cell's server for ever for a slot that there is no "
+            "more"
         )
 
 

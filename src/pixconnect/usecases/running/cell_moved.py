@@ -5,6 +5,7 @@ The end is noted at the target (``installation.came_by``) before anything that i
 
 from __future__ import annotations
 
+import asyncio
 from typing import Literal
 
 from pixconnect.domain.frame import errors
@@ -21,8 +22,8 @@ from pixconnect.usecases.running.installation import InstallationError
 Opened = Literal["SOURCE", "TARGET", "UNKNOWN"]
 
 
-class SilentTargetError(InstallationError):
-    """The cell is closed, and its target gives no answer, which may be the cell by now."""
+class SilentEndError(InstallationError):
+    """One of the two databases gives no answer, and may be the cell."""
 
 
 async def let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownCell:
@@ -40,19 +41,24 @@ async def let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownC
             async with writing_row(move, home) as connection:
                 return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
         case "UNKNOWN":
-            raise SilentTargetError(
+            raise SilentEndError(
                 f"the cell {known.name} is closed, and the database at {address} does not answer, in which it may have been "
                 "opened, of which the home cell knows nothing: run this again when it does; if it never will, `pixconnect cell "
                 f"move {known.name} --cancel` opens the cell where it was, and a loss is counted"
             )
 
 
-def silent_source(known: KnownCell, error: Exception) -> InstallationError:
-    return InstallationError(
+def silent_source(known: KnownCell, error: Exception) -> SilentEndError:
+    return SilentEndError(
         f"the cell's database does not answer ({str(error) or type(error).__name__}), and the copy does not open by "
         "itself: run this again when it does; if it never will, fence it and run "
         f"`pixconnect cell move {known.name} --take-over`"
     )
+
+
+def may_be_closed(known: KnownCell) -> str:
+    again = f"pixconnect cell move {known.name} --to {known.other_address}"
+    return f"the cell {known.name} may be closed until `{again}` runs again"
 
 
 def moved_on(known: KnownCell) -> InstallationError:
@@ -120,27 +126,41 @@ async def _find_served(move: CellMove, known: KnownCell) -> Opened:
     Whoever writes there gives out ids, and workers note each minute.
     """
     address = errors.require(known.other_address, "it is being moved")
-    async with (
-        move.connect(address) as target,
-        move.connect(known.address, known.closed_database) as source,
-    ):
-        there, here = await installation_store.read_server(target), await installation_store.read_server(source)
-        # A copy says so of its source's server.
-        if not await installation_store.has_come(target, there):
-            return "SOURCE"
+    async with move.connect(known.address, known.closed_database) as source:
         # What it has forgotten the copy may have, which was not opened then: such a source is never closed.
         if await loss_store.has_forgotten(source, known.copy_name):
             return "SOURCE"
-        has_written = await cell_ids.has_given_more(source, target, [*move.schemas])
-        return "TARGET" if has_written or there.notes_count > here.notes_count else "SOURCE"
+        try:
+            async with move.connect(address) as target:
+                there = await installation_store.read_server(target)
+                # A copy says so of its source's server; and one that was to be taken over has left ids out.
+                if not await installation_store.has_come(target, there) or await installation_store.was_elsewhere(
+                    target
+                ):
+                    return "SOURCE"
+                if await _is_ahead(move, source, target):
+                    return "TARGET"
+                # Processes that had seen the row of before may serve it still.
+                await asyncio.sleep(move.bounds.seen_within_s)
+                return "TARGET" if await _is_ahead(move, source, target) else "SOURCE"
+        except DATABASE_AWAY:
+            return "UNKNOWN"
+
+
+async def _is_ahead(move: CellMove, source: Connection, target: Connection) -> bool:
+    there, here = [(await installation_store.read_server(each)).notes_count for each in (target, source)]
+    return there > here or await cell_ids.has_given_more(source, target, [*move.schemas])
 
 
 async def _is_closed_there(move: CellMove, known: KnownCell) -> bool:
-    """Whether a later move has closed the database at the target too, and this one has ended: its slot would be there."""
+    """Whether this move has ended, for its slot is gone, and a later one has closed the database at the target, or this one."""
     address = errors.require(known.other_address, "it is being moved")
     async with move.connect(known.address, known.closed_database) as source:
         if await cell_copy.find_slot(source, known.copy_name) is not None:
             return False
+        # Two that were begun in one second close a database by one name.
+        if not await cell_copy.is_published(source, known.copy_name):
+            return True
     try:
         async with move.connect(address, BESIDE) as beside:
             return await cell_closing.has_closed(beside, CellAddress(address=address))

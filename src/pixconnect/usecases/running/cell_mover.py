@@ -52,7 +52,7 @@ class MoveBounds(Struct, frozen=True, kw_only=True):
     lost_after_s: float = 30
     """After so long a table whose slot is gone is one that the target forgot that it has."""
     home_max_s: float = 60
-    """How long a home cell that was lost while its row was being written is waited for."""
+    """How long a home cell that was lost while its row was being written is waited for, and then an end of the move."""
     seen_within_s: float = SEEN_WITHIN_S + 1
     """After so long each process looks often enough not to miss the moment."""
 

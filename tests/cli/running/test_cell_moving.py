@@ -3,12 +3,16 @@
 import asyncio
 import os
 import signal
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
 from msgspec import structs
 
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import cell_moving, cell_opening
 from pixconnect.store.running.cell_copy import CopyProgress
@@ -55,23 +59,51 @@ def test_a_move_has_one_end(to: str | None, *, cancels: bool, takes_over: bool) 
         cell_moving.choose_end(to, cancels=cancels, takes_over=takes_over)
 
 
-async def test_a_signal_that_ends_a_process_stops_a_move_once_and_what_it_undoes_comes_to_its_end() -> None:
+@contextmanager
+def handled(handler: Any, *signals: signal.Signals) -> Generator[None]:
+    """As a process is started: those that run tests may ignore some."""
+    before = {each: signal.signal(each, handler) for each in signals}
+    try:
+        yield
+        assert all(signal.getsignal(each) is handler for each in signals)
+    finally:
+        for each, former in before.items():
+            signal.signal(each, former)
+
+
+@pytest.mark.parametrize(
+    ("first", "status"), [(signal.SIGHUP, ExitStatus.REFUSED), (signal.SIGINT, ExitStatus.INTERRUPTED)]
+)
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_that_ends_a_process_stops_a_move_once_and_what_it_undoes_comes_to_its_end(
+    first: signal.Signals, second: signal.Signals, status: ExitStatus
+) -> None:
     undone = False
 
     async def be_stopped() -> None:
         nonlocal undone
         with cell_moving.stopped_by_signals():
             try:
-                os.kill(os.getpid(), signal.SIGHUP)
+                os.kill(os.getpid(), first)
                 await asyncio.sleep(5)
             finally:
-                os.kill(os.getpid(), signal.SIGTERM)
+                os.kill(os.getpid(), second)
                 await asyncio.sleep(0.1)
                 undone = True
 
-    with pytest.raises(CommandError, match="stopped by SIGHUP: run this again"):
+    with (
+        handled(signal.default_int_handler, first, second),
+        pytest.raises(CommandError, match=f"stopped by {first.name}: run this again") as stopped,
+    ):
         await be_stopped()
+    assert stopped.value.status == status
     assert undone
+
+
+async def test_a_signal_that_was_ignored_is_ignored() -> None:
+    with handled(signal.SIG_IGN, signal.SIGHUP), cell_moving.stopped_by_signals():
+        os.kill(os.getpid(), signal.SIGHUP)
+        await asyncio.sleep(0.1)
 
 
 async def test_a_cell_that_a_move_has_closed_is_not_made_anew(database: Addresses, other_database: Addresses) -> None:

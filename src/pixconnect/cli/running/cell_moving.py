@@ -11,6 +11,7 @@ from typing import Final
 
 from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.cli.frame import live_mode, terminal
+from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import cell_opening, migrate
 from pixconnect.config import Settings, SettingsError
@@ -22,7 +23,7 @@ from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.cell_mover import CellMove, MoveBounds
 
 _SHOWN_EVERY_S: Final = 5.0
-_STOPPING: Final = (signal.SIGTERM, signal.SIGHUP)
+_STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 
 
@@ -74,7 +75,7 @@ def prepare_move(context: OperatorContext, settings: Settings, bounds: MoveBound
 
 @contextmanager
 def stopped_by_signals() -> Generator[None]:
-    """Let SIGTERM and SIGHUP stop this task as Ctrl-C does: whoever died of them in the wrong moment left the cell closed.
+    """Let a signal stop this task once: whoever died of it, or of a second one, in the wrong moment left the cell closed.
 
     Raises:
         CommandError: One of them came; what was to be undone is.
@@ -83,12 +84,14 @@ def stopped_by_signals() -> Generator[None]:
     came: list[signal.Signals] = []
 
     def stop(number: signal.Signals) -> None:
-        # A terminal that is closed may send both, and the second is not to stop what undoes.
+        # A second Ctrl-C, or what a terminal sends that is closed, is not to stop what undoes.
         if task is not None and not came:
             task.cancel()
         came.append(number)
 
-    for each in _STOPPING:
+    # Those stay ignored that are (`nohup`).
+    heard = {each: handler for each in _STOPPING if (handler := signal.getsignal(each)) is not signal.SIG_IGN}
+    for each in heard:
         loop.add_signal_handler(each, stop, each)
     try:
         yield
@@ -97,11 +100,13 @@ def stopped_by_signals() -> Generator[None]:
             raise
         raise CommandError(
             f"stopped by {came[0].name}: run this again, or look at `pixconnect cell check`; a cell that was closed for the "
-            "move is open again, if nothing above says otherwise"
+            "move is open again, if nothing above says otherwise",
+            status=ExitStatus.INTERRUPTED if came[0] is signal.SIGINT else ExitStatus.REFUSED,
         ) from None
     finally:
-        for each in _STOPPING:
+        for each, handler in heard.items():
             loop.remove_signal_handler(each)
+            signal.signal(each, handler)
 
 
 class _Teller:

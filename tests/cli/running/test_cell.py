@@ -25,7 +25,7 @@ from pixconnect.store.running import cell as cell_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.installation import InstallationError
-from support import cells
+from support import cells, postgres
 from support.command_line import CommandLine
 from support.dying import KilledError, die
 from support.postgres import Addresses
@@ -263,6 +263,15 @@ async def test_each_fault_of_a_cell_is_found_and_says_what_to_do(
     await cells.execute(tables, done)
     found = await find_faults(cells.home_settings(database), known)
     assert re.search(finding, "\n".join(found))
+
+
+async def test_a_cell_that_is_not_open_yet_is_begun_again_where_its_database_is_gone(
+    database: Addresses, postgres_server: Addresses, home: asyncpg.Connection
+) -> None:
+    await know_opening(home, postgres.in_database(postgres_server, "not_made"))
+    [known] = await cell_store.list_all(home)
+    [finding] = await find_faults(cells.home_settings(database), known)
+    assert "make an empty one, and run `pixconnect cell add second` again" in finding
 
 
 async def test_the_verbs_of_cells(

@@ -145,7 +145,7 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
     except Exception as error:
         line = failures.explain(error) if known is None else failures.explain(error, failures.CELL_ADDRESS)
         if known is not None and isinstance(error, asyncpg.InvalidCatalogNameError):
-            line = cell_check.say_closed(known) or await _say_missing(reached, known)
+            line = await _say_missing(reached, known)
         # A defect of ours keeps its traceback.
         if line is None:
             raise
@@ -154,6 +154,8 @@ async def look_for_faults(context: OperatorContext, settings: Settings, known: K
 
 
 async def _say_missing(reached: Settings, known: KnownCell) -> str:
+    if (line := cell_check.say_closed(known)) is not None:
+        return line
     closed: list[ClosedDatabase] = []
     # Who may not look there names none.
     with suppress(*DATABASE_FAILED):

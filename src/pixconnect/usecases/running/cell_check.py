@@ -69,6 +69,10 @@ def say_missing(known: KnownCell, closed: Sequence[ClosedDatabase]) -> str:
     Args:
         closed: Those that moves have closed there, oldest first; the home cell may have been put back to before one of them.
     """
+    if not known.is_open:
+        return (
+            f"it has no database {known.database}: make an empty one, and run `pixconnect cell add {known.name}` again"
+        )
     line = f"it has no database {known.database} any more: find the one in which it is, and say so by `pixconnect cell set`"
     unended = [each for each in closed if each.slot is not None]
     if unended:

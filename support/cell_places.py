@@ -158,3 +158,23 @@ async def begin_elsewhere(made: Place, elsewhere: Addresses) -> Place:
         await installation_store.note_server(there, await installation_store.read_server(there), has_come=True)
     await place.begin()
     return place
+
+
+async def take_away(server: Connection, name: str, away: str) -> None:
+    """As a server that is started again: all sessions end, and it is away for a moment."""
+    await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
+    try:
+        await server.execute(f"alter database {name} rename to {away}")
+    except asyncpg.ObjectInUseError:
+        # Somebody was quicker, and is back.
+        await take_away(server, name, away)
+
+
+async def count_loss(addresses: Addresses) -> None:
+    """As whoever meets a database that has forgotten something, by a clock that is behind."""
+    await postgres.execute_as_owner(
+        addresses,
+        "insert into pixconnect.database_loss (reason, system_identifier, started_at, orders_count, noticed_at)"
+        " select 'put back', 1, now(), 0, now() - interval '1 hour';"
+        " update pixconnect.installation set elsewhere_since = null",
+    )

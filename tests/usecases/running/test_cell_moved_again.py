@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec import structs
 
+from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running import cell_move
-from pixconnect.usecases.running.cell_move_ends import take_over
+from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
@@ -19,14 +20,17 @@ from support.cell_places import (
     NOBODY,
     Place,
     check_written,
+    count_loss,
     move_until,
     open_owner,
     postgres_name,
     put_back,
     refuse_leftovers,
     serial,
+    was_elsewhere,
     write,
 )
+from support.dying import KilledError, die
 
 pytestmark = pytest.mark.long
 
@@ -302,3 +306,43 @@ async def test_a_cell_stays_closed_while_nobody_knows_whether_it_was_opened_else
         assert await installation_store.was_elsewhere(here)
     async with open_owner(made.new) as there:
         await cell_copy.unsubscribe(there, known.copy_name)
+
+
+async def test_a_target_that_was_made_anew_while_the_cell_is_closed_says_nothing_of_what_it_had(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known = await made.read_row()
+    await move_until(made, monkeypatch, "find_unlike", before=True)
+    async with open_owner(made.new) as there:
+        await cell_copy.unsubscribe(there, known.copy_name)
+    name = postgres_name(made.new)
+    await postgres.execute_as_owner(made.server, f"drop database {name}")
+    await postgres.make_empty(made.server, name)
+    with pytest.raises(InstallationError, match=r"in which it may have been opened .* has no tables of ours any more"):
+        await made.move()
+    assert not await made.has_database(known.database)
+    assert (await made.cancel()).address == known.address
+    assert await was_elsewhere(made.old)
+
+
+@pytest.mark.parametrize("is_met", [False, True])
+async def test_a_target_is_kept_that_may_have_what_is_missing_however_often_the_move_is_taken_back(
+    made: Place, monkeypatch: pytest.MonkeyPatch, *, is_met: bool
+) -> None:
+    await made.begin()
+    known, said = await made.read_row(), list[str]()
+    await move_until(made, monkeypatch, "find_unlike", before=True)
+    await put_back(made, structs.replace(known, other_address=NOBODY))
+    with monkeypatch.context() as patch:
+        # The cell is open by then, and nobody knows it.
+        die(hold_store, "let_send", patch)
+        with pytest.raises(KilledError):
+            await made.cancel()
+    assert await made.has_database(known.database)
+    if is_met:
+        await count_loss(made.old)
+    await put_back(made, known)
+    async with made.moving() as move:
+        await cancel_move(structs.replace(move, say=said.append), cells.NAME)
+    assert said == [f"the database at {made.target} may have what is missing here: keep it until the loss is closed"]

@@ -1,45 +1,37 @@
-"""The home cell was put back to a move of a cell, or lost in the middle of one: nothing that a move has closed is opened."""
+"""The home cell was put back to a move of a cell: nothing that a move has closed is opened."""
 
-import asyncio
-import os
-import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from typing import Literal, get_args
+from datetime import timedelta
 
-import asyncpg
 import pytest
 from msgspec import structs
 
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.running import cell_opening, migrate
+from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import KnownCell
-from pixconnect.foundation.pool import LOCK_TIMEOUT_MS, Connection
+from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
-from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.running.cell_move import move_cell
+from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
-    BOUNDS,
     NOBODY,
     Place,
-    begin_elsewhere,
     check_written,
+    count_loss,
     kill,
     move_until,
     open_owner,
     postgres_name,
     put_back,
     serial,
+    take_away,
     was_elsewhere,
     write,
 )
-from support.dying import KilledError
-from support.logical_postgres import open_logical_server
-from support.postgres import Addresses
+from support.dying import KilledError, die
 
 pytestmark = pytest.mark.long
 
@@ -124,6 +116,68 @@ async def test_a_cell_that_moved_there_by_a_second_try_is_there(made: Place) -> 
     assert not await was_elsewhere(again.new)
 
 
+async def test_two_moves_that_were_begun_in_one_second_are_told_apart(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def be_begun_at(place: Place, instant: str) -> KnownCell:
+        await place.begin()
+        async with open_owner(place.home) as home:
+            await home.execute("update cell set moving_since = $1::text::timestamptz", instant)
+        return await place.read_row()
+
+    first = await be_begun_at(made, "2026-11-26 12:00:00.1Z")
+    await move_until(made, monkeypatch, "write_comparison")
+    await made.cancel()
+    again = structs.replace(made, new=await postgres.make_copy(made.server, f"again_{next(serial)}"))
+    second = await be_begun_at(again, "2026-11-26 12:00:00.2Z")
+    assert first.closed_database == second.closed_database
+    await again.move(makes_tables=False)
+    await put_back(made, first)
+    await refuse_all(made)
+    await postgres.execute_as_owner(made.home, f"drop database {postgres_name(made.new)} with (force)")
+    await refuse_all(made)
+    assert (await let_know(made, again.target)).address == again.target
+
+
+async def test_nobody_takes_over_a_cell_that_has_moved_on(moved: tuple[Place, KnownCell]) -> None:
+    place, known = moved
+    since = errors.require(known.moving_since, "it was being moved")
+    async with open_owner(place.new) as there:
+        await installation_store.note_last_move(
+            there, structs.replace(known, moving_since=since + timedelta(hours=1)).copy_name
+        )
+    await put_back(place, structs.replace(known, address=NOBODY))
+    await refuse_all(place)
+    async with place.moving() as move:
+        with pytest.raises(InstallationError, match="has moved on since: find the database"):
+            await take_over(move, cells.NAME)
+    assert not await was_elsewhere(place.new)
+
+
+async def test_a_copy_that_somebody_began_to_take_over_is_not_taken_for_the_cell_once_its_source_is_back(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known = await made.read_row()
+    with monkeypatch.context() as patch:
+        # It is noted as the cell's server by then.
+        kill(patch, hold_store, "let_send", {"before": True, "call": 2})
+        with pytest.raises(KilledError):
+            await made.move(makes_tables=False)
+    assert await made.has_database(known.closed_database)
+    await put_back(made, structs.replace(known, address=NOBODY))
+    with monkeypatch.context() as patch:
+        # By then it has left out ids, as if it had given them out.
+        die(partition_store, "make", patch, before=True)
+        async with made.moving() as move:
+            with pytest.raises(KilledError):
+                await take_over(move, cells.NAME)
+    assert await was_elsewhere(made.new)
+    await put_back(made, known)
+    assert (await made.cancel()).address == known.address
+    assert not await was_elsewhere(made.old)
+
+
 async def test_a_move_whose_maker_of_tables_was_killed_is_taken_back(made: Place) -> None:
     known = await made.read_row()
     async with open_owner(made.home) as home:
@@ -196,56 +250,11 @@ async def test_a_copy_that_may_have_what_its_source_has_forgotten_is_not_followe
     await made.begin()
     known = await made.read_row()
     await move_until(made, monkeypatch, "write_comparison")
-    # Their clocks are not alike.
-    await postgres.execute_as_owner(
-        made.old,
-        "insert into pixconnect.database_loss (reason, system_identifier, started_at, orders_count, noticed_at)"
-        " select 'put back', 1, now(), 0, now() - interval '1 hour'",
-    )
+    await count_loss(made.old)
     with pytest.raises(InstallationError, match=r"the copy may have what it has forgotten: .* --cancel"):
         await made.move(makes_tables=False)
     assert await made.has_database(known.database)
     assert (await made.cancel()).state == "OPEN"
-
-
-async def move_unnoted(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Open the target, and die before that is noted there."""
-    with monkeypatch.context() as patch:
-        kill(patch, installation_store, "note_last_move", {"before": True})
-        with pytest.raises(KilledError):
-            await place.move(makes_tables=False)
-
-
-@pytest.mark.parametrize("is_noted", [True, False])
-async def test_a_move_is_younger_than_the_last_one_whatever_the_home_cell_s_clock_says(
-    made: Place, monkeypatch: pytest.MonkeyPatch, *, is_noted: bool
-) -> None:
-    await made.begin()
-    async with open_owner(made.home) as home:
-        await home.execute("update cell set moving_since = moving_since + interval '1 hour'")
-    last = await made.read_row()
-    if is_noted:
-        await made.move(makes_tables=False)
-    else:
-        await move_unnoted(made, monkeypatch)
-    empty = await postgres.make_empty(made.server, f"empty_{next(serial)}")
-    further = structs.replace(made, old=made.new, new=empty)
-    await move_until(further, monkeypatch, "is_published", before=True)
-    known = await further.read_row()
-    assert last.is_older_than(known.copy_name)
-    # Both may close a database of one name.
-    assert known.closed_database != last.closed_database
-    assert (await further.cancel()).address == made.target
-
-
-async def take_away(server: Connection, name: str, away: str) -> None:
-    """As a server that is started again: all sessions end, and it is away for a moment."""
-    await server.execute(f"select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'")
-    try:
-        await server.execute(f"alter database {name} rename to {away}")
-    except asyncpg.ObjectInUseError:
-        # Somebody was quicker, and is back.
-        await take_away(server, name, away)
 
 
 async def test_a_closed_cell_is_named_where_the_home_cell_has_forgotten_the_whole_move(
@@ -283,106 +292,3 @@ async def test_a_move_is_taken_back_after_a_dump_was_restored_in_the_place_of_it
         assert (await made.cancel()).state == "OPEN"
         # Nothing keeps the log that nobody will read.
         assert not await server.fetch("select from pg_replication_slots where database = $1", before)
-
-
-async def test_what_was_written_at_the_target_is_not_forgotten_with_the_row(
-    made: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await made.begin()
-    known = await made.read_row()
-    await move_unnoted(made, monkeypatch)
-    # By a process of the API: it is by workers alone that notes are made.
-    await write(made.new, ids := [])
-    await put_back(made, known)
-    assert (await made.move(makes_tables=False)).address == made.target
-    async with open_owner(made.new) as there:
-        await check_written(there, ids)
-
-
-async def crash(addresses: Addresses) -> None:
-    """Let the server lose what it has in memory, and wait until it is back."""
-    async with open_owner(addresses) as there, open_owner(addresses) as killed:
-        os.kill(killed.get_server_pid(), signal.SIGKILL)
-        with pytest.raises((OSError, asyncpg.PostgresError, asyncpg.InterfaceError)):
-            await there.execute("select pg_sleep(60)")
-    while True:
-        with suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
-            async with open_owner(addresses):
-                return
-        await asyncio.sleep(0.1)
-
-
-async def test_a_server_that_was_killed_once_it_was_closed_hides_nothing_of_what_was_written_at_the_target(
-    made: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with open_logical_server() as (_, elsewhere):
-        place, ids = await begin_elsewhere(made, elsewhere), list[int]()
-        known = await place.read_row()
-        # After this its log says more of the sequence than was given out.
-        await write(place.old, ids)
-        await move_unnoted(place, monkeypatch)
-        await write(place.new, ids)
-        await crash(elsewhere)
-        await put_back(place, known)
-        assert (await place.move(makes_tables=False)).address == place.target
-        async with open_owner(place.new) as there:
-            await check_written(there, ids)
-
-
-@asynccontextmanager
-async def locking_cells(home: Addresses) -> AsyncIterator[asyncpg.Connection]:
-    """Nobody can write a row of a cell, until the home cell's sessions are ended."""
-    async with open_owner(home) as connection:
-        # It has no transaction id, for whose end a copy would wait.
-        await connection.execute("begin; lock table cell in share mode")
-        yield connection
-
-
-End = Literal["back", "late", "stopped", "stopped before"]
-
-
-@pytest.mark.parametrize("end", get_args(End))
-async def test_a_home_cell_that_is_lost_while_the_cell_is_closed_is_waited_for(made: Place, end: End) -> None:
-    await made.begin()
-    known, said = await made.read_row(), list[str]()
-    name, away = postgres_name(made.home), f"away_{next(serial)}"
-    bounds = structs.replace(BOUNDS, row_max_s=20, home_max_s=1 if end == "late" else 60)
-    closed = "the cell second may be closed until `pixconnect cell move second --to"
-    waited = "the home cell was lost while its row was being written: it is waited for"
-    async with (
-        locking_cells(made.home) as locking,
-        made.moving(makes_tables=False) as move,
-        open_owner(made.server) as server,
-    ):
-        patient = structs.replace(move, say=said.append, bounds=bounds)
-        moving = asyncio.create_task(move_cell(patient, cells.NAME, made.target))
-        while not await cell_closing.has_database(server, known.closed_database):  # noqa: ASYNC110  the server tells nobody
-            await asyncio.sleep(0.01)
-        if end == "stopped before":
-            # Whoever undoes the move cannot read the row, for longer than a lock is waited for.
-            await locking.execute("lock table cell in access exclusive mode")
-            moving.cancel()
-            await asyncio.sleep(LOCK_TIMEOUT_MS / 1000 + 1)
-        await take_away(server, name, away)
-        if end == "late":
-            with pytest.raises(InstallationError, match="in vain, run this again"):
-                await moving
-        elif end == "stopped before":
-            with pytest.raises(asyncio.CancelledError):
-                await moving
-        else:
-            while waited not in said:
-                assert not moving.done(), moving.exception()
-                await asyncio.sleep(0.05)
-        if end == "stopped":
-            moving.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await moving
-        assert said[0].startswith(closed)
-        assert said[1:] == ([] if end == "stopped before" else [waited])
-        await server.execute(f"alter database {away} rename to {name}")
-        if end == "back":
-            assert (await moving).address == made.target
-    if end != "back":
-        assert await made.has_database(known.closed_database)
-        assert (await made.move(makes_tables=False)).address == made.target

@@ -1,4 +1,7 @@
-"""The SQL of closing a cell's database: it is renamed by who is connected to another one of its server."""
+"""The SQL of closing a cell's database: it is renamed by who is connected to another one of its server.
+
+The target of a move is closed otherwise: its copy goes on, and only services are kept out.
+"""
 
 from __future__ import annotations
 
@@ -83,3 +86,32 @@ async def rename_database(beside: Connection, another: Connection, database: str
 async def find_slot_database(connection: Connection, name: str) -> str | None:
     """The database of this server whose log the slot keeps, whatever that is called by now."""
     return await connection.fetchval("select database::text from pg_replication_slots where slot_name = $1", name)
+
+
+_FIND_LIMIT: Final[LiteralString] = "select datconnlimit from pg_database where datname = current_database()"
+_END_SERVICES: Final[LiteralString] = """
+    select pg_terminate_backend(pid, 5000) from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
+"""
+
+
+async def keep_services_out(connection: Connection) -> bool:
+    """Let nobody but superusers log in to this database; whether the sessions of all others have ended.
+
+    A limit of its own that it had is forgotten.
+    """
+    await _limit_connections(connection, 0)
+    return all(row[0] for row in await connection.fetch(_END_SERVICES))
+
+
+async def let_services_in(connection: Connection) -> None:
+    """End ``keep_services_out``, if somebody has begun that."""
+    if await connection.fetchval(_FIND_LIMIT) == 0:
+        await _limit_connections(connection, -1)
+
+
+async def _limit_connections(connection: Connection, count: int) -> None:
+    limit = await connection.fetchval(
+        "select format('alter database %I connection limit %s', current_database(), $1::int)", count
+    )
+    await connection.execute(limit)

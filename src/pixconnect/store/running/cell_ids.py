@@ -30,10 +30,9 @@ _READ_GIVEN: Final[LiteralString] = """
 """
 
 
-async def has_given_more(source: Connection, target: Connection, schemas: Sequence[str]) -> bool:
-    """Whether the target has given out ids that its source has not: a copy that nobody was to take over gives out none."""
-    here = {row["name"]: row["given"] for row in await source.fetch(_READ_GIVEN, schemas)}
-    return any(row["given"] > here.get(row["name"], row["given"]) for row in await target.fetch(_READ_GIVEN, schemas))
+async def read_given(connection: Connection, schemas: Sequence[str]) -> dict[str, int]:
+    """The last id that each sequence has given out: a copy that nobody was to take over gives out none."""
+    return {row["name"]: row["given"] for row in await connection.fetch(_READ_GIVEN, schemas)}
 
 
 # Those of `COUNTED` are moved ahead when a process meets the server, by what may have been given out since they were noted.

@@ -75,7 +75,7 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
     except errors.OutcomeUnknown:
         _refuse_stopped()
     # Whether the row was changed is seen by whoever runs it again.
-    move.say("the home cell was lost while its row was being written: it is waited for")
+    move.say("the home cell, or the cell's own database, was lost in the middle of it: it is waited for")
     until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
     while True:
         try:
@@ -226,7 +226,8 @@ async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connecti
         if await cell_copy.find_slot(source, name) is None:
             raise _lost_log(known)
         return
-    await known_cells.refuse_unfit(target, await _read_home_database(move), known, schemas)
+    async with move.context.pool.acquire() as home:
+        await known_cells.refuse_unfit(target, await installation_store.read_database(home), known, schemas)
     if await target.fetchval("select to_regclass('holder') is not null") and await cell_copy.find_rows(target):
         raise InstallationError(
             "the target has holders, and does not follow the cell: take the move back with --cancel, and begin with an empty "
@@ -234,6 +235,7 @@ async def _begin_copy(move: CellMove, known: KnownCell, source: asyncpg.Connecti
         )
     address = errors.require(known.other_address, "it is being moved")
     as_open = structs.replace(known, state="OPEN", address=address, other_address=None, moving_since=None)
+    await cell_closing.let_services_in(target)
     await move.make_tables(as_open)
     await cell_copy.empty(target, [*await cell_copy.list_tables(target, schemas)])
     if await cell_copy.find_slot(source, name) is None:
@@ -262,11 +264,6 @@ async def _make_slot(move: CellMove, known: KnownCell, source: Connection) -> No
         await asyncio.wait([making])
         raise
     await making
-
-
-async def _read_home_database(move: CellMove) -> tuple[int, int]:
-    async with move.context.pool.acquire() as home:
-        return await installation_store.read_database(home)
 
 
 def _lost_log(known: KnownCell) -> InstallationError:
@@ -372,6 +369,7 @@ async def _take_last(move: CellMove, known: KnownCell, target: Connection, compa
     await cell_copy.pause(target, known.copy_name)
     await installation_store.note_server(target, await installation_store.read_server(target), has_come=True)
     await hold_store.let_send(target)
+    await cell_closing.let_services_in(target)
 
 
 async def _undo(move: CellMove, home: Connection, known: KnownCell) -> bool:
@@ -388,8 +386,10 @@ async def _undo(move: CellMove, home: Connection, known: KnownCell) -> bool:
     if row == known:
         try:
             await _go_back(move, known)
-        except Exception:
+        except Exception as error:
             move.say(may_be_closed(known))
+            if isinstance(error, SilentEndError):
+                raise errors.OutcomeUnknown(str(error)) from error
             raise
         # It may be the target that failed, and holders are served without it.
         try:

@@ -15,11 +15,13 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing, cell_copy, cell_ids
+from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.cell_moved import find_opened, moved_on
 from pixconnect.usecases.running.cell_mover import (
+    BESIDE,
     CellMove,
     end_copy,
     record_row,
@@ -44,16 +46,19 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
                     f"the cell {name} is at {known.other_address} already, and the home cell was put back to when it was being "
                     f"moved: run `pixconnect cell move {name} --to {known.other_address}`, which lets it know"
                 )
-            if opened == "UNKNOWN":
-                async with move.connect(known.address, known.closed_database) as source:
-                    await installation_store.note_elsewhere(source)
+            if opened in {"UNKNOWN", "BOTH"}:
+                await _let_loss_be_counted(move, known)
                 move.say(
-                    f"nobody knows whether the cell was opened at {known.other_address} before the home cell was put back: "
-                    "whoever serves it next counts a loss, and what may be missing here is in that database"
+                    f"the cell may have been opened at {known.other_address} before the home cell was put back: whoever serves "
+                    "it next counts a loss, and what may be missing here is in that database"
                 )
             await reopen_source(move, known)
-            await _unsubscribe(move, known, is_kept=opened == "UNKNOWN")
             async with move.connect(known.address) as source:
+                # Whoever takes it back again finds it open, and what it may lack noted or counted.
+                may_lack = await installation_store.was_elsewhere(source) or await loss_store.has_forgotten(
+                    source, known.copy_name
+                )
+                await _unsubscribe(move, known, is_kept=may_lack)
                 await cell_copy.drop_slots(source, known.copy_name)
                 await cell_copy.unpublish(source, known.copy_name)
                 former = await cell_closing.find_slot_database(source, known.copy_name)
@@ -69,6 +74,13 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
             return await record_row(
                 move, connection, known, await cell_store.end_move(connection, known, known.address)
             )
+
+
+async def _let_loss_be_counted(move: CellMove, known: KnownCell) -> None:
+    async with move.connect(known.address, BESIDE) as beside:
+        is_open = await cell_closing.has_database(beside, known.database)
+    async with move.connect(known.address, known.database if is_open else known.closed_database) as source:
+        await installation_store.note_elsewhere(source)
 
 
 async def _read_moving(move: CellMove, name: str) -> KnownCell:
@@ -90,6 +102,8 @@ async def _unsubscribe(move: CellMove, known: KnownCell, *, is_kept: bool) -> No
             name = await cell_copy.find_subscription(target)
             if name is not None:
                 await cell_copy.unsubscribe(target, name)
+            if is_kept:
+                await cell_closing.keep_services_out(target)
         move.say(
             f"the database at {address} may have what is missing here: keep it until the loss is closed"
             if is_kept
@@ -134,6 +148,7 @@ async def take_over(move: CellMove, name: str) -> KnownCell:
                 await partition_store.make(target, parent)
             # That it counts a loss pauses them; whoever held them for the move does not any more.
             await hold_store.let_send(target)
+            await cell_closing.let_services_in(target)
         async with writing_row(move, home) as connection:
             opened = await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
         await end_copy(move, opened)

@@ -6,7 +6,9 @@ The end is noted at the target (``installation.came_by``) before anything that i
 from __future__ import annotations
 
 import asyncio
-from typing import Literal
+from typing import Final, Literal
+
+import asyncpg
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import CellAddress, KnownCell
@@ -19,7 +21,8 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, record_row, writing_row
 from pixconnect.usecases.running.installation import InstallationError
 
-Opened = Literal["SOURCE", "TARGET", "UNKNOWN"]
+_NO_TABLES: Final = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError)
+Opened = Literal["SOURCE", "TARGET", "BOTH", "UNKNOWN"]
 
 
 class SilentEndError(InstallationError):
@@ -38,13 +41,23 @@ async def let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownC
             return known
         case "TARGET":
             move.say(f"the cell is at {address} already: the home cell was put back to when it was being moved")
+            async with move.connect(address) as target:
+                await cell_closing.let_services_in(target)
             async with writing_row(move, home) as connection:
                 return await record_row(move, connection, known, await cell_store.end_move(connection, known, address))
+        case "BOTH":
+            raise InstallationError(
+                f"the cell {known.name} is open at {known.address}, and {address} has given out ids that are not there, so it "
+                "may have been served: compare the two. If the cell is to stay where it is, run "
+                f"`pixconnect cell move {known.name} --cancel`, which counts a loss; if it is to be at {address}, rename "
+                f"{known.database} to {known.closed_database}, and run this again"
+            )
         case "UNKNOWN":
             raise SilentEndError(
-                f"the cell {known.name} is closed, and the database at {address} does not answer, in which it may have been "
-                "opened, of which the home cell knows nothing: run this again when it does; if it never will, `pixconnect cell "
-                f"move {known.name} --cancel` opens the cell where it was, and a loss is counted"
+                f"the cell {known.name} is closed, and the database at {address}, in which it may have been opened without "
+                "the home cell knowing it, does not answer or has no tables of ours any more: run this again when it is back; "
+                f"if it never will be, `pixconnect cell move {known.name} --cancel` opens the cell where it was, and a loss is "
+                "counted"
             )
 
 
@@ -104,10 +117,10 @@ async def find_opened(move: CellMove, known: KnownCell) -> Opened:
         return "TARGET"
     if await _has_moved_on(move, known, is_open=is_open, is_closed=is_closed):
         raise moved_on(known)
+    if is_silent:
+        return "SOURCE" if is_open else "UNKNOWN"
     # Beside one that somebody has made: whoever gives the closed one its name back says so.
-    if is_open:
-        return "SOURCE"
-    return "UNKNOWN" if is_silent else await _find_served(move, known)
+    return "SOURCE" if is_open and is_closed else await _find_served(move, known, is_open=is_open)
 
 
 async def _has_moved_on(move: CellMove, known: KnownCell, *, is_open: bool, is_closed: bool) -> bool:
@@ -120,36 +133,53 @@ async def _has_moved_on(move: CellMove, known: KnownCell, *, is_open: bool, is_c
         return known.is_older_than(await installation_store.find_last_move(source))
 
 
-async def _find_served(move: CellMove, known: KnownCell) -> Opened:
-    """Whether the target was served: who died before the end was noted has left nothing else.
-
-    Whoever writes there gives out ids, and workers note each minute.
-    """
+async def _find_served(move: CellMove, known: KnownCell, *, is_open: bool) -> Opened:
+    """Where the cell is by the ids that both have given out: who died before the end was noted has left nothing else."""
     address = errors.require(known.other_address, "it is being moved")
-    async with move.connect(known.address, known.closed_database) as source:
+    database = known.database if is_open else known.closed_database
+    async with move.connect(known.address, database) as source:
         # What it has forgotten the copy may have, which was not opened then: such a source is never closed.
         if await loss_store.has_forgotten(source, known.copy_name):
             return "SOURCE"
+    for is_last in [False] if is_open else [False, True]:
         try:
             async with move.connect(address) as target:
-                there = await installation_store.read_server(target)
-                # A copy says so of its source's server; and one that was to be taken over has left ids out.
-                if not await installation_store.has_come(target, there) or await installation_store.was_elsewhere(
-                    target
-                ):
-                    return "SOURCE"
-                if await _is_ahead(move, source, target):
-                    return "TARGET"
-                # Processes that had seen the row of before may serve it still.
-                await asyncio.sleep(move.bounds.seen_within_s)
-                return "TARGET" if await _is_ahead(move, source, target) else "SOURCE"
-        except DATABASE_AWAY:
-            return "UNKNOWN"
+                there = await _read_served(move, target, is_last=is_last)
+        # Or somebody has made it anew.
+        except (*DATABASE_AWAY, *_NO_TABLES):
+            return "SOURCE" if is_open else "UNKNOWN"
+        if there is None:
+            return "SOURCE"
+        async with move.connect(known.address, database) as source:
+            here = await _read_given(move, source)
+        if any(count > here.get(name, count) for name, count in there.items()):
+            return "BOTH" if is_open else "TARGET"
+    return "SOURCE"
 
 
-async def _is_ahead(move: CellMove, source: Connection, target: Connection) -> bool:
-    there, here = [(await installation_store.read_server(each)).notes_count for each in (target, source)]
-    return there > here or await cell_ids.has_given_more(source, target, [*move.schemas])
+async def _read_served(move: CellMove, target: Connection, *, is_last: bool) -> dict[str, int] | None:
+    """What the target has given out; ``None`` where nobody has served it.
+
+    Args:
+        is_last: Let it give out nothing after that: processes that have seen the row of before may serve it still.
+    """
+    there = await installation_store.read_server(target)
+    # A copy says so of its source's server; and one that was to be taken over has left ids out.
+    if not await installation_store.has_come(target, there) or await installation_store.was_elsewhere(target):
+        return None
+    if is_last:
+        await cell_closing.keep_services_out(target)
+        # A superuser's are not kept out.
+        await asyncio.sleep(move.bounds.seen_within_s)
+        if not await cell_closing.keep_services_out(target):
+            raise TimeoutError("a session at the target does not end")
+    return await _read_given(move, target)
+
+
+async def _read_given(move: CellMove, connection: Connection) -> dict[str, int]:
+    """How much a database has given out: whoever writes there takes ids, and workers note each minute."""
+    notes_count = (await installation_store.read_server(connection)).notes_count
+    return {"notes": notes_count, **await cell_ids.read_given(connection, [*move.schemas])}
 
 
 async def _is_closed_there(move: CellMove, known: KnownCell) -> bool:

@@ -178,3 +178,13 @@ async def count_loss(addresses: Addresses) -> None:
         " select 'put back', 1, now(), 0, now() - interval '1 hour';"
         " update pixconnect.installation set elsewhere_since = null",
     )
+
+
+async def can_log_in(addresses: Addresses) -> bool:
+    """Whether a service gets a connection."""
+    try:
+        connection = await asyncpg.connect(addresses.service_url)
+    except asyncpg.TooManyConnectionsError:
+        return False
+    await connection.close()
+    return True

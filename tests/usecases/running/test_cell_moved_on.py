@@ -11,6 +11,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell as cell_store
+from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
@@ -19,6 +20,7 @@ from support import cells, postgres
 from support.cell_places import (
     NOBODY,
     Place,
+    can_log_in,
     check_written,
     count_loss,
     kill,
@@ -95,7 +97,11 @@ async def test_a_cell_that_has_gone_on_is_found_by_who_knows_where(
         await postgres.execute_as_owner(place.home, f"drop database {known.closed_database}")
     await put_back(place, known)
     await refuse_all(place)
+    async with open_owner(further.new) as there:
+        # As who took it for a copy, and kept it.
+        await cell_closing.keep_services_out(there)
     found = await let_know(place, further.target)
+    assert await can_log_in(further.new)
     assert (found.state, found.address, found.other_address) == ("OPEN", further.target, None)
     # Nobody knows what else has happened meanwhile.
     assert await was_elsewhere(further.new)

@@ -77,6 +77,8 @@ CELL_ADDRESS = "the cell's address"
 _OF_A_CELL = {
     # A move may have closed it.
     "InvalidCatalogNameError": "there is no such database ({}): make none there, `pixconnect cell check` says what to do",
+    "TooManyConnectionsError": "PostgreSQL has no connection left ({}): raise its max_connections; or, if that is a limit of "
+    "this database alone, which a move of the cell may have set to 0, run `pixconnect cell set` with the address of the cell",
 }
 
 

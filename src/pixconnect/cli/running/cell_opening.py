@@ -63,6 +63,7 @@ async def set_address(
     """Let a cell be at another address, at which its own database is; raises as ``add_cell``."""
     async with known_cells.adding_alone(context) as home:
         known = await cell_address.find_to_set(context, name, address)
+        await _let_services_in(settings_of(settings, CellAddress(address=address)))
         if known.address == address and known.state == "OPEN":
             if findings := await look_for_faults(context, settings, known):
                 raise CommandError(f"the cell {name} is not as it must be there: {findings[0]}")
@@ -90,6 +91,14 @@ async def set_address(
         if findings := await look_for_faults(context, settings, there):
             raise CommandError(f"that is not the cell {name}: {findings[0]}; its address was not changed")
         return await cell_address.set_address(context, home, connect, known, address, is_fenced=is_fenced)
+
+
+async def _let_services_in(reached: Settings) -> None:
+    """Let services log in where a move has kept them out, by which they served what was no cell."""
+    # What else is wrong there is found out by whoever looks for it.
+    with suppress(CommandError, *DATABASE_FAILED):
+        async with _connected_as_owner(reached) as connection:
+            await cell_closing.let_services_in(connection)
 
 
 async def _is_of_before_an_upgrade(reached: Settings) -> bool:

@@ -48,7 +48,7 @@ async def let_know(move: CellMove, home: Connection, known: KnownCell) -> KnownC
         case "BOTH":
             raise InstallationError(
                 f"the cell {known.name} is open at {known.address}, and {address} has given out ids that are not there, so it "
-                "may have been served: compare the two. If the cell is to stay where it is, run "
+                "may have been served: stop all services, and compare the two. If the cell is to stay where it is, run "
                 f"`pixconnect cell move {known.name} --cancel`, which counts a loss; if it is to be at {address}, rename "
                 f"{known.database} to {known.closed_database}, and run this again"
             )
@@ -168,6 +168,7 @@ async def _read_served(move: CellMove, target: Connection, *, is_last: bool) -> 
     if not await installation_store.has_come(target, there) or await installation_store.was_elsewhere(target):
         return None
     if is_last:
+        move.say("the cell is closed while it is seen whether the target was served")
         await cell_closing.keep_services_out(target)
         # A superuser's are not kept out.
         await asyncio.sleep(move.bounds.seen_within_s)

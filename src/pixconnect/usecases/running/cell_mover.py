@@ -133,6 +133,8 @@ async def _give_name_back(move: CellMove, known: KnownCell) -> None:
 async def end_copy(move: CellMove, known: KnownCell) -> None:
     """End what a cell that has moved does not need any more: the subscription, and at its former server the slot."""
     async with move.connect(known.address) as target:
+        # Where the home cell did not know that it is the cell, services were kept out.
+        await cell_closing.let_services_in(target)
         name = await cell_copy.find_subscription(target)
         if name is None:
             return

@@ -100,11 +100,32 @@ async def test_a_source_that_was_put_back_is_not_opened_beside_a_target_that_was
         async with open_owner(made.new) as there:
             await check_written(there, ids)
     else:
+        serving = await asyncpg.connect(made.old.service_url)
         async with made.moving() as move:
             kept = structs.replace(move, say=said.append)
             assert (await cancel_move(kept, cells.NAME)).address == known.address
+        # It is to look anew, and counts a loss then.
+        with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
+            await serving.execute("select 1")
+        serving.terminate()
         assert await was_elsewhere(made.old)
-        assert "keep it until the loss is closed" in said[-1]
+        assert "compare the two before you drop it" in said[-1]
+
+
+async def test_a_target_that_was_ready_is_kept_although_its_source_has_given_out_more_since(
+    made: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made.begin()
+    known, said = await made.read_row(), list[str]()
+    await move_unnoted(made, monkeypatch)
+    await write(made.new, [])
+    rename = f"alter database {known.closed_database} rename to {known.database}"
+    await postgres.execute_as_owner(made.server, rename)
+    await write(made.old, [])
+    await put_back(made, known)
+    async with made.moving() as move:
+        await cancel_move(structs.replace(move, say=said.append), cells.NAME)
+    assert "compare the two before you drop it" in said[-1]
 
 
 async def test_a_source_that_is_lost_while_it_is_asked_is_not_taken_for_the_target(

@@ -89,10 +89,15 @@ async def find_slot_database(connection: Connection, name: str) -> str | None:
 
 
 _FIND_LIMIT: Final[LiteralString] = "select datconnlimit from pg_database where datname = current_database()"
-_END_SERVICES: Final[LiteralString] = """
+_END_OTHERS: Final[LiteralString] = """
     select pg_terminate_backend(pid, 5000) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
 """
+
+
+async def end_other_sessions(connection: Connection) -> bool:
+    """End all sessions of this database but this one, so that whoever goes on looks at it anew; whether they have ended."""
+    return all(row[0] for row in await connection.fetch(_END_OTHERS))
 
 
 async def keep_services_out(connection: Connection) -> bool:
@@ -101,7 +106,7 @@ async def keep_services_out(connection: Connection) -> bool:
     A limit of its own that it had is forgotten.
     """
     await _limit_connections(connection, 0)
-    return all(row[0] for row in await connection.fetch(_END_SERVICES))
+    return await end_other_sessions(connection)
 
 
 async def let_services_in(connection: Connection) -> None:

@@ -19,7 +19,7 @@ from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.cell_moved import find_opened, moved_on
+from pixconnect.usecases.running.cell_moved import find_opened, moved_on, was_ready
 from pixconnect.usecases.running.cell_mover import (
     BESIDE,
     CellMove,
@@ -58,7 +58,7 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
                 may_lack = await installation_store.was_elsewhere(source) or await loss_store.has_forgotten(
                     source, known.copy_name
                 )
-                await _unsubscribe(move, known, is_kept=may_lack)
+                await _unsubscribe(move, known, may_lack=may_lack)
                 await cell_copy.drop_slots(source, known.copy_name)
                 await cell_copy.unpublish(source, known.copy_name)
                 former = await cell_closing.find_slot_database(source, known.copy_name)
@@ -81,6 +81,8 @@ async def _let_loss_be_counted(move: CellMove, known: KnownCell) -> None:
         is_open = await cell_closing.has_database(beside, known.database)
     async with move.connect(known.address, known.database if is_open else known.closed_database) as source:
         await installation_store.note_elsewhere(source)
+        # Only who connects looks at that.
+        await cell_closing.end_other_sessions(source)
 
 
 async def _read_moving(move: CellMove, name: str) -> KnownCell:
@@ -90,22 +92,24 @@ async def _read_moving(move: CellMove, name: str) -> KnownCell:
     return known
 
 
-async def _unsubscribe(move: CellMove, known: KnownCell, *, is_kept: bool) -> None:
+async def _unsubscribe(move: CellMove, known: KnownCell, *, may_lack: bool) -> None:
     """Let the target ask for nothing any more.
 
     Args:
-        is_kept: Whether it may have what the cell has not.
+        may_lack: Whether the cell is known to lack something, which the target may have.
     """
     address = errors.require(known.other_address, "it is being moved")
+    is_kept = may_lack
     try:
         async with move.connect(address) as target:
             name = await cell_copy.find_subscription(target)
             if name is not None:
                 await cell_copy.unsubscribe(target, name)
+            is_kept = may_lack or await was_ready(target)
             if is_kept:
                 await cell_closing.keep_services_out(target)
         move.say(
-            f"the database at {address} may have what is missing here: keep it until the loss is closed"
+            f"the database at {address} may have been served, and have what is missing here: compare the two before you drop it"
             if is_kept
             else f"the database at {address} holds a copy that is out of date now: drop it"
         )

@@ -157,6 +157,14 @@ async def _find_served(move: CellMove, known: KnownCell, *, is_open: bool) -> Op
     return "SOURCE"
 
 
+async def was_ready(target: Connection) -> bool:
+    """Whether all was done there for the target to be served: if it was, of which nobody knows, this is all that is left."""
+    try:
+        return await installation_store.has_come(target, await installation_store.read_server(target))
+    except _NO_TABLES:
+        return False
+
+
 async def _read_served(move: CellMove, target: Connection, *, is_last: bool) -> dict[str, int] | None:
     """What the target has given out; ``None`` where nobody has served it.
 

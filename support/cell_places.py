@@ -26,7 +26,7 @@ from support.postgres import Addresses
 
 serial = count(1)
 # The machine of the tests may be slow, and no process looks at the home cell here.
-BOUNDS = MoveBounds(look_every_s=0.1, arrives_within_s=5, gate_max_s=20, seen_within_s=0)
+BOUNDS = MoveBounds(look_every_s=0.1, arrives_within_s=5, gate_max_s=20, home_max_s=1, seen_within_s=0)
 NOBODY = "postgresql://127.0.0.1:1/nobody"
 _WRITE = "insert into audit (operator, verb, subject) values ('test', 'write', 'cell') returning id"
 _MAKE_MOVER = """

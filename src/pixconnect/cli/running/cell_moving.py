@@ -99,8 +99,8 @@ def stopped_by_signals() -> Generator[None]:
         if not came:
             raise
         raise CommandError(
-            f"stopped by {came[0].name}: run this again, or look at `pixconnect cell check`; a cell that was closed for the "
-            "move is open again, if nothing above says otherwise",
+            f"stopped by {came[0].name}: run this again, or look at `pixconnect cell check`; a cell that it had closed is open "
+            "again, if nothing above says otherwise, and one that was closed before still is not",
             status=ExitStatus.INTERRUPTED if came[0] is signal.SIGINT else ExitStatus.REFUSED,
         ) from None
     finally:

@@ -49,6 +49,7 @@ async def add_cell(context: OperatorContext, settings: Settings, name: str, addr
         async with _connected_as_owner(reached) as connection:
             ours = [schema for schema, _, _ in migrate.SCHEMAS]
             await known_cells.refuse_unfit(connection, home_database, began_there, ours)
+            await cell_closing.let_services_in(connection)
         known = await known_cells.begin_cell(context, name, address)
         await migrate.bring_up_to_date(reached, cell=known)
         findings = await look_for_faults(context, settings, known)

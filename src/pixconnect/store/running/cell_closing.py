@@ -90,14 +90,17 @@ async def find_slot_database(connection: Connection, name: str) -> str | None:
 
 _FIND_LIMIT: Final[LiteralString] = "select datconnlimit from pg_database where datname = current_database()"
 _END_OTHERS: Final[LiteralString] = """
-    select pg_terminate_backend(pid, 5000) from pg_stat_activity
+    select pid, pg_terminate_backend(pid, 5000) as has_ended from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and backend_type = 'client backend'
 """
+_HAS_ANY: Final[LiteralString] = "select exists (select from pg_stat_activity where pid = any($1))"
 
 
 async def end_other_sessions(connection: Connection) -> bool:
     """End all sessions of this database but this one, so that whoever goes on looks at it anew; whether they have ended."""
-    return all(row[0] for row in await connection.fetch(_END_OTHERS))
+    # It is said of those too that have ended by themselves in that moment.
+    unended = [row["pid"] for row in await connection.fetch(_END_OTHERS) if not row["has_ended"]]
+    return not await connection.fetchval(_HAS_ANY, unended)
 
 
 async def keep_services_out(connection: Connection) -> bool:

@@ -72,10 +72,9 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
     """
     try:
         return await _move(move, name, address)
-    except errors.OutcomeUnknown:
+    except (errors.OutcomeUnknown, SilentEndError):
         _refuse_stopped()
-    # Whether the row was changed is seen by whoever runs it again.
-    move.say("the home cell, or the cell's own database, was lost in the middle of it: it is waited for")
+    move.say("the home cell, or one of the two databases, does not answer: it is waited for")
     until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
     while True:
         try:
@@ -102,6 +101,8 @@ async def _move(move: CellMove, name: str, address: str) -> KnownCell:
             known = await let_know(move, home, known)
         if known.state == "MOVING":
             await _go_back(move, known)
+            async with move.connect(known.address) as source:
+                await refuse_ahead(source, known)
             await _follow_on(move, known)
             async with move.connect(known.address) as source, move.connect(address) as target:
                 await _begin_copy(move, known, source, target)

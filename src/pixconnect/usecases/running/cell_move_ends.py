@@ -52,13 +52,14 @@ async def cancel_move(move: CellMove, name: str) -> KnownCell:
                     f"the cell may have been opened at {known.other_address} before the home cell was put back: whoever serves "
                     "it next counts a loss, and what may be missing here is in that database"
                 )
-            await reopen_source(move, known)
+            was_closed = await reopen_source(move, known)
             async with move.connect(known.address) as source:
                 # Whoever takes it back again finds it open, and what it may lack noted or counted.
                 may_lack = await installation_store.was_elsewhere(source) or await loss_store.has_forgotten(
                     source, known.copy_name
                 )
-                await _unsubscribe(move, known, may_lack=may_lack)
+                # Of a closed cell it was seen just now.
+                await _unsubscribe(move, known, may_lack=may_lack, asks=opened != "SOURCE" or not was_closed)
                 await cell_copy.drop_slots(source, known.copy_name)
                 await cell_copy.unpublish(source, known.copy_name)
                 former = await cell_closing.find_slot_database(source, known.copy_name)
@@ -92,20 +93,20 @@ async def _read_moving(move: CellMove, name: str) -> KnownCell:
     return known
 
 
-async def _unsubscribe(move: CellMove, known: KnownCell, *, may_lack: bool) -> None:
+async def _unsubscribe(move: CellMove, known: KnownCell, *, may_lack: bool, asks: bool) -> None:
     """Let the target ask for nothing any more.
 
     Args:
         may_lack: Whether the cell is known to lack something, which the target may have.
+        asks: Whether the target is to be asked too.
     """
     address = errors.require(known.other_address, "it is being moved")
-    is_kept = may_lack
     try:
         async with move.connect(address) as target:
             name = await cell_copy.find_subscription(target)
             if name is not None:
                 await cell_copy.unsubscribe(target, name)
-            is_kept = may_lack or await was_ready(target)
+            is_kept = may_lack or (asks and await was_ready(target))
             if is_kept:
                 await cell_closing.keep_services_out(target)
         move.say(
@@ -117,11 +118,10 @@ async def _unsubscribe(move: CellMove, known: KnownCell, *, may_lack: bool) -> N
         move.say(f"there is no database at {address} any more, so nothing is left there")
     except DATABASE_AWAY:
         end = "`alter subscription … disable`, `alter subscription … set (slot_name = none)` and `drop subscription …`"
-        todo = f"keep that database, and run there {end}" if is_kept else f"run there {end}, and drop that database"
         move.say(
             f"the database at {address} DOES NOT ANSWER, and its subscription {known.copy_name} is left there: once its server "
-            f"is back, before anything else, {todo}; until then it asks the cell's server for ever for a slot that there is no "
-            "more"
+            f"is back, before anything else, run there {end}; until then it asks the cell's server for ever for a slot that "
+            "there is no more. It may have been served: compare the two before you drop it"
         )
 
 

@@ -111,23 +111,25 @@ async def until_done(ending: Coroutine[None, None, Result]) -> Result:
     return task.result()
 
 
-async def reopen_source(move: CellMove, known: KnownCell) -> None:
-    """Let the source be used: it gets its name back, if it was closed, and money may leave its accounts."""
-    await _give_name_back(move, known)
+async def reopen_source(move: CellMove, known: KnownCell) -> bool:
+    """Let the source be used: it gets its name back, and money may leave its accounts; whether it was closed."""
+    was_closed = await _give_name_back(move, known)
     async with move.connect(known.address) as source:
         await hold_store.let_send(source)
+    return was_closed
 
 
-async def _give_name_back(move: CellMove, known: KnownCell) -> None:
+async def _give_name_back(move: CellMove, known: KnownCell) -> bool:
     async with move.connect(known.address, BESIDE) as beside, move.connect(known.address, BESIDE) as another:
         if not await cell_closing.has_database(beside, known.closed_database):
-            return
+            return False
         if await cell_closing.has_database(beside, known.database):
             raise InstallationError(
                 f"there is a database {known.database} beside {known.closed_database}, which is the cell: rename the one that "
                 "somebody has made, and run this again"
             )
         await cell_closing.rename_database(beside, another, known.closed_database, known.database)
+        return True
 
 
 async def end_copy(move: CellMove, known: KnownCell) -> None:

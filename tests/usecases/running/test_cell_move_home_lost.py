@@ -21,7 +21,7 @@ from support.postgres import Addresses
 
 pytestmark = pytest.mark.long
 
-WAITED = "the home cell, or one of the two databases, does not answer: it is waited for"
+WAITED = "the home cell, or one of the two databases, was lost in the middle of it: it is waited for"
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """The home cell was put back to a move of a cell: nothing that a move has closed is opened."""
 
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 from msgspec import structs
@@ -201,6 +202,17 @@ async def test_a_target_that_was_dropped_is_missed_by_nobody(made: Place) -> Non
     async with made.moving() as move:
         assert (await cancel_move(structs.replace(move, say=said.append), cells.NAME)).address == known.address
     assert said == [f"there is no database at {made.target} any more, so nothing is left there"]
+
+
+async def test_a_target_that_is_another_cell_by_now_is_left_as_it_is(made: Place) -> None:
+    known, said = await made.read_row(), list[str]()
+    await cells.let_claim(made.new, structs.replace(known, identity=uuid4()))
+    async with open_owner(made.home) as home:
+        await cell_store.begin_move(home, known, made.target)
+    async with made.moving() as move:
+        await cancel_move(structs.replace(move, say=said.append), cells.NAME)
+    assert said == [f"the database at {made.target} is another cell's by now, and is left as it is"]
+    assert await can_log_in(made.new)
 
 
 async def test_who_would_open_a_copy_that_is_not_there_hears_how_the_home_cell_is_told(made: Place) -> None:

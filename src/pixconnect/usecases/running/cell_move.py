@@ -45,6 +45,7 @@ from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.running import known_cells
 from pixconnect.usecases.running.account_hold import CheckHold, holding_accounts
+from pixconnect.usecases.running.cell_move_wait import try_while_silent
 from pixconnect.usecases.running.cell_moved import SilentEndError, let_know, may_be_closed, silent_source
 from pixconnect.usecases.running.cell_mover import (
     BESIDE,
@@ -59,9 +60,6 @@ from pixconnect.usecases.running.cell_source import refuse_ahead, refuse_source,
 from pixconnect.usecases.running.installation import InstallationError
 
 _POLL_S: Final = 0.01
-_AGAIN_AFTER_S: Final = 0.5
-_HOME_AWAY: Final = (*NO_ANSWER, errors.OutcomeUnknown, known_cells.CellsLockedError)
-"""What a home cell that was lost raises, also while its dead session still has the lock."""
 
 
 async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
@@ -70,28 +68,7 @@ async def move_cell(move: CellMove, name: str, address: str) -> KnownCell:
     Raises:
         InstallationError: It cannot be moved, or not now; its holders are served where they were, unless it says otherwise.
     """
-    try:
-        return await _move(move, name, address)
-    except (errors.OutcomeUnknown, SilentEndError):
-        _refuse_stopped()
-    move.say("the home cell, or one of the two databases, does not answer: it is waited for")
-    until_s = move.context.clock.monotonic_s() + move.bounds.home_max_s
-    while True:
-        try:
-            return await _move(move, name, address)
-        except (*_HOME_AWAY, SilentEndError) as error:
-            _refuse_stopped()
-            if move.context.clock.monotonic_s() > until_s:
-                why = str(error) or type(error).__name__
-                raise InstallationError(f"that was in vain, run this again: {why}") from error
-            await asyncio.sleep(_AGAIN_AFTER_S)
-
-
-def _refuse_stopped() -> None:
-    """Raise ``CancelledError`` where the loss of the home cell has taken the place of one: who is stopped waits for nobody."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
+    return await try_while_silent(move, lambda: _move(move, name, address))
 
 
 async def _move(move: CellMove, name: str, address: str) -> KnownCell:

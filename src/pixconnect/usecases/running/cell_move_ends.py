@@ -103,11 +103,16 @@ async def _unsubscribe(move: CellMove, known: KnownCell, *, may_lack: bool, asks
     address = errors.require(known.other_address, "it is being moved")
     try:
         async with move.connect(address) as target:
+            claim = await cell_store.find_claim(target)
+            if claim is not None and not claim.is_of(known):
+                move.say(f"the database at {address} is another cell's by now, and is left as it is")
+                return
             name = await cell_copy.find_subscription(target)
             if name is not None:
                 await cell_copy.unsubscribe(target, name)
-            is_kept = may_lack or (asks and await was_ready(target))
-            if is_kept:
+            is_ready = await was_ready(target, known)
+            is_kept = may_lack or (asks and is_ready)
+            if is_kept and is_ready:
                 await cell_closing.keep_services_out(target)
         move.say(
             f"the database at {address} may have been served, and have what is missing here: compare the two before you drop it"

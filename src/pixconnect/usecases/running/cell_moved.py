@@ -144,7 +144,7 @@ async def _find_served(move: CellMove, known: KnownCell, *, is_open: bool) -> Op
     for is_last in [False] if is_open else [False, True]:
         try:
             async with move.connect(address) as target:
-                there = await _read_served(move, target, is_last=is_last)
+                there = await _read_served(move, known, target, is_last=is_last)
         # Or somebody has made it anew.
         except (*DATABASE_AWAY, *_NO_TABLES):
             return "SOURCE" if is_open else "UNKNOWN"
@@ -157,23 +157,29 @@ async def _find_served(move: CellMove, known: KnownCell, *, is_open: bool) -> Op
     return "SOURCE"
 
 
-async def was_ready(target: Connection) -> bool:
+async def was_ready(target: Connection, known: KnownCell) -> bool:
     """Whether all was done there for the target to be served: if it was, of which nobody knows, this is all that is left."""
     try:
-        return await installation_store.has_come(target, await installation_store.read_server(target))
+        return await _has_come(target, known)
     except _NO_TABLES:
         return False
 
 
-async def _read_served(move: CellMove, target: Connection, *, is_last: bool) -> dict[str, int] | None:
+async def _has_come(target: Connection, known: KnownCell) -> bool:
+    there = await installation_store.read_server(target)
+    claim = await cell_store.find_claim(target)
+    # Another cell may have been moved there since.
+    return claim is not None and claim.is_of(known) and await installation_store.has_come(target, there)
+
+
+async def _read_served(move: CellMove, known: KnownCell, target: Connection, *, is_last: bool) -> dict[str, int] | None:
     """What the target has given out; ``None`` where nobody has served it.
 
     Args:
         is_last: Let it give out nothing after that: processes that have seen the row of before may serve it still.
     """
-    there = await installation_store.read_server(target)
     # A copy says so of its source's server; and one that was to be taken over has left ids out.
-    if not await installation_store.has_come(target, there) or await installation_store.was_elsewhere(target):
+    if not await _has_come(target, known) or await installation_store.was_elsewhere(target):
         return None
     if is_last:
         move.say("the cell is closed while it is seen whether the target was served")

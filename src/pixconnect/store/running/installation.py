@@ -208,6 +208,11 @@ _NOTES_MOVES: Final[LiteralString] = """
 """
 
 
+async def notes_moves(connection: Connection) -> bool:
+    """Whether the tables are there, and of a program that notes moves in them."""
+    return await connection.fetchval(_NOTES_MOVES)
+
+
 async def has_come(connection: Connection, here: DatabaseServer) -> bool:
     """Whether these tables say that they are on this server: a copy says so of the server of its source."""
     noted = await find_noted_server(connection, here, None)
@@ -220,7 +225,7 @@ async def find_last_move(connection: Connection) -> str | None:
     An unfinished copy says it as its source does.
     """
     # A copy may have been begun by a program that did not note it.
-    if not await connection.fetchval(_NOTES_MOVES):
+    if not await notes_moves(connection):
         return None
     return await connection.fetchval("select came_by from installation")
 

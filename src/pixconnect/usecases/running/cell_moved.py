@@ -6,9 +6,7 @@ The end is noted at the target (``installation.came_by``) before anything that i
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Literal
-
-import asyncpg
+from typing import Literal
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.running.known_cell import CellAddress, KnownCell
@@ -21,7 +19,6 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_mover import BESIDE, CellMove, record_row, writing_row
 from pixconnect.usecases.running.installation import InstallationError
 
-_NO_TABLES: Final = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError, asyncpg.UndefinedFunctionError)
 Opened = Literal["SOURCE", "TARGET", "BOTH", "UNKNOWN"]
 
 
@@ -144,9 +141,12 @@ async def _find_served(move: CellMove, known: KnownCell, *, is_open: bool) -> Op
     for is_last in [False] if is_open else [False, True]:
         try:
             async with move.connect(address) as target:
-                there = await _read_served(move, known, target, is_last=is_last)
-        # Or somebody has made it anew.
-        except (*DATABASE_AWAY, *_NO_TABLES):
+                # Somebody may have made it anew, and a log is not to have errors of who looks.
+                has_tables = await installation_store.notes_moves(target)
+                there = await _read_served(move, known, target, is_last=is_last) if has_tables else None
+        except DATABASE_AWAY:
+            has_tables, there = False, None
+        if not has_tables:
             return "SOURCE" if is_open else "UNKNOWN"
         if there is None:
             return "SOURCE"
@@ -159,10 +159,7 @@ async def _find_served(move: CellMove, known: KnownCell, *, is_open: bool) -> Op
 
 async def was_ready(target: Connection, known: KnownCell) -> bool:
     """Whether all was done there for the target to be served: if it was, of which nobody knows, this is all that is left."""
-    try:
-        return await _has_come(target, known)
-    except _NO_TABLES:
-        return False
+    return await installation_store.notes_moves(target) and await _has_come(target, known)
 
 
 async def _has_come(target: Connection, known: KnownCell) -> bool:

@@ -79,9 +79,11 @@ class Place(Struct, frozen=True, kw_only=True):
         async with self.moving(makes_tables=makes_tables) as move:
             return await cell_move.move_cell(move, cells.NAME, self.target)
 
-    async def cancel(self) -> KnownCell:
+    async def cancel(self, said: list[str] | None = None) -> KnownCell:
+        """Take the move back; what the operator hears is added to a list, where one is given."""
         async with self.moving() as move:
-            return await cancel_move(move, cells.NAME)
+            heard = move if said is None else structs.replace(move, say=said.append)
+            return await cancel_move(heard, cells.NAME)
 
 
 @asynccontextmanager
@@ -138,6 +140,12 @@ async def put_back(place: Place, known: KnownCell) -> None:
             "update cell set state = 'MOVING', address = $1, other_address = $2, moving_since = $3",
             *(known.address, known.other_address, known.moving_since),
         )
+
+
+async def open_closed(place: Place, known: KnownCell) -> None:
+    """As whoever puts the files of the source back to when it was open."""
+    rename = f"alter database {known.closed_database} rename to {known.database}"
+    await postgres.execute_as_owner(place.server, rename)
 
 
 async def begin_elsewhere(made: Place, elsewhere: Addresses) -> Place:

@@ -12,7 +12,6 @@ from msgspec import structs
 from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running.cell_move import move_cell
-from pixconnect.usecases.running.cell_move_ends import cancel_move
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
@@ -23,6 +22,7 @@ from support.cell_places import (
     check_written,
     kill,
     move_until,
+    open_closed,
     open_owner,
     put_back,
     serial,
@@ -88,8 +88,7 @@ async def test_a_source_that_was_put_back_is_not_opened_beside_a_target_that_was
     known, said = await made.read_row(), list[str]()
     await move_unnoted(made, monkeypatch)
     await write(made.new, ids := [])
-    rename = f"alter database {known.closed_database} rename to {known.database}"
-    await postgres.execute_as_owner(made.server, rename)
+    await open_closed(made, known)
     await put_back(made, known)
     with pytest.raises(InstallationError, match="so it may have been served: stop all services"):
         await made.move()
@@ -101,9 +100,7 @@ async def test_a_source_that_was_put_back_is_not_opened_beside_a_target_that_was
             await check_written(there, ids)
     else:
         serving = await asyncpg.connect(made.old.service_url)
-        async with made.moving() as move:
-            kept = structs.replace(move, say=said.append)
-            assert (await cancel_move(kept, cells.NAME)).address == known.address
+        assert (await made.cancel(said)).address == known.address
         # It is to look anew, and counts a loss then.
         with pytest.raises((asyncpg.PostgresError, asyncpg.InterfaceError, OSError)):
             await serving.execute("select 1")
@@ -119,12 +116,10 @@ async def test_a_target_that_was_ready_is_kept_although_its_source_has_given_out
     known, said = await made.read_row(), list[str]()
     await move_unnoted(made, monkeypatch)
     await write(made.new, [])
-    rename = f"alter database {known.closed_database} rename to {known.database}"
-    await postgres.execute_as_owner(made.server, rename)
+    await open_closed(made, known)
     await write(made.old, [])
     await put_back(made, known)
-    async with made.moving() as move:
-        await cancel_move(structs.replace(move, say=said.append), cells.NAME)
+    await made.cancel(said)
     assert "compare the two before you drop it" in said[-1]
 
 

@@ -12,7 +12,7 @@ from pixconnect.store.institutions import account_hold as hold_store
 from pixconnect.store.running import cell_copy
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.running import cell_move
-from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
+from pixconnect.usecases.running.cell_move_ends import take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
@@ -343,6 +343,5 @@ async def test_a_target_is_kept_that_may_have_what_is_missing_however_often_the_
     if is_met:
         await count_loss(made.old)
     await put_back(made, known)
-    async with made.moving() as move:
-        await cancel_move(structs.replace(move, say=said.append), cells.NAME)
+    await made.cancel(said)
     assert "compare the two before you drop it" in said[-1]

@@ -15,7 +15,7 @@ from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import cell_closing
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
-from pixconnect.usecases.running.cell_move_ends import cancel_move, take_over
+from pixconnect.usecases.running.cell_move_ends import take_over
 from pixconnect.usecases.running.installation import InstallationError
 from support import cells, postgres
 from support.cell_places import (
@@ -199,8 +199,7 @@ async def test_a_target_that_was_dropped_is_missed_by_nobody(made: Place) -> Non
     await made.begin()
     known, said = await made.read_row(), list[str]()
     await postgres.execute_as_owner(made.home, f"drop database {postgres_name(made.new)} with (force)")
-    async with made.moving() as move:
-        assert (await cancel_move(structs.replace(move, say=said.append), cells.NAME)).address == known.address
+    assert (await made.cancel(said)).address == known.address
     assert said == [f"there is no database at {made.target} any more, so nothing is left there"]
 
 
@@ -209,8 +208,7 @@ async def test_a_target_that_is_another_cell_by_now_is_left_as_it_is(made: Place
     await cells.let_claim(made.new, structs.replace(known, identity=uuid4()))
     async with open_owner(made.home) as home:
         await cell_store.begin_move(home, known, made.target)
-    async with made.moving() as move:
-        await cancel_move(structs.replace(move, say=said.append), cells.NAME)
+    await made.cancel(said)
     assert said == [f"the database at {made.target} is another cell's by now, and is left as it is"]
     assert await can_log_in(made.new)
 

@@ -183,7 +183,7 @@ async def _read_served(move: CellMove, known: KnownCell, target: Connection, *, 
         await cell_closing.keep_services_out(target)
         # A superuser's are not kept out.
         await asyncio.sleep(move.bounds.seen_within_s)
-        if not await cell_closing.keep_services_out(target):
+        if not await cell_closing.end_other_sessions(target):
             raise TimeoutError("a session at the target does not end")
     return await _read_given(move, target)
 

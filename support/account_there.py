@@ -29,7 +29,6 @@ from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
 from pixconnect.http.tls import Tls, make_context
-from pixconnect.usecases.frame.cells import Cells
 from support.faces import KEY, Bank
 from support.institution import certify
 
@@ -111,10 +110,10 @@ async def open_account_there(
     for file, text in zip(files, (papers.server, papers.server_key, papers.authority), strict=True):
         file.write_text(text)
     context = make_context(*map(str, files), is_required=profile.client_certificate == "required")
-    chosen = bank.services.home
+    chosen = bank.services.context
     if answers:
         chosen = structs.replace(chosen, policy=structs.replace(chosen.policy, face_answers=answers))
-    services = structs.replace(bank.services, cells=Cells(chosen))
+    services = structs.replace(bank.services, context=chosen)
     application = make_application(services, AccessLog(chosen.clock, wanted="off"))
     listener = socket.create_server(("127.0.0.1", 0))
     server, is_ready = Server(application), asyncio.Event()

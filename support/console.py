@@ -23,7 +23,7 @@ from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
-from pixconnect.usecases.frame.cells import ByCell, Cells
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
@@ -172,18 +172,18 @@ def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess
         secret_box=context.secret_box,
         operator="console",
     )
-    parts = msgspec.structs.replace(make_parts(Cells(context), ByCell(operator)), **changes)
+    parts = msgspec.structs.replace(make_parts(context, operator), **changes)
     console = Console(parts, pages.ROUTES, lambda: None)
     return InProcess(service=service, operator=operator, parts=parts, console=console, nobody=Browser(console=console))
 
 
-def make_parts(cells: Cells, operators: ByCell[Operator]) -> ConsoleParts:
-    """What a console process gives its pages, of these cells."""
-    context, turns = cells.home, Turns()
+def make_parts(context: Context, operator: Operator) -> ConsoleParts:
+    """What a console process gives its pages."""
+    turns = Turns()
     return ConsoleParts(
-        cells=cells,
-        operators=operators,
-        sign_in=SignIn(operators),
+        context=context,
+        operator=operator,
+        sign_in=SignIn(operator),
         assets=Assets(),
         exports=Exports(turns),
         turns=turns,

@@ -20,10 +20,8 @@ from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.simulation.sandbox_control import SandboxControl
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
-from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.identity.cell_access import CellIssuer, CellKeys
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.money import holder as holder_usecases
@@ -52,8 +50,8 @@ class Bank(Struct, frozen=True, kw_only=True):
 
     def answering(self, **answers: str) -> Api:
         """The face, called in this process with the answers chosen."""
-        context = _choose(self.services.home, answers)
-        services = structs.replace(self.services, cells=Cells(context))
+        context = _choose(self.services.context, answers)
+        services = structs.replace(self.services, context=context)
         return Api(make_application(services, AccessLog(self.service.context.clock, wanted="off")))
 
     def choosing(self, **answers: str) -> WebhookService:
@@ -121,10 +119,10 @@ async def open_bank(
         fresh = asyncio.create_task(verifier.keep_fresh())
         served = structs.replace(
             services,
-            cells=Cells(context),
+            context=context,
             verifier=verifier,
-            token_issuer=CellIssuer(ByCell(TokenIssuer(context, keyring))),
-            keys=CellKeys(ByCell(keyring)),
+            token_issuer=TokenIssuer(context, keyring),
+            keys=keyring,
             draw_qr_png=QrPictures(services.turns).draw,
         )
         yield Bank(service=service, receiver=receiver, services=served, issued=issued)

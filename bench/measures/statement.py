@@ -32,7 +32,6 @@ from pixconnect.foundation import migrations, schema_history
 from pixconnect.foundation.current_request import current_request
 from pixconnect.foundation.pool import open_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.policy import Policy
@@ -134,7 +133,7 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
         "directory": HolderDirectory(pool, ISPB, "Pix Connect", SystemClock().monotonic_s),
     }
     context = Context(**cast(Any, dict.fromkeys(Context.__struct_fields__) | present))
-    services = Services(**cast(Any, dict.fromkeys(Services.__struct_fields__) | {"cells": Cells(context)}))
+    services = Services(**cast(Any, dict.fromkeys(Services.__struct_fields__) | {"context": context}))
     query = statement_api.StatementQuery(
         initial_date=SystemClock()
         .real_now()

@@ -15,7 +15,6 @@ from pixconnect.api.standard import payment
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from support.api import Api, StubVerifier, UseCases
 
@@ -72,16 +71,16 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         return b"picture of " + text.encode()
 
     return Services(
-        cells=Cells(context),
+        context=context,
         verifier=StubVerifier(),
         token_issuer=use_cases,
         keys=SimpleNamespace(),
         read_health=no_health,
         read_readiness=no_health,
         draw_qr_png=draw,
-        feed_waits=ByCell(FeedWaits(no_health)),
+        feed_waits=FeedWaits(no_health),
         callbacks=SimpleNamespace(),
-        admissions=ByCell(Admission()),
+        admission=Admission(),
         turns=Turns(),
         descriptions=described,
         base_url=BASE_URL,
@@ -94,4 +93,4 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
 @pytest.fixture
 def api(services: Services) -> Api:
     """The application, with every use case stubbed."""
-    return Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    return Api(make_application(services, AccessLog(services.context.clock, wanted="off")))

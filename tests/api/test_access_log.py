@@ -34,7 +34,7 @@ class Logged:
 
     def __init__(self, services: Services, wanted: AccessLogWanted) -> None:
         self.stream = io.StringIO()
-        self.log = AccessLog(services.home.clock, wanted=wanted, stream=self.stream)
+        self.log = AccessLog(services.context.clock, wanted=wanted, stream=self.stream)
         self.api = Api(make_application(services, self.log))
 
     def lines(self) -> list[dict[str, Any]]:
@@ -149,7 +149,7 @@ def test_a_terminal_is_shown_so_many_lines_a_second_and_as_many_again_that_are_b
 async def test_who_goes_away_before_a_refusal_is_told_leaves_a_line_too(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.home.clock = FakeClock(monotonic_s=0.0)
+    services.context.clock = FakeClock(monotonic_s=0.0)
     logged = Logged(services, "refused")
     waits = asyncio.Event()
 

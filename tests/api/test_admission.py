@@ -10,19 +10,18 @@ from pixconnect.api.frame.services import Services
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.frame.cells import ByCell
 from support.api import Api
 from support.service import FakeClock
 
 
 async def test_a_full_process_refuses_writes_before_it_reads_them_and_answers_reads(services: Services) -> None:
-    application = make_application(services, AccessLog(services.home.clock, wanted="off"))
-    application._admissions = ByCell(Admission(0))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    application._admission = Admission(0)
     api = Api(application)
     refused = await api.post("/v1/connect/charge", {"no": "charge"})
     assert (refused.status, refused.code) == (503, "SERVICE_UNAVAILABLE")
     assert (await api.get("/v1/connect/ledger/balance")).status == 404
-    application._admissions = ByCell(Admission(1))
+    application._admission = Admission(1)
     for _ in range(2):
         assert (await api.post("/v1/connect/charge", {"no": "charge"})).status == 400, "what has ended counts no more"
 
@@ -33,8 +32,8 @@ def _scope(method: str, path: str) -> dict[str, Any]:
 
 
 async def test_a_refusal_at_once_says_what_the_long_one_says(services: Services) -> None:
-    application = make_application(services, AccessLog(services.home.clock, wanted="off"))
-    application._admissions = ByCell(Admission(0))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    application._admission = Admission(0)
     told = await Api(application).post("/v1/connect/charge", {"no": "charge"})
     answer = application.answer_at_once(_scope("POST", "/v1/connect/charge"))
     assert answer is not None
@@ -63,16 +62,16 @@ async def test_a_refusal_at_once_says_what_the_long_one_says(services: Services)
 async def test_whatever_else_might_be_said_takes_the_long_way(
     services: Services, method: str, path: str, change: dict[str, Any]
 ) -> None:
-    application = make_application(services, AccessLog(services.home.clock, wanted="off"))
-    application._admissions = ByCell(Admission(0))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    application._admission = Admission(0)
     assert application.answer_at_once({**_scope(method, path), **change}) is None
-    application._admissions = ByCell(Admission(1))
+    application._admission = Admission(1)
     assert application.answer_at_once(_scope("POST", "/v1/connect/charge")) is None, "there is room"
 
 
 async def test_a_flood_of_one_holder_is_slowed_down_on_the_long_way(services: Services) -> None:
-    services.home.clock = FakeClock(monotonic_s=0.0)
-    application = make_application(services, AccessLog(services.home.clock, wanted="off"))
-    application._admissions = ByCell(Admission(0))
+    services.context.clock = FakeClock(monotonic_s=0.0)
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    application._admission = Admission(0)
     told = [application.answer_at_once(_scope("POST", "/v1/connect/charge")) for _ in range(AT_ONCE_COUNT + 5)]
     assert sum(answer is not None for answer in told) == AT_ONCE_COUNT

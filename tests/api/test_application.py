@@ -9,22 +9,15 @@ import asyncpg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec import structs
 from structlog.testing import capture_logs
 
-from pixconnect.api.application import make_application
 from pixconnect.api.frame.browser import safe_headers
-from pixconnect.api.frame.request_lines import AccessLog
 from pixconnect.api.operations import list_operations
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cell import IDS_MAX
 from pixconnect.domain.frame.listing import Page
-from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.simulation.sandbox_control import Arrival
-from pixconnect.flow.overload import Admission
 from pixconnect.foundation.current_request import has_written
-from support.api import Api, HolderVerifier
 from support.records import a_charge, a_transfer
 
 CHARGE = "/v1/connect/charge"
@@ -652,22 +645,3 @@ def test_a_browser_is_told_to_stay_with_https_only_behind_https() -> None:
     always = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
     assert dict(safe_headers("http://127.0.0.1:8080")) == always
     assert dict(safe_headers("https://pix.example")) == always | {"strict-transport-security": "max-age=31536000"}
-
-
-async def test_what_is_done_is_answered_though_its_cell_has_left_meanwhile(services: Any, use_cases: Any) -> None:
-    number, context = 1, services.home
-    holder_id = number * IDS_MAX + 7
-    verifier = HolderVerifier({"there": Caller(client_id="there", holder_id=holder_id, scopes=frozenset(SCOPES))})
-    services = structs.replace(services, verifier=verifier)
-    services.cells.add(number, context)
-    services.admissions.add(number, Admission())
-
-    def leave(*_: object) -> object:
-        services.cells.remove(number, context)
-        raise errors.NotFound("there is none")
-
-    use_cases.answers["start_transfer"] = leave
-    api = Api(make_application(services, AccessLog(context.clock, wanted="off")))
-    body = {"amount": 1, "key": "a@b.example", "key_type": "EMAIL"}
-    answer = await api.post("/v1/connect/transfer/key", body, token="there")
-    assert (answer.status, answer.code) == (404, "NOT_FOUND")

@@ -29,7 +29,7 @@ pytestmark = needs_chromium
 
 @pytest.fixture
 async def address(services: Services) -> AsyncIterator[str]:
-    application = make_application(services, AccessLog(services.home.clock, wanted="off"))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         server = Server(application)

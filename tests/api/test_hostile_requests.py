@@ -153,8 +153,8 @@ async def test_a_flood_of_malformed_bodies_is_told_later_and_later(
     services: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited_s: list[float] = []
-    services.home.clock = FakeClock(monotonic_s=0.0)
-    api = Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    services.context.clock = FakeClock(monotonic_s=0.0)
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
 
     async def note(delay_s: float) -> None:
         waited_s.append(delay_s)

@@ -55,9 +55,9 @@ def test_the_sender_is_the_first_that_no_trusted_proxy_vouches_for(
 
 
 def behind_proxies(services: Services, trusted: str) -> Api:
-    services.home.clock = FakeClock(monotonic_s=0.0)  # or the pace would forgive what took long
+    services.context.clock = FakeClock(monotonic_s=0.0)  # or the pace would forgive what took long
     behind = structs.replace(services, trusted_proxies=(ip_network(trusted),) if trusted else ())
-    return Api(make_application(behind, AccessLog(services.home.clock, wanted="off")))
+    return Api(make_application(behind, AccessLog(services.context.clock, wanted="off")))
 
 
 @pytest.mark.parametrize(("trusted", "counts_apart"), [("127.0.0.0/8", True), ("", False), ("10.0.0.0/8", False)])

@@ -17,7 +17,6 @@ from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.identity.console import Visitor
-from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
@@ -57,9 +56,9 @@ def visit(
         is_sandbox=False,
         version="0.1.0",
         draw_qr=lambda text: text.encode(),
-        cells=Cells(live.context),
+        context=live.context,
         home=live.context,
-        operators=ByCell(as_operator(live.context)),
+        operator=as_operator(live.context),
         api_url="https://pix.example",
         health=HealthWatch({"database": partial(check_database, live.context.pool)}, live.clock),
     )

@@ -10,7 +10,6 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import RailUnavailable, Report, SettledReport
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.store.money import order as order_store
-from pixconnect.usecases.frame.cells import ByCell
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker import settlement
 from pixconnect.worker.leases import LeaseLost
@@ -138,7 +137,7 @@ async def test_reports_go_on_after_the_rail_and_the_database_were_away(
 
     monkeypatch.setattr(service.rail, "reports", answer)
     monkeypatch.setattr(settlement, "take_reports", fail_at_first)
-    task = asyncio.create_task(keep_taking_reports(ByCell(service.context), pause_s=0.01))
+    task = asyncio.create_task(keep_taking_reports(service.context, pause_s=0.01))
     async with asyncio.timeout(60):
         await all_said.wait()
     task.cancel()

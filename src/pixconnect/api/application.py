@@ -92,14 +92,14 @@ class Application:
         self, services: Services, operations: Sequence[AnyOperation], access_log: AccessLog | RequestLines
     ) -> None:
         self._services = services
-        self._is_sandbox = services.home.policy.is_sandbox
-        self._now = services.home.clock.now
-        self._monotonic_s = services.home.clock.monotonic_s
-        self._entropy = services.home.entropy
+        self._is_sandbox = services.context.policy.is_sandbox
+        self._now = services.context.clock.now
+        self._monotonic_s = services.context.clock.monotonic_s
+        self._entropy = services.context.entropy
         self._access_log = access_log
         self._rates = services.rates
         self._refusal_pace = RefusalPace()
-        self._admissions = services.admissions
+        self._admission = services.admission
         self._turns = services.turns
         self.answers: Counter[tuple[str, int]] = Counter()
         """How many there were, by operation and status; for the metrics."""
@@ -151,11 +151,7 @@ class Application:
                 self._note_access(progress, status, said)
 
     def _read_lookups_left(self, caller: Caller) -> Headers:
-        try:
-            context = self._services.of(caller)
-        except errors.ServiceUnavailable:
-            # Its cell has left meanwhile. What was done is answered all the same.
-            return []
+        context = self._services.context
         left = context.lookups.recall_left(context, caller.holder_id)
         return [] if left is None else envelope.rate_headers(left)
 
@@ -191,7 +187,7 @@ class Application:
         party = current_party.get()
         # Not reads: one may wait for events for half a minute and costs nothing meanwhile.
         is_admitted = prepared.has_body and not prepared.is_public
-        admission = self._admissions.of(progress.caller.holder_id) if is_admitted else None
+        admission = self._admission if is_admitted else None
         if admission is not None:
             admission.enter(party)
         try:
@@ -276,11 +272,7 @@ class Application:
                 authorize(caller, prepared.scope)
         except errors.PixConnectError:
             return None
-        if (
-            prepared.is_public
-            or not prepared.has_body
-            or not self._admissions.of(caller.holder_id).refuses(caller.holder_id)
-        ):
+        if prepared.is_public or not prepared.has_body or not self._admission.refuses(caller.holder_id):
             return None
         # It counts this request, so we ask it last.
         if not self._refusal_pace.is_due_now(caller.holder_id, started_s):
@@ -292,8 +284,7 @@ class Application:
         return WholeAnswer(refused.status, own_headers, refused.content)
 
     def _is_full(self) -> bool:
-        admissions = self._admissions
-        return admissions.home.is_full or (not admissions.is_alone and any(each.is_full for each in admissions))
+        return self._admission.is_full
 
     async def _slow_down(self, progress: _Progress, interval_s: float) -> None:
         """Let an answer wait if this party gets many that are paced."""
@@ -331,7 +322,7 @@ class Application:
 
 def make_application(services: Services, access_log: AccessLog | RequestLines) -> Application:
     """The interface of this mode as one ASGI application."""
-    routes, standby = list_routes(is_sandbox=services.home.policy.is_sandbox), services.standby
+    routes, standby = list_routes(is_sandbox=services.context.policy.is_sandbox), services.standby
     if standby is not None:
         routes = tuple(read_at_standby(row, standby, services) if row.may_be_old else row for row in routes)
     return Application(services, routes, access_log)

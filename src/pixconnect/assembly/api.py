@@ -20,10 +20,8 @@ from pixconnect.api.frame.request_lines import choose_access_log
 from pixconnect.api.frame.services import Services
 from pixconnect.api.traced import TracedApplication
 from pixconnect.assembly.base import Base, listen_for_metrics, open_base
-from pixconnect.assembly.cells import OpenedCell, open_cells
-from pixconnect.assembly.doors import CellDoors, open_door
+from pixconnect.assembly.doors import open_door
 from pixconnect.assembly.faces import note_exchanges, open_doors
-from pixconnect.assembly.outside import has_rail
 from pixconnect.assembly.standby import open_standby
 from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
@@ -36,9 +34,8 @@ from pixconnect.http import descriptors, tls
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
 from pixconnect.http.tls import Tls
-from pixconnect.usecases.frame.cells import UnreachableCells
 from pixconnect.usecases.running.health import Health
-from pixconnect.usecases.running.health_watches import CellHealth, watch_health, watch_readiness
+from pixconnect.usecases.running.health_watches import watch_health, watch_readiness
 from pixconnect.usecases.running.standby import Standby
 
 
@@ -49,31 +46,28 @@ async def serve(
     # Each connection is a file: the limit is raised as far as it goes, and the rest is shared out below.
     files_max = descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
-    away = UnreachableCells()
     async with (
         open_base(settings, "pixconnect api") as base,
         open_door(base) as door,
         open_standby(settings, base.context, "pixconnect api") as standby,
         open_tracer(settings, "pixconnect-api") as tracer,
     ):
-        doors, policy, turns = CellDoors(door, away), base.context.policy, Turns()
-        if has_rail(settings):
-            base.shared.directories.cells = doors.cells
+        policy, turns = base.context.policy, Turns()
         certificates = read_ends(_certificate_files(settings))
         services = Services(
-            cells=doors.cells,
-            verifier=doors.verifier,
-            token_issuer=doors.issuer,
-            keys=doors.keys,
-            read_health=_watch(settings, base, certificates, standby, CellHealth(doors.cells, doors.keyrings, away)),
+            context=base.context,
+            verifier=door.verifier,
+            token_issuer=door.issuer,
+            keys=base.keyring,
+            read_health=_watch(settings, base, certificates, standby),
             read_readiness=watch_readiness(base.context, base.keyring, door.access_pool).read_health,
             security_contacts=[each.strip() for each in settings.security_contacts.split(",") if each.strip()],
             shows_system=settings.shows_system,
             binds_tokens=bool(settings.tls_port or settings.faces),
             draw_qr_png=QrPictures(turns).draw,
-            feed_waits=doors.feed_waits,
-            callbacks=doors.callbacks,
-            admissions=doors.admissions,
+            feed_waits=door.feed_waits,
+            callbacks=door.callbacks,
+            admission=base.context.writes.overload,
             turns=turns,
             descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
             base_url=settings.public_base_url,
@@ -92,31 +86,18 @@ async def serve(
             connections_max=descriptors.share_out(files_max, settings.database_connections_max),
             headers=safe_headers(settings.public_base_url),
         )
-        async with (
-            open_cells(base, "pixconnect api", away, partial(_serve_cell, doors)),
-            serve_metrics(listen_for_metrics(settings), _make_read(base, services, application, certificates)),
-        ):
+        read_metrics = _make_read(base, services, application, certificates)
+        async with serve_metrics(listen_for_metrics(settings), read_metrics):
             plain, secure = tls.split(sockets, settings.tls_port)
             plain, secured = open_doors(settings, noted, plain)
             if secure:
                 context, proxies = tls.make_context(*settings.tls_files), settings.read_networks("tls_proxies")
                 secured.append(Tls(context=context, sockets=secure, app=TlsDoor(noted), proxies=proxies))
-            await server.serve_until(plain, [stop], tls=secured, on_ready=report_ready, on_stop=doors.end_waits)
-
-
-async def _serve_cell(doors: CellDoors, cell: OpenedCell) -> None:
-    async with open_door(cell.base) as door:
-        doors.open(cell.number, door)
-        cell.report_ready()
-        try:
-            # Its database may go away and come back, and the pool finds that out.
-            await cell.stop.wait()
-        finally:
-            doors.close(cell.number, door)
+            await server.serve_until(plain, [stop], tls=secured, on_ready=report_ready, on_stop=door.feed_waits.end)
 
 
 def _watch(
-    settings: Settings, base: Base, certificates: Mapping[str, datetime], standby: Standby | None, others: CellHealth
+    settings: Settings, base: Base, certificates: Mapping[str, datetime], standby: Standby | None
 ) -> Callable[[], Awaitable[Health]]:
     return watch_health(
         base.context,
@@ -124,7 +105,6 @@ def _watch(
         lacks_proxies=settings.lacks_proxies,
         certificates=certificates,
         standby=standby,
-        find_more=others.find_check,
     ).read_health
 
 

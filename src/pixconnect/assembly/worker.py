@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from socket import socket
 
 from msgspec import structs
 
@@ -18,8 +17,6 @@ from pixconnect.assembly.base import (
     listen_for_metrics,
     open_base,
 )
-from pixconnect.assembly.cells import OpenedCell, open_cells
-from pixconnect.assembly.institutions import read_text_file
 from pixconnect.assembly.keep_running import running_beside
 from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
@@ -28,11 +25,9 @@ from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.metrics import Read
 from pixconnect.http import descriptors
 from pixconnect.http.metrics import serve_metrics
-from pixconnect.usecases.frame.cells import Cells, UnreachableCells
 from pixconnect.usecases.frame.order_traces import OrderTraces
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.accounts import OpenRail
-from pixconnect.worker.cell_metrics import CellMetrics
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.run import WorkerParts
@@ -49,36 +44,14 @@ async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[
         running_beside(*keep_up(base, for_others=True)),
         open_tracer(settings, "pixconnect-worker") as tracer,
     ):
-        away = UnreachableCells()
-        cells = Cells(base.context, away)
-        parts = _trace_work(_make_parts(base, cells), tracer)
-        figures, listener = CellMetrics(), listen_for_metrics(settings)
-        parts = structs.replace(parts, serve_metrics=partial(_serve_all, listener, figures))
-
-        async def work_in(cell: OpenedCell) -> None:
-            async with running_beside(*keep_up(cell.base, for_others=True)):
-                own = _trace_work(_make_parts(cell.base, cells), tracer)
-                own = structs.replace(own, serve_metrics=partial(figures.added, cell.known.name))
-                cells.add(cell.number, own.context)
-                try:
-                    await worker_run.work(own, cell.stop, cell.report_ready)
-                finally:
-                    cells.remove(cell.number, own.context)
-
-        async with open_cells(base, "pixconnect worker", away, work_in, stop=stop, plans_once=True):
-            await worker_run.work(parts, stop, report_ready)
+        parts = _make_parts(base, partial(serve_metrics, listen_for_metrics(settings)))
+        await worker_run.work(_trace_work(parts, tracer), stop, report_ready)
 
 
-def _serve_all(listener: socket | None, figures: CellMetrics, read: Read) -> AbstractAsyncContextManager[None]:
-    return serve_metrics(listener, figures.with_home(read))
-
-
-def _make_parts(base: Base, cells: Cells) -> WorkerParts:
-    """What works in one cell, by leases of that cell."""
+def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[None]]) -> WorkerParts:
     settings, clock = base.settings, base.context.clock
     return WorkerParts(
         context=base.context,
-        cells=cells,
         signing=base.keyring,
         notifier=base.notifier,
         calls=base.shared.calls,
@@ -88,7 +61,7 @@ def _make_parts(base: Base, cells: Cells) -> WorkerParts:
         ),
         attempt_log=AttemptLog(clock, is_on=settings.log_level in {"debug", "info"}),
         event_retention_days=settings.event_retention_days,
-        read_file=read_text_file,
+        serve_metrics=serve,
         open_account_rail=lambda opened, memory: InstitutionRail(opened.institution, memory, clock, opened.own_sender),
     )
 

@@ -42,7 +42,6 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.http.asgi import RESPONSE_START, Message, Receive, Scope, Send
 from pixconnect.usecases.identity import console_session
 from pixconnect.usecases.money import holder
-from pixconnect.usecases.running.known_cells import list_cells
 from pixconnect.usecases.running.standby import Standby
 
 POLICY: Final = (
@@ -107,7 +106,7 @@ class Console:
     def __init__(self, parts: ConsoleParts, routes: Sequence[PageRoute], use: Callable[[], None]) -> None:
         self._parts = parts
         self._use = use
-        self._paces = Paces(parts.home.clock)
+        self._paces = Paces(parts.context.clock)
         self._streams = Streams()
         self._turns = parts.turns
         self._admission = Admission(UNDER_WAY_MAX)
@@ -120,11 +119,11 @@ class Console:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._use()
-        started_s = self._parts.home.clock.monotonic_s()
+        started_s = self._parts.context.clock.monotonic_s()
 
         async def send_on(message: Message) -> None:
             if message["type"] == RESPONSE_START:
-                took_ms = (self._parts.home.clock.monotonic_s() - started_s) * 1000
+                took_ms = (self._parts.context.clock.monotonic_s() - started_s) * 1000
                 message["headers"] = [*message["headers"], *self._own_headers(message["headers"], took_ms)]
             await send(message)
 
@@ -160,7 +159,7 @@ class Console:
                     _check_origin(request, self._parts)
                 if visit.visitor is None and not row.is_public:
                     return _lead_to_door(request)
-                visit = await self._name_cells(await self._name_holder(visit))
+                visit = await self._name_holder(visit)
                 if row.pace is not None:
                     self._paces.spend(row.pace, visit.who.party)
                 if is_act:
@@ -196,17 +195,10 @@ class Console:
         found = await holder.read_holder(visit.operator, visit.holder_id)
         return msgspec.structs.replace(visit, holder_name=found.name)
 
-    async def _name_cells(self, visit: Visit) -> Visit:
-        """The same with the names of the cells, for an operator to choose from; holders need not know that there are any."""
-        cells = self._parts.cells
-        if visit.visitor is None or visit.visitor.holder_id is not None or cells.is_alone:
-            return visit
-        return msgspec.structs.replace(visit, known_cells=await list_cells(cells.home))
-
     async def _find_visitor(self, token: str | None, *, is_used: bool = True) -> Visitor | None:
         if token is None:
             return None
-        visitor = await console_session.find_session(self._parts.operators, token, is_used=is_used)
+        visitor = await console_session.find_session(self._parts.operator, token, is_used=is_used)
         if visitor is None:
             self._paces.note_over(token)
         else:
@@ -235,9 +227,9 @@ class Console:
     async def _follow(self, visit: Visit, page: Page) -> AsyncGenerator[bytes]:
         """The live part of a page, each time that it has changed."""
         visit, token = msgspec.structs.replace(visit, is_part=True), visit.request.cookies.get(self._parts.cookie_name)
-        until_s, shown = self._parts.home.clock.monotonic_s() + STREAM_S, b""
-        with self._streams.hold(visit.who.session, visit.who.party) as stream:
-            while self._parts.home.clock.monotonic_s() < until_s and not stream.gives_way.is_set():
+        until_s, shown = self._parts.context.clock.monotonic_s() + STREAM_S, b""
+        with self._streams.hold(visit.who.session_id, visit.who.party) as stream:
+            while self._parts.context.clock.monotonic_s() < until_s and not stream.gives_way.is_set():
                 self._use()
                 try:
                     # A page that is only left open keeps no session from ending, and one that has ended shows nothing more.
@@ -291,8 +283,7 @@ def _read_at_standby(row: PageRoute, parts: ConsoleParts, standby: Standby) -> P
     """The same page, which is made of what the standby shows if it may be."""
     if not row.may_be_old:
         return row
-    home = msgspec.structs.replace(parts.home, pool=standby.pool)
-    there = msgspec.structs.replace(parts, cells=parts.cells.with_home(home))
+    there = msgspec.structs.replace(parts, context=msgspec.structs.replace(parts.context, pool=standby.pool))
 
     async def make(visit: Visit) -> Response:
         return await standby.read(

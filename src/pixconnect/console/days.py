@@ -67,7 +67,7 @@ async def ask(visit: Visit) -> Response:
     """Ask the institution about one Pix or charge. Loading the answer again asks again, and records nothing twice."""
     _check_asker(visit)
     name, asked = _read_name(visit), read_field(visit.form(), "asked")
-    operator = acting_as(visit.parts.operators.home, visit.who.audit_name)
+    operator = acting_as(visit.operator, visit.who.audit_name)
     try:
         says = await visit.parts.ask_institution(operator, name, asked)
     # That the institution is silent is what whoever asks has to know: nothing of ours is down.

@@ -17,7 +17,6 @@ import structlog
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.console import Session
 from pixconnect.flow.turns import Turns
 
 LONG_MIN: Final = 10_000
@@ -118,9 +117,9 @@ class Exports:
         """``turns`` are those of the process; by default, only files take turns with each other."""
         self._turns = turns or Turns()
         # By session, the oldest first.
-        self._kept: dict[Session, _Place] = {}
+        self._kept: dict[int, _Place] = {}
 
-    def begin(self, session: Session, make: Callable[[], Export], holder_id: int | None = None) -> None:
+    def begin(self, session_id: int, make: Callable[[], Export], holder_id: int | None = None) -> None:
         """Forget the session's earlier file and those that leave their places, and keep a new one.
 
         Args:
@@ -129,7 +128,7 @@ class Exports:
         """
         now_s = asyncio.get_running_loop().time()
         for key, place in list(self._kept.items()):
-            if key == session or place.export.may_go(now_s):
+            if key == session_id or place.export.may_go(now_s):
                 self._forget(key)
         is_full = len(self._kept) >= AT_ONCE_MAX
         if holder_id is not None and (is_full or not self._has_room(holder_id)):
@@ -137,11 +136,11 @@ class Exports:
         if is_full:
             # The oldest, and one that is whole rather than one that is being written.
             self._forget(min(self._kept, key=lambda key: not self._kept[key].export.is_done))
-        self._kept[session] = _Place(make(), holder_id)
+        self._kept[session_id] = _Place(make(), holder_id)
 
-    def find(self, session: Session) -> Export:
+    def find(self, session_id: int) -> Export:
         """The session's own; ``NotFound`` if it has none."""
-        place = self._kept.get(session)
+        place = self._kept.get(session_id)
         if place is None:
             raise errors.NotFound("there is no such file any more: save it again")
         place.export.look()
@@ -163,11 +162,11 @@ class Exports:
 
     def forget_all(self) -> None:
         """End them and close their files."""
-        for session in list(self._kept):
-            self._forget(session)
+        for session_id in list(self._kept):
+            self._forget(session_id)
 
-    def _forget(self, session: Session) -> None:
-        self._kept.pop(session).export.forget()
+    def _forget(self, session_id: int) -> None:
+        self._kept.pop(session_id).export.forget()
 
 
 async def _read_all(file: FileIO) -> AsyncIterator[bytes]:

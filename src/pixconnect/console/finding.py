@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from starlette.responses import RedirectResponse, Response
@@ -12,10 +11,9 @@ from pixconnect.console.paces import SEARCHES
 from pixconnect.console.visit import SEARCH_PATH, Visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import wanted as wanted_rules
-from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.reading import holder_page, search
-from pixconnect.usecases.reading.search import Found, SearchResult
+from pixconnect.usecases.reading.search import Found
 
 LISTED_MAX: Final = 50
 _ASKING: Final = (
@@ -38,52 +36,37 @@ _PATHS: Final = dict(
 async def find(visit: Visit) -> Response:
     text = visit.query("q")
     if not text:
-        return visit.page("found.html", found=[], text="", lists=[], searched_to=None, silent=[])
+        return visit.page("found.html", found=[], text="", lists=[], searched_to=None)
     # A person who got an id does not know its owner: an operator searches all holders.
     viewer = visit.who.viewer()
 
-    async def look(context: Context) -> SearchResult:
-        return await search.find_known(context, viewer, text)
-
-    if visit.who.kind == "holder":
-        answers = {visit.cell: await look(visit.context)}
-    else:
-        answers = await visit.parts.cells.ask_all(look)
-    results = _choose_exact({number: each for number, each in answers.items() if each is not None})
-    lines = [(one, _place(visit, one, number)) for number, result in results.items() for one in result.found]
-    silent = [visit.name_cell(number) for number, each in answers.items() if each is None]
-    # How far back all of them have looked.
-    searched_to = max((each.searched_to for each in results.values() if each.searched_to), default=None)
+    result = await search.find_known(visit.context, viewer, text)
+    lines = [(one, _place(visit, one)) for one in result.found]
     # If only one thing has the id, go there directly.
-    if len(lines) == 1 and lines[0][1] and searched_to is None and not silent:
+    if len(lines) == 1 and lines[0][1] and result.searched_to is None:
         return RedirectResponse(lines[0][1], 303)
     # The lists go on where this has ended.
+    kept = _kept_in(visit, visit.chosen_id)
     lists = [
-        (kind, number, visit.link(f"/{kind}s", **result.asked, **_kept_in(visit, visit.chosen_id, number)))
-        for number, result in results.items()
+        (kind, visit.link(f"/{kind}s", **result.asked, **kept))
         for kind in ("charge", "transfer", "refund")
         if result.asked and visit.viewer.may_see(kind)
     ]
-    return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=searched_to, silent=silent)
+    return visit.page("found.html", found=lines, text=text, lists=lists, searched_to=result.searched_to)
 
 
-def _choose_exact(results: Mapping[int, SearchResult]) -> Mapping[int, SearchResult]:
-    """Those of the cells that have something by this id, if any has; otherwise all."""
-    return {number: each for number, each in results.items() if each.found and not each.asked} or results
-
-
-def _place(visit: Visit, found: Found, number: int) -> str:
+def _place(visit: Visit, found: Found) -> str:
     """The address of its page; empty for things without a page."""
     if found.kind in {"holder", "key", "client"}:
         # A holder's visitor has no such page.
         return f"/holders/{found.holder_id}" if visit.who.kind != "holder" else ""
     form = _PATHS.get(found.kind)
-    return "" if form is None else visit.link(form.format(id=found.id), **_kept_in(visit, found.holder_id, number))
+    return "" if form is None else visit.link(form.format(id=found.id), **_kept_in(visit, found.holder_id))
 
 
-def _kept_in(visit: Visit, holder_id: int | None, number: int) -> dict[str, object]:
-    """What an address says of the holder and the cell of what was found, where the chosen holder is another one."""
-    return {} if holder_id is not None and holder_id == visit.chosen_id else dict(holder="", cell=number or "")
+def _kept_in(visit: Visit, holder_id: int | None) -> dict[str, object]:
+    """The address drops the chosen holder where it is not the holder of what was found."""
+    return {} if holder_id is not None and holder_id == visit.chosen_id else dict(holder="")
 
 
 async def list_holders(visit: Visit) -> Response:

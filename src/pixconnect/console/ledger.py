@@ -64,16 +64,16 @@ async def begin_export(visit: Visit) -> Response:
     visit.form()
     exports = visit.parts.exports
     name, media_type, lines_count, parts = await _open_file(visit)
-    exports.begin(visit.who.session, lambda: Export(name, media_type, lines_count, parts), visit.who.holder_id)
+    exports.begin(visit.who.session_id, lambda: Export(name, media_type, lines_count, parts), visit.who.holder_id)
     return visit.go("/ledger/saving")
 
 
 async def show_export(visit: Visit) -> Response:
-    return visit.page("saving.html", export=visit.parts.exports.find(visit.who.session))
+    return visit.page("saving.html", export=visit.parts.exports.find(visit.who.session_id))
 
 
 async def take_export(visit: Visit) -> Response:
-    found = visit.parts.exports.find(visit.who.session)
+    found = visit.parts.exports.find(visit.who.session_id)
     if not found.is_done:
         raise errors.NotFound("this file is not whole")
     return _attach(found.name, found.media_type, found.read(), size=found.size)

@@ -10,7 +10,6 @@ from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.domain.identity.access import Network
 from pixconnect.flow.turns import Turns
-from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
@@ -20,9 +19,9 @@ from pixconnect.usecases.running.standby import Standby
 
 
 class ConsoleParts(Struct, frozen=True, kw_only=True):
-    cells: Cells
+    context: Context
     """With the service's rights: reads, and holders' own acts."""
-    operators: ByCell[Operator]
+    operator: Operator
     """With the console's own rights besides: sessions and the audit."""
     sign_in: SignIn
     assets: Assets
@@ -47,10 +46,5 @@ class ConsoleParts(Struct, frozen=True, kw_only=True):
     """From which lists, searches, figures and files are read; ``None`` where there is none."""
 
     @property
-    def home(self) -> Context:
-        """For what concerns no holder."""
-        return self.cells.home
-
-    @property
     def is_sandbox(self) -> bool:
-        return self.home.policy.is_sandbox
+        return self.context.policy.is_sandbox

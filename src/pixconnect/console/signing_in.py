@@ -64,7 +64,7 @@ async def enter(visit: Visit) -> Response:
 
 async def sign_out(visit: Visit) -> Response:
     visit.form()
-    await console_session.revoke_session(visit.own_operator, visit.who, visit.who.session_id)
+    await console_session.revoke_session(visit.operator, visit.who, visit.who.session_id)
     answer = RedirectResponse("/sign-in?said=signed_out", 303)
     answer.delete_cookie(visit.parts.cookie_name, secure=visit.parts.is_secure, httponly=True, samesite="strict")
     return answer

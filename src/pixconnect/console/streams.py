@@ -12,8 +12,6 @@ from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from typing import Final
 
-from pixconnect.domain.identity.console import Session
-
 STREAMS_MAX: Final = 64
 """For one process."""
 OF_SESSION_MAX: Final = 4
@@ -23,8 +21,8 @@ OF_SESSION_MAX: Final = 4
 class Stream:
     """One page that a visitor follows."""
 
-    def __init__(self, session: Session, party: Hashable) -> None:
-        self.session = session
+    def __init__(self, session_id: int, party: Hashable) -> None:
+        self.session_id = session_id
         self.party = party
         self.gives_way = asyncio.Event()
 
@@ -39,15 +37,15 @@ class Streams:
         return len(self._open)
 
     @contextmanager
-    def hold(self, session: Session, party: Hashable) -> Generator[Stream]:
+    def hold(self, session_id: int, party: Hashable) -> Generator[Stream]:
         """A place for one more while the block runs, which another one gives up if there is none."""
-        of_session = [each for each in self._open if each.session == session]
+        of_session = [each for each in self._open if each.session_id == session_id]
         if len(of_session) >= OF_SESSION_MAX:
             self._end(of_session[0])
         elif len(self._open) >= STREAMS_MAX:
             ((largest, _),) = Counter(each.party for each in self._open).most_common(1)
             self._end(next(each for each in self._open if each.party == largest))
-        stream = Stream(session, party)
+        stream = Stream(session_id, party)
         self._open.append(stream)
         try:
             yield stream

@@ -1,9 +1,9 @@
-"""One request to the console: who asks, in which language, about which holder or cell; and the page that answers it."""
+"""One request to the console: who asks, in which language, about which holder; and the page that answers it."""
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
@@ -18,11 +18,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from pixconnect.console import filters
 from pixconnect.console.language import LANGUAGES, Language, choose_language
 from pixconnect.console.parts import ConsoleParts
-from pixconnect.domain.frame import cell, errors, wanted
+from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.identity.access import Caller, client_address
 from pixconnect.domain.identity.console import Viewer, Visitor
-from pixconnect.domain.running.known_cell import HOME_NAME, KnownCell
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
@@ -33,7 +32,6 @@ THEMES: Final = ("light", "dark")
 LANGUAGE_COOKIE: Final = "pixconnect_language"
 THEME_COOKIE: Final = "pixconnect_theme"
 _HOLDER: Final = "holder"
-_CELL: Final = "cell"
 SEARCH_PATH: Final = "/search"
 
 Done = TypeVar("Done")
@@ -71,8 +69,6 @@ class Visit(Struct, frozen=True, kw_only=True):
     """Whose thing an operator acts on, where the address names the thing and no holder."""
     holder_name: str = ""
     """Of the holder whose visitor it is, or that the address names."""
-    known_cells: Sequence[KnownCell] = ()
-    """The cells beside the home cell, for operators; a page that names no holder shows one cell."""
 
     @property
     def who(self) -> Visitor:
@@ -90,39 +86,6 @@ class Visit(Struct, frozen=True, kw_only=True):
     def chosen_id(self) -> int | None:
         """The holder that the address names."""
         return wanted.read_id(self.request.query_params.get(_HOLDER, ""))
-
-    @property
-    def cell(self) -> int:
-        """The number of the cell that is shown: that of the holder, or of the thing, or the one that the address names."""
-        if self.holder_id is not None:
-            return cell.cell_of_id(self.holder_id)
-        # Ids say their cell, but those of events, endpoints, deliveries and cases: each cell numbers these for itself.
-        thing_id = wanted.read_id(self.request.path_params.get("id", ""))
-        return cell.cell_of_id(thing_id or 0) or self._chosen_cell
-
-    @property
-    def _chosen_cell(self) -> int:
-        number = wanted.read_id(self.request.query_params.get(_CELL, ""))
-        return cell.HOME if number is None or not self.parts.cells.has_other(number) else number
-
-    @property
-    def cell_places(self) -> list[tuple[str, str, bool]]:
-        """Each cell's name, where this page of it is, and whether it is the one shown; none where there is no choice.
-
-        A thing's page is of one cell only, so there others lead to the first page.
-        """
-        others = [(each.name, each.number) for each in self.known_cells if self.parts.cells.has_other(each.number)]
-        # A holder is in one cell, and the search goes over all.
-        if not others or self.holder_id is not None or self.request.url.path == SEARCH_PATH:
-            return []
-        base = "/" if self.request.path_params else self.request.url.path
-        return [
-            (name, _address(base, {_CELL: number or None}), number == self.cell)
-            for name, number in [(HOME_NAME, cell.HOME), *others]
-        ]
-
-    def name_cell(self, number: int) -> str:
-        return next((each.name for each in self.known_cells if each.number == number), HOME_NAME)
 
     @property
     def viewer(self) -> Viewer:
@@ -146,18 +109,16 @@ class Visit(Struct, frozen=True, kw_only=True):
         return number
 
     def link(self, path: str, **query: object) -> str:
-        """An address of the console that keeps the chosen holder, or the cell; it leaves out empty values."""
+        """An address of the console that keeps the chosen holder; it leaves out empty values."""
         return _address(path, self.kept | query)
 
     @property
     def kept(self) -> dict[str, object]:
         """What addresses and filters keep of this one, by its name in them."""
-        # A holder's visitor has one holder, who is in one cell.
-        if self.visitor is None or self.visitor.holder_id is not None:
+        # A holder's visitor has one holder.
+        if self.visitor is None or self.visitor.holder_id is not None or self.chosen_id is None:
             return {}
-        if self.chosen_id is not None:
-            return {_HOLDER: self.chosen_id}
-        return {} if self.cell == cell.HOME else {_CELL: self.cell}
+        return {_HOLDER: self.chosen_id}
 
     def here(self, **changed: object) -> str:
         """This page's own address with some of its query changed; values changed to nothing are left out."""
@@ -180,22 +141,12 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def context(self) -> Context:
-        """Of the cell that is shown.
-
-        Raises:
-            ServiceUnavailable: It is away.
-        """
-        return self.parts.cells.at(self.cell)
+        return self.parts.context
 
     @property
     def operator(self) -> Operator:
-        """With the console's rights in the cell that is shown; raises as ``context``."""
-        return self.parts.operators.at(self.cell)
-
-    @property
-    def own_operator(self) -> Operator:
-        """The same in the cell that has the visitor's own session: the home cell for operators."""
-        return self.parts.operators.of(self.who.holder_id)
+        """With the console's rights."""
+        return self.parts.operator
 
     @property
     def acting(self) -> Context:
@@ -222,15 +173,13 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     async def do_in_sandbox(self, act: Act, deed: Awaitable[Done]) -> Done:
         """Call the sandbox, and record the act afterwards: the sandbox is another program with tables of its own."""
-        # The sandbox's clock and its network are everybody's.
-        operator = self.parts.operators.of(self.holder_id)
         try:
             done = await deed
         except errors.OutcomeUnknown:
             unknown = dict(act.after, outcome="unknown")
-            await audit.note(operator, msgspec.structs.replace(act, after=unknown))
+            await audit.note(self.operator, msgspec.structs.replace(act, after=unknown))
             raise
-        await audit.note(operator, act)
+        await audit.note(self.operator, act)
         return done
 
     def page(

@@ -2,8 +2,7 @@
 
 Each account has tasks of its own, in the worker that has its slot: one that hangs, refuses or meets a defect holds nobody
 else back, a long list no order and no charge. Nothing leaves an account that is paused: it is read, its charges are opened, and
-what had left is asked about. One that a loss of the database has paused is only read, and where there are several cells only
-once it is known that no other one has it.
+what had left is asked about. One that a loss of the database has paused is only read.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ ORDERS_MAX: Final = 16
 """Orders moved at once over one account: they are sent side by side."""
 
 OpenRail = Callable[[OpenAccount, RailMemory], Rail]
-RefuseToRead = Callable[[InstitutionAccount], Awaitable[None]]
-"""Refuses an account that is not to be read now."""
 LookAfter = Callable[[Context, OpenAccount, Fence, Collection[Pace]], Awaitable[None]]
 """The last is what is to be read because the institution has called."""
 
@@ -67,13 +64,11 @@ class AccountReaders:
         leases: SlotLeases,
         open_rail: OpenRail,
         balances: AccountBalances | None = None,
-        refuse_to_read: RefuseToRead | None = None,
     ) -> None:
         self._context = context
         self._leases = leases
         self._open_rail = open_rail
         self._balances = AccountBalances() if balances is None else balances
-        self._refuse_to_read = refuse_to_read
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: who takes the news takes it from nobody.
         self._news: Mapping[LookAfter, CallbackNews] = {
@@ -161,9 +156,7 @@ class AccountReaders:
                 await news.rest(account_id, LOOK_EVERY_S)
 
     async def _begin(self, opened: OpenAccount, fence: AccountFence) -> Context:
-        """The context of an account that is opened anew, unless it is not to be read."""
-        if self._refuse_to_read is not None:
-            await self._refuse_to_read(opened.account)
+        """The context of an account that is opened anew."""
         memory = StoredRailMemory(self._context.pool, fence, self._context.clock, opened)
         await note_certificates(self._context.pool, opened)
         return at_account(self._context, opened.account, self._open_rail(opened, memory))

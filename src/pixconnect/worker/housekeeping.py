@@ -27,9 +27,7 @@ from pixconnect.usecases.reading import origin as origin_usecases
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.running import text_sweep as text_sweep_usecases
-from pixconnect.usecases.running.name_sweep import NameSweep, forget_former_cells
 from pixconnect.usecases.simulation import clock as clock_usecases
-from pixconnect.usecases.simulation.clock import ClockContext
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import redelivery_job as redelivery_job_usecases
 from pixconnect.usecases.webhooks.redelivery import RedeliveryContext
@@ -41,8 +39,6 @@ FOLD_EVERY_MAX_S: Final = 8.0
 ROTATE_EVERY_S: Final = 3600.0
 PARTITION_EVERY_S: Final = 60.0
 AGREE_EVERY_S: Final = 30.0
-FOLLOW_EVERY_S: Final = 5.0
-"""How often another cell compares its clock with the home cell's, which may have been moved while it was away."""
 FORGET_EVERY_S: Final = 3600.0
 RESUME_EVERY_S: Final = 1.0
 CHAIN_EVERY_S: Final = 20.0
@@ -51,7 +47,6 @@ CASES_EVERY_S: Final = 60.0
 ALARMS_EVERY_S: Final = 20.0
 LIMITS_EVERY_S: Final = 60.0
 SWEEP_EVERY_S: Final = 300.0
-NAMES_EVERY_S: Final = 60.0
 REST_TIMES: Final = 2
 """What was there before an upgrade is chained between rests of so many times what a batch of it takes; so are texts swept."""
 APART_S: Final = 0.2
@@ -66,16 +61,11 @@ _log = structlog.get_logger(__name__)
 class HousekeepingContext(RedeliveryContext, HasSandboxControl, Protocol): ...
 
 
-async def run_housekeeping(
-    context: HousekeepingContext, signing: SigningContext, retention_days: int, home: ClockContext | None = None
-) -> None:
+async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
     """Repeat every chore at its own interval, until cancelled.
 
     Args:
-        context: Of the cell.
-        signing: Of the cell.
         retention_days: Of events.
-        home: The home cell's, in another one.
     """
     folding = Rest(FOLD_EVERY_S, FOLD_EVERY_MAX_S, Poller.CHORES)
 
@@ -108,7 +98,7 @@ async def run_housekeeping(
                 ("partition", partition, PARTITION_EVERY_S),
                 ("fold", fold, FOLD_EVERY_S),
                 ("resume", resume, RESUME_EVERY_S),
-                ("clock", partial(_agree, context, home), FOLLOW_EVERY_S if home else AGREE_EVERY_S),
+                ("clock", partial(_agree, context), AGREE_EVERY_S),
                 ("chain", partial(_chain, context, chain_usecases.chain_entries, CHAINED_MAX), CHAIN_EVERY_S),
                 ("records", partial(_chain, context, chain_usecases.chain_records, RECORDS_CHAINED_MAX), CHAIN_EVERY_S),
                 # Also when a worker starts: of one that is started each night they would never be told otherwise.
@@ -118,23 +108,15 @@ async def run_housekeeping(
                 ("limits", partial(holder_usecases.act_on_waiting_limits, context), LIMITS_EVERY_S),
                 ("texts", partial(_sweep, context), SWEEP_EVERY_S),
                 ("refusals", partial(incoming_usecases.forget_refusals, context), FORGET_EVERY_S),
-                # The home cell says whose the others' names are and were; its own need none to say so.
-                ("former cells", partial(forget_former_cells, context.pool), FORGET_EVERY_S)
-                if home is None
-                else ("names", partial(_sweep_names, context, NameSweep(home.pool)), NAMES_EVERY_S),
             )
         ):
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))
 
 
-async def _agree(context: HousekeepingContext, home: ClockContext | None) -> None:
+async def _agree(context: HousekeepingContext) -> None:
     # In live mode there is no sandbox to agree with.
-    if context.sandbox_control is None:
-        return
-    if home is None:
+    if context.sandbox_control is not None:
         await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
-    else:
-        await clock_usecases.agree_with_home(context, home)
 
 
 async def _chain(
@@ -150,13 +132,6 @@ async def _chain(
 async def _sweep(context: HousekeepingContext) -> float | None:
     began_s = context.clock.monotonic_s()
     if not await text_sweep_usecases.sweep_texts(context):
-        return None
-    return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
-
-
-async def _sweep_names(context: HousekeepingContext, names: NameSweep) -> float | None:
-    began_s = context.clock.monotonic_s()
-    if not await names.sweep(context.policy.cell, context.pool):
         return None
     return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
 

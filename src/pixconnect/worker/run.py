@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
-from functools import partial
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.frame import cell
-from pixconnect.domain.institutions.account_file import ReadFile
 from pixconnect.foundation.metrics import Read
 from pixconnect.foundation.notifier import Notifier
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import SigningContext
-from pixconnect.usecases.institutions.loss import refuse_lost_elsewhere
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.account_balances import AccountBalances
@@ -39,11 +34,7 @@ LAST_RECORDS_TIMEOUT_S = 0.5
 
 
 class WorkerParts(Struct, frozen=True, kw_only=True):
-    """Of one cell."""
-
     context: Context
-    cells: Cells
-    """Of all cells that this process works in: the home cell's worker takes the rail's reports, and each clock follows its."""
     signing: SigningContext
     notifier: Notifier
     calls: Mapping[tuple[str, str], int]
@@ -54,8 +45,6 @@ class WorkerParts(Struct, frozen=True, kw_only=True):
     attempt_log: AttemptLog
     event_retention_days: int
     open_account_rail: OpenRail
-    read_file: ReadFile
-    """Reads secrets that stay in files."""
     serve_metrics: Callable[[Read], AbstractAsyncContextManager[None]] = lambda _read: nullcontext()
     attempt: MakeAttempt = delivery_usecases.attempt
 
@@ -65,14 +54,12 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
     rail_figures, balances = RailFigures(), AccountBalances()
     there = InstitutionFigures(calls=parts.calls, balances_cents=balances.cents)
     context = structs.replace(parts.context, rail=CountingRail(parts.context.rail, rail_figures))
-    is_home = context.policy.cell == cell.HOME
     leases = SlotLeases(parts.connect, context.clock, look=context.server.look)
     # What this worker does wakes itself without a round trip, where it holds all slots.
     parts.notifier.tell_here = leases.hear_own
     orders = OrderMover(context, leases)
     deliveries = DeliveryWorker(context, leases, parts.limits, parts.attempt_log, parts.attempt)
     sequencer = Sequencer(context, leases)
-    refuse_to_read = partial(refuse_lost_elsewhere, context, parts.cells, read_file=parts.read_file)
     holding = asyncio.create_task(leases.run(), name="leases")
     delivering = asyncio.create_task(deliveries.run(), name="deliveries")
     tasks = [
@@ -81,16 +68,10 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
         asyncio.create_task(LotWorker(context, leases).run(), name="lots"),
         asyncio.create_task(DefenceSender(context, leases).run(), name="defences"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
-        asyncio.create_task(
-            AccountReaders(context, leases, parts.open_account_rail, balances, refuse_to_read).run(), name="accounts"
-        ),
-        asyncio.create_task(
-            run_housekeeping(context, parts.signing, parts.event_retention_days, None if is_home else parts.cells.home),
-            name="housekeeping",
-        ),
+        asyncio.create_task(AccountReaders(context, leases, parts.open_account_rail, balances).run(), name="accounts"),
+        asyncio.create_task(run_housekeeping(context, parts.signing, parts.event_retention_days), name="housekeeping"),
+        asyncio.create_task(keep_taking_reports(context), name="reports"),
     ]
-    if is_home:
-        tasks.append(asyncio.create_task(keep_taking_reports(parts.cells.with_home(context)), name="reports"))
     report_ready()
     stopping = asyncio.create_task(stop.wait())
     try:

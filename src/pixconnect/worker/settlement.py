@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -14,11 +13,9 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import RailUnavailable, Report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases.frame.cells import Cells
-from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.frame.context import Context, HasClock
 from pixconnect.usecases.money.handover import HandoverContext, move_due
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.usecases.running.report_cells import split_reports, take_reports_of_others
 from pixconnect.worker.leases import LeaseLost, Member, SlotLeases
 from pixconnect.worker.rest import Poller, Rest
 
@@ -119,61 +116,28 @@ class OrderMover(Member):
             return
 
 
-async def keep_taking_reports(cells: Cells, pause_s: float = PAUSE_S) -> None:
-    """Record what the rail reports, each in its cell, until cancelled; the next batch is fetched meanwhile."""
-    batch_limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
-    # Their own, so that a cell that hangs lets nobody of the home cell wait.
-    others_limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
+async def keep_taking_reports(context: Context, pause_s: float = PAUSE_S) -> None:
+    """Record what the rail reports, until cancelled; the next batch is fetched meanwhile."""
+    limit = asyncio.Semaphore(REPORT_BATCHES_MAX)
     async with asyncio.TaskGroup() as batches:
         while True:
             # Before fetching: a report that was fetched and waits here would be reported again.
-            await batch_limit.acquire()
+            await limit.acquire()
             try:
-                reports = await cells.home.rail.reports(REPORTS_WAIT_S)
+                reports = await context.rail.reports(REPORTS_WAIT_S)
             except RailUnavailable:
-                batch_limit.release()
+                limit.release()
                 await asyncio.sleep(pause_s)
                 continue
-            batches.create_task(_share_out(batches, cells, reports, (batch_limit, others_limit), pause_s))
+            batches.create_task(_take(context, reports, limit, pause_s))
             if len(reports) < BATCH_MAX:
                 await asyncio.sleep(_gather_s(len(reports)))
 
 
-async def _share_out(
-    batches: asyncio.TaskGroup,
-    cells: Cells,
-    reports: Sequence[Report],
-    limits: tuple[asyncio.Semaphore, asyncio.Semaphore],
-    pause_s: float,
-) -> None:
-    batch_limit, others_limit = limits
-    async with _taking(batch_limit, reports, pause_s) as taking:
-        here, others = await split_reports(cells, reports)
-        # Those of others that find no place are not acknowledged, and come again.
-        if others and not others_limit.locked():
-            await others_limit.acquire()
-            batches.create_task(_take_others(cells, others, others_limit, pause_s))
-        taking.are_left = bool(here) and await take_reports(cells.home, here) < len(here)
-
-
-async def _take_others(cells: Cells, reports: Sequence[Report], limit: asyncio.Semaphore, pause_s: float) -> None:
-    async with _taking(limit, reports, pause_s) as taking:
-        taking.are_left = await take_reports_of_others(cells, reports) < len(reports)
-
-
-class _Taking(Struct, kw_only=True):
-    are_left: bool = False
-    """Whether some were not acknowledged."""
-
-
-@asynccontextmanager
-async def _taking(limit: asyncio.Semaphore, reports: Sequence[Report], pause_s: float) -> AsyncGenerator[_Taking]:
-    """Give the place back at the end, after a pause where reports are left."""
-    taking = _Taking()
+async def _take(context: Context, reports: Sequence[Report], limit: asyncio.Semaphore, pause_s: float) -> None:
     try:
-        yield taking
         # The rail sends a report again at once if we did not acknowledge it, and would keep this loop busy.
-        if taking.are_left:
+        if await take_reports(context, reports) < len(reports):
             await asyncio.sleep(pause_s)
     except _AWAY as error:
         _log.warning("reports wait", reports_count=len(reports), reason=type(error).__name__)

@@ -15,7 +15,6 @@ from pixconnect.domain.webhooks.feed import FeedCursor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.pool import connect
-from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.webhooks.feed import give_positions
@@ -36,7 +35,7 @@ class Feed(Api):
     def __init__(self, service: Service, waits: FeedWaits) -> None:
         empty = dict.fromkeys(Services.__struct_fields__) | {"trusted_proxies": ()}
         present = {
-            "cells": Cells(service.context), "verifier": StubVerifier(), "turns": Turns(), "feed_waits": ByCell(waits)
+            "context": service.context, "verifier": StubVerifier(), "turns": Turns(), "feed_waits": waits
         }  # fmt: skip
         services = Services(**cast(Any, empty | present))
         super().__init__(make_application(services, AccessLog(service.clock, wanted="off")))

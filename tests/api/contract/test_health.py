@@ -29,7 +29,7 @@ async def unreachable() -> None:
 def open_api(services: Services, **checks: Check) -> Api:
     watch = HealthWatch(checks, SystemClock())
     services = msgspec.structs.replace(services, read_readiness=watch.read_health)
-    return Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    return Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
 
 
 async def test_a_probe_is_told_that_the_process_lives_whatever_the_database_does(services: Services) -> None:
@@ -58,7 +58,7 @@ async def test_a_process_that_may_not_work_is_not_ready_and_says_why(services: S
 async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: Services) -> None:
     watch = HealthWatch(dict.fromkeys(("database", "rail", "webhooks", "signing_key"), fine), SystemClock())
     services = msgspec.structs.replace(services, read_health=watch.read_health)
-    api = Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     answer = await api.get("/v1/connect/health?verbose=yes", headers={"Authorization": "Basic nonsense"}, token=None)
     assert answer.status == 200
     data = answer.body["data"]
@@ -76,7 +76,7 @@ async def test_health_has_the_contracts_fields_and_looks_at_no_token(services: S
 async def test_an_operator_may_leave_the_system_blank(services: Services) -> None:
     watch = HealthWatch({"database": fine}, SystemClock())
     services = msgspec.structs.replace(services, read_health=watch.read_health, shows_system=False)
-    api = Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     system = (await api.get("/v1/connect/health", token=None)).body["data"]["system"]
     assert len(system) == 9
     assert set(system.values()) == {"", 0}

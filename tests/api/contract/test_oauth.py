@@ -185,6 +185,6 @@ async def test_the_metadata_say_whether_tokens_are_bound_to_certificates(
     services: Services, *, binds_tokens: bool
 ) -> None:
     services = msgspec.structs.replace(services, binds_tokens=binds_tokens)
-    api = Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     answer = await api.get(oauth.METADATA_PATH, token=None)
     assert answer.body["tls_client_certificate_bound_access_tokens"] is binds_tokens

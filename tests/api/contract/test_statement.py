@@ -18,7 +18,6 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.store.money import statement as statement_store
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.reading import statement as statement_usecases
 from support.postgres import Addresses
 from support.service import Service, open_holder, open_service
@@ -56,7 +55,7 @@ class Answers:
 
     def __init__(self, service: Service, caller: Caller) -> None:
         empty = dict.fromkeys(Services.__struct_fields__) | {"trusted_proxies": ()}
-        present = {"cells": Cells(service.context), "verifier": OneCaller(caller), "turns": Turns()}
+        present = {"context": service.context, "verifier": OneCaller(caller), "turns": Turns()}
         self.service = service
         self.app = make_application(Services(**cast(Any, empty | present)), AccessLog(service.clock, wanted="off"))
 

@@ -19,7 +19,7 @@ async def test_the_file_has_each_contact_in_order_and_an_end_within_a_year(servi
     named = structs.replace(
         services, security_contacts=["mailto:seguranca@pix.example", "https://pix.example/seguranca"]
     )
-    api = Api(make_application(named, AccessLog(services.home.clock, wanted="off")))
+    api = Api(make_application(named, AccessLog(services.context.clock, wanted="off")))
     answer = await api.get(TARGET, token=None)
     assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
     fields = [line.split(": ", 1) for line in answer.content.decode().splitlines()]

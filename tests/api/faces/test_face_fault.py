@@ -19,7 +19,6 @@ from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults, check_rules
-from pixconnect.usecases.frame.cells import Cells
 from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.service import read_funds
 from support.webhooks import running_worker
@@ -56,7 +55,7 @@ async def control() -> Control:
 async def broken(bank: Bank, control: Control) -> Bank:
     context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
     service = structs.replace(bank.service, context=context)
-    return structs.replace(bank, service=service, services=structs.replace(bank.services, cells=Cells(context)))
+    return structs.replace(bank, service=service, services=structs.replace(bank.services, context=context))
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from msgspec import structs
 from api.faces.test_face_fault import Control
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.simulation.sandbox_control import FaultAnswer, Message, SandboxControl
-from pixconnect.usecases.frame.cells import Cells
 from support.api import Answer, Api
 from support.faces import Bank
 
@@ -30,8 +29,8 @@ async def ask_token(bank: Bank, api: Api, **body: Any) -> Answer:
 
 async def test_an_address_that_has_failed_too_often_costs_no_draw_of_a_fault(bank: Bank) -> None:
     control = Counting()
-    context = structs.replace(bank.services.home, sandbox_control=cast("SandboxControl", control))
-    api = structs.replace(bank, services=structs.replace(bank.services, cells=Cells(context))).answering()
+    context = structs.replace(bank.services.context, sandbox_control=cast("SandboxControl", control))
+    api = structs.replace(bank, services=structs.replace(bank.services, context=context)).answering()
     statuses = [(await ask_token(bank, api, client_secret=f"wrong {number}")).status for number in range(12)]
     assert (statuses[0], statuses[-1]) == (401, 429)
     before = control.drawn_count
@@ -84,9 +83,9 @@ async def test_what_is_not_there_is_refused_in_the_form_of_what_is_beside_it(
 
 
 async def test_in_live_mode_there_are_no_faces(bank: Bank) -> None:
-    context = bank.services.home
+    context = bank.services.context
     live = structs.replace(context, policy=structs.replace(context.policy, is_sandbox=False))
-    api = structs.replace(bank, services=structs.replace(bank.services, cells=Cells(live))).answering()
+    api = structs.replace(bank, services=structs.replace(bank.services, context=live)).answering()
     for path in ("/faces/efi/v2/cob", "/faces/inter/banking/v2/pix", "/faces/efi%2Bhomologation/v2/cob", "/faces/efi"):
         answer = await api.get(path, token=None)
         assert (answer.status, answer.body["success"], answer.body["error"]["code"]) == (404, False, "NOT_FOUND")

@@ -20,7 +20,6 @@ from pixconnect.api.faces.operations import TABLES
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.rail import Rejected, Settled
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import end_orders
@@ -174,8 +173,8 @@ class Later(SystemClock):
 
 
 def later(bank: Bank, **ahead: float) -> Bank:
-    context = structs.replace(bank.services.home, clock=Later(timedelta(**ahead)))
-    return structs.replace(bank, services=structs.replace(bank.services, cells=Cells(context)))
+    context = structs.replace(bank.services.context, clock=Later(timedelta(**ahead)))
+    return structs.replace(bank, services=structs.replace(bank.services, context=context))
 
 
 @pytest.mark.long

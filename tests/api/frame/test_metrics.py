@@ -13,7 +13,7 @@ from support.api import Api
 
 
 async def test_requests_are_counted_by_operation_and_status(services: Services) -> None:
-    application = make_application(services, AccessLog(services.home.clock, wanted="off"))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     api = Api(application)
     for path in ("/v1/connect/charge/1", "/v1/connect/charge/2", "/v1/connect/charge/x", "/nowhere"):
         await api.get(path)
@@ -27,7 +27,7 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
             "disk": CheckResult(status="degraded", duration_s=0.1),
         }
         return Health(
-            status="degraded", duration_s=0.1, checked_at=services.home.clock.now(), checks=checks, uptime_s=1
+            status="degraded", duration_s=0.1, checked_at=services.context.clock.now(), checks=checks, uptime_s=1
         )
 
     calls = {("loja", "throttled"): 2}

@@ -27,7 +27,9 @@ def clock() -> Stopped:
 
 def limited(services: Services, clock: Stopped, client_max: int, holder_max: int) -> Api:
     rates = make_request_rates(clock, client_max, holder_max)  # type: ignore[arg-type]
-    return Api(make_application(structs.replace(services, rates=rates), AccessLog(services.home.clock, wanted="off")))
+    return Api(
+        make_application(structs.replace(services, rates=rates), AccessLog(services.context.clock, wanted="off"))
+    )
 
 
 async def test_without_a_setting_there_is_no_limit_and_no_header(api: Api) -> None:
@@ -39,8 +41,8 @@ async def test_without_a_setting_there_is_no_limit_and_no_header(api: Api) -> No
 
 async def test_what_is_left_of_look_ups_is_told_with_answers_to_transfers_alone(services: Services) -> None:
     policy = RatePolicy(name="lookups", tokens_max=1000, refill_per_s=20 / 60)
-    services.home.lookups.recall_left = lambda _context, _holder_id: (policy, 980, 60)
-    api = Api(make_application(services, AccessLog(services.home.clock, wanted="off")))
+    services.context.lookups.recall_left = lambda _context, _holder_id: (policy, 980, 60)
+    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     answer = await api.post("/v1/connect/transfer/key", {"amount": 5, "key": "a@b.example", "key_type": "EMAIL"})
     assert answer.headers["ratelimit-policy"] == '"lookups";q=1000;w=3000'
     assert answer.headers["ratelimit"] == '"lookups";r=980;t=60'

@@ -14,7 +14,6 @@ from pixconnect.api.operations import list_routes
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.running.standby import Standby
 from support.api import Api, UseCases
 from support.installation import ROOT
@@ -75,9 +74,9 @@ def standby() -> Standby:
 
 @pytest.fixture
 def api(services: Services, standby: Standby, lists: Lists) -> Api:
-    given: Any = services.home
+    given: Any = services.context
     context: Any = Behind(clock=given.clock, entropy=given.entropy, policy=given.policy, lookups=given.lookups)
-    there = structs.replace(services, cells=Cells(context), standby=standby)
+    there = structs.replace(services, context=context, standby=standby)
     return Api(make_application(there, AccessLog(given.clock, wanted="off")))
 
 

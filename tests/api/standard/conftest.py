@@ -9,7 +9,6 @@ from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.frame.cells import Cells
 from support.api import Api, HolderVerifier
 from support.service import Service, open_holder
 
@@ -24,5 +23,5 @@ async def other_caller(service: Service) -> Caller:
 def door(services: Services, service: Service, caller: Caller, other_caller: Caller) -> Api:
     """The application over the service; ``good`` is the caller's token."""
     verifier = HolderVerifier({"good": caller, "other": other_caller})
-    served = structs.replace(services, cells=Cells(service.context), verifier=verifier)
+    served = structs.replace(services, context=service.context, verifier=verifier)
     return Api(make_application(served, AccessLog(service.context.clock, wanted="off")))

@@ -22,7 +22,6 @@ from pixconnect.domain.money.rail import Abilities
 from pixconnect.domain.standard.charge_lot import REASONS_MAX
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.store.standard.charge_lot import ItemKey
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.standard.lot import PageBounds, list_lots
 from pixconnect.usecases.standard.lot_work import do_due_items
 from support.api import Answer, Api, HolderVerifier
@@ -302,7 +301,7 @@ async def test_what_is_nested_too_deep_is_refused_or_done_and_breaks_nothing(
 
 
 def open_door(services: Services, context: Any, caller: Caller, **changes: Any) -> Api:
-    served = structs.replace(services, cells=Cells(context), verifier=HolderVerifier({"good": caller}), **changes)
+    served = structs.replace(services, context=context, verifier=HolderVerifier({"good": caller}), **changes)
     return Api(make_application(served, AccessLog(context.clock, wanted="off")))
 
 

@@ -15,7 +15,6 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from support.api import Answer, Api, HolderVerifier
@@ -36,7 +35,7 @@ async def door(services: Services, service: Service, caller: Caller, other_calle
     async with open_http() as http:
         context = structs.replace(service.context, receivers=WebhookSender(http, allows_loopback=True))
         verifier = HolderVerifier({"good": caller, "other": other_caller})
-        served = structs.replace(services, cells=Cells(context), verifier=verifier)
+        served = structs.replace(services, context=context, verifier=verifier)
         yield Api(make_application(served, AccessLog(service.context.clock, wanted="off")))
 
 

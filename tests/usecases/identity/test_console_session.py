@@ -13,7 +13,6 @@ from pixconnect.domain.identity.access import IssuedClient
 from pixconnect.domain.identity.console import SESSION_IDLE_MAX, SESSION_LENGTH_MAX, Visitor
 from pixconnect.foundation import password
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.cells import ByCell
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity import access, console_session, operator_access
@@ -42,7 +41,7 @@ def operator(context: Context) -> Operator:
 
 @pytest.fixture
 def door(operator: Operator) -> SignIn:
-    return SignIn(ByCell(operator))
+    return SignIn(operator)
 
 
 @pytest.fixture
@@ -78,7 +77,7 @@ async def test_an_operator_signs_in_by_password_and_second_factor(
 ) -> None:
     begun = await door.operator(_asked(maria, clock))
     visitor = begun.visitor
-    assert await console_session.find_session(ByCell(operator), begun.token) == visitor
+    assert await console_session.find_session(operator, begun.token) == visitor
     assert (visitor.kind, visitor.name, visitor.role, visitor.holder_id) == ("operator", "maria", "operator", None)
     assert visitor.viewer(7).holder_id == 7
     newest, *_ = await audit.list_entries(operator)
@@ -172,13 +171,13 @@ async def test_a_reset_ends_sessions_and_old_secrets_and_keeps_the_role(
     begun = await door.operator(_asked(maria, clock))
     anew = await operator_access.reset_operator(operator, "maria")
     assert anew.operator.role == "operator"
-    assert await console_session.find_session(ByCell(operator), begun.token) is None
+    assert await console_session.find_session(operator, begun.token) is None
     clock.advance(seconds=60)
     for changes in ({}, {"code": maria.recovery_codes[0]}):
         assert isinstance(await _refusal(door.operator(_asked(maria, clock, **changes))), errors.Unauthorized)
     again = await door.operator(_asked(anew, clock))
     await operator_access.remove_operator(operator, "maria")
-    assert await console_session.find_session(ByCell(operator), again.token) is None
+    assert await console_session.find_session(operator, again.token) is None
     assert await operator_access.list_operators(operator) == []
 
 
@@ -187,9 +186,9 @@ async def test_a_page_that_is_left_open_keeps_no_session_from_ending(
 ) -> None:
     begun = await door.operator(_asked(maria, clock))
     clock.advance(minutes=29)
-    assert await console_session.find_session(ByCell(operator), begun.token, is_used=False) is not None
+    assert await console_session.find_session(operator, begun.token, is_used=False) is not None
     clock.advance(minutes=2)
-    assert await console_session.find_session(ByCell(operator), begun.token) is None
+    assert await console_session.find_session(operator, begun.token) is None
 
 
 async def test_a_name_is_taken_once_and_has_a_form(operator: Operator, maria: IssuedOperator) -> None:
@@ -229,11 +228,11 @@ async def test_what_ends_a_clients_tokens_ends_its_sessions(
         "holder": lambda: holder.set_holder(operator, issued.client.holder_id, HolderChanges(is_disabled=True)),
     }
     changed = await acts[what]()
-    assert await console_session.find_session(ByCell(operator), begun.token) is None
+    assert await console_session.find_session(operator, begun.token) is None
     # A new secret lets in at once, and its session is good.
     if isinstance(changed, IssuedClient):
         anew = await door.client(_by_client(changed))
-        assert await console_session.find_session(ByCell(operator), anew.token) is not None
+        assert await console_session.find_session(operator, anew.token) is not None
 
 
 async def test_a_session_ends_when_nobody_uses_it_and_at_the_latest_after_half_a_day(
@@ -243,12 +242,12 @@ async def test_a_session_ends_when_nobody_uses_it_and_at_the_latest_after_half_a
     ends_at = clock.real + SESSION_LENGTH_MAX
     while clock.real + SESSION_IDLE_MAX * 0.9 < ends_at:
         clock.real += SESSION_IDLE_MAX * 0.9
-        assert await console_session.find_session(ByCell(operator), begun.token) is not None
+        assert await console_session.find_session(operator, begun.token) is not None
     clock.real = ends_at
-    assert await console_session.find_session(ByCell(operator), begun.token) is None
+    assert await console_session.find_session(operator, begun.token) is None
     idle = await door.client(_by_client(issued))
     clock.real += SESSION_IDLE_MAX
-    assert await console_session.find_session(ByCell(operator), idle.token) is None
+    assert await console_session.find_session(operator, idle.token) is None
 
 
 async def test_a_link_lets_in_once_within_its_time_and_never_in_live(

@@ -26,10 +26,9 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL
 from pixconnect.foundation.pool import connect
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.http.server import Server
-from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
-from pixconnect.usecases.institutions.callback import Callbacks, CellCallbacks
+from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker.accounts import AccountReaders
 from pixconnect.worker.leases import SlotLeases
@@ -47,9 +46,9 @@ async def serving(shop: Shop) -> AsyncIterator[str]:
     )
     empty: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     present = dict(
-        cells=Cells(context),
-        callbacks=CellCallbacks(ByCell(Callbacks(context))),
-        admissions=ByCell(Admission()),
+        context=context,
+        callbacks=Callbacks(context),
+        admission=Admission(),
         turns=Turns(),
         trusted_proxies=(),
         base_url="",

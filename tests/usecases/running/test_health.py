@@ -16,17 +16,15 @@ from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import SettledReport
 from pixconnect.foundation.pool import open_pool
-from pixconnect.usecases.frame.cells import ByCell, Cells, UnreachableCells
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.unresolved import RailWaiting, read_waiting
 from pixconnect.usecases.running import health
 from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks
-from pixconnect.usecases.running.health_watches import CellHealth, watch_health
+from pixconnect.usecases.running.health_watches import watch_health
 from pixconnect.usecases.running.standby import Standby
 from pixconnect_client import records
-from support.cells import NUMBER, add_cell
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB
@@ -232,9 +230,7 @@ async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_ar
         # Not looked at yet, so that it is not read from.
         standby = Standby(live.pool, live.clock, age_max_s=10)
         for lacks_proxies in (False, True):
-            watch = watch_health(
-                live, keyring, lacks_proxies=lacks_proxies, standby=standby, find_more=lambda: {"cells": fine}
-            )
+            watch = watch_health(live, keyring, lacks_proxies=lacks_proxies, standby=standby)
             found = await watch.read_health()
             assert (found.checks["standby"].error or "").startswith("the standby is not read from")
             told = found.checks["settings"].error
@@ -243,7 +239,7 @@ async def test_a_setting_that_is_probably_wrong_degrades_health_and_strangers_ar
         for record in (contract_health.Health, records.Health):
             assert set(re.findall("`([a-z_]+)`", describe_fields(record)["checks"])) == set(found.checks)
         found = await watch_health(service.context, keyring, lacks_proxies=True).read_health()
-        assert not {"settings", "standby", "cells"} & set(found.checks)
+        assert not {"settings", "standby"} & set(found.checks)
 
 
 async def test_a_database_that_is_away_is_no_trouble_of_the_rails() -> None:
@@ -264,27 +260,3 @@ async def test_a_report_that_waits_degrades_health_until_it_is_closed(database: 
         [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
         await kept_usecases.close_kept(as_operator(service.context, "maria@desk"), kept.id, "booked")
         await check()
-
-
-async def test_a_cell_that_was_opened_again_is_looked_at_where_it_is_now(
-    database: Addresses, other_database: Addresses
-) -> None:
-    await add_cell(database, other_database)
-    away = UnreachableCells()
-    closed = await open_pool(
-        other_database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=1, name="closed"
-    )
-    await closed.close()
-    async with open_service(database) as home, open_service(other_database, cell=NUMBER) as there:
-        contexts, keyrings = Cells(home.context, away), ByCell(cast("Keyring", home.context.signer), away)
-        keyrings.add(NUMBER, cast("Keyring", there.context.signer))
-        found = CellHealth(contexts, keyrings, away)
-
-        async def is_lost() -> bool:
-            told = await HealthWatch(found.find_check(), there.clock).read_health()
-            return f"cell {NUMBER}: database" in (told.checks["cells"].error or "")
-
-        contexts.add(NUMBER, structs.replace(there.context, pool=closed))
-        assert await is_lost()
-        contexts.add(NUMBER, there.context)
-        assert not await is_lost()

@@ -113,27 +113,25 @@ async def create_charge(services: Services, request: Request[None, QrCodeQuery, 
     Answers a charge with its QR code. The same request again (same `external_id`, same contents) answers the same charge
     as it is now; with other contents it is refused with EXTERNAL_ID_CONFLICT.
     """
-    charge = await charge_usecases.create_charge(services.of(request.caller), request.caller, request.body)
+    charge = await charge_usecases.create_charge(services.context, request.caller, request.body)
     return await answer_charge(services, charge, request.query)
 
 
 async def get_charge_by_id(services: Services, request: Request[int, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by its id."""
-    charge = await charge_usecases.read_charge_by_id(services.of(request.caller), request.caller, request.parameter)
+    charge = await charge_usecases.read_charge_by_id(services.context, request.caller, request.parameter)
     return await answer_charge(services, charge, request.query)
 
 
 async def get_charge_by_external_id(services: Services, request: Request[str, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by your own id."""
-    charge = await charge_usecases.read_charge_by_external_id(
-        services.of(request.caller), request.caller, request.parameter
-    )
+    charge = await charge_usecases.read_charge_by_external_id(services.context, request.caller, request.parameter)
     return await answer_charge(services, charge, request.query)
 
 
 async def get_charge_by_txid(services: Services, request: Request[str, QrCodeQuery, Nothing]) -> Charge:
     """Read a charge by its txid."""
-    charge = await charge_usecases.read_charge_by_txid(services.of(request.caller), request.caller, request.parameter)
+    charge = await charge_usecases.read_charge_by_txid(services.context, request.caller, request.parameter)
     return await answer_charge(services, charge, request.query)
 
 
@@ -143,9 +141,7 @@ async def get_charge_paid_by(services: Services, request: Request[int, Nothing, 
     NOT_FOUND for a charge that nobody has paid, and for one whose payment the rail has accepted and not settled yet: its
     message says which.
     """
-    transfer = await charge_usecases.read_paying_transfer(
-        services.of(request.caller), request.caller, request.parameter
-    )
+    transfer = await charge_usecases.read_paying_transfer(services.context, request.caller, request.parameter)
     return show_paid_by(request.parameter, transfer)
 
 
@@ -167,9 +163,7 @@ async def list_charges(services: Services, request: Request[None, ChargeListQuer
     Newest first. Without `status`, those that are PENDING.
     """
     asked = paging.read_asked("charges", request)
-    page = await charge_usecases.list_charges(
-        services.of(request.caller), request.caller, request.query.status, asked.span
-    )
+    page = await charge_usecases.list_charges(services.context, request.caller, request.query.status, asked.span)
     return asked.show(page, map(_show, page.items))
 
 

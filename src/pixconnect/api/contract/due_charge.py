@@ -118,7 +118,7 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
         terms=_read_terms(body),
         external_id=body.external_id,
     )
-    charge = await due_charge.create_due_charge(services.of(request.caller), request.caller, asked)
+    charge = await due_charge.create_due_charge(services.context, request.caller, asked)
     return await answer_charge(services, charge, request.query)
 
 

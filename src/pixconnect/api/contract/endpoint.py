@@ -169,21 +169,19 @@ async def create_endpoint(
     body = request.body
     # Whether the address is public is judged by the use case, and again at each attempt.
     wanted = endpoint_rules.EndpointRequest(url=body.url, secret=body.secret, event_types=body.event_types)
-    return _show_endpoint(await endpoint_usecases.create_endpoint(services.of(request.caller), request.caller, wanted))
+    return _show_endpoint(await endpoint_usecases.create_endpoint(services.context, request.caller, wanted))
 
 
 async def list_endpoints(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEndpoint]:
     """List your webhook endpoints."""
     asked = paging.read_asked("endpoints", request)
-    page = await endpoint_usecases.list_endpoints(services.of(request.caller), request.caller, asked.span)
+    page = await endpoint_usecases.list_endpoints(services.context, request.caller, asked.span)
     return asked.show(page, map(_show_endpoint, page.items))
 
 
 async def get_endpoint(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookEndpoint:
     """Read a webhook endpoint."""
-    return _show_endpoint(
-        await endpoint_usecases.read_endpoint(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show_endpoint(await endpoint_usecases.read_endpoint(services.context, request.caller, request.parameter))
 
 
 async def change_endpoint(services: Services, request: Request[int, Nothing, ChangeEndpointRequest]) -> WebhookEndpoint:
@@ -202,9 +200,7 @@ async def change_endpoint(services: Services, request: Request[int, Nothing, Cha
         event_types=None if body.event_types is UNSET else body.event_types,
         status=None if body.status is UNSET else body.status,
     )
-    endpoint = await endpoint_usecases.change_endpoint(
-        services.of(request.caller), request.caller, request.parameter, change
-    )
+    endpoint = await endpoint_usecases.change_endpoint(services.context, request.caller, request.parameter, change)
     return _show_endpoint(endpoint)
 
 
@@ -213,9 +209,7 @@ async def delete_endpoint(services: Services, request: Request[int, Nothing, Not
 
     Answers it as it was.
     """
-    return _show_endpoint(
-        await endpoint_usecases.delete_endpoint(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show_endpoint(await endpoint_usecases.delete_endpoint(services.context, request.caller, request.parameter))
 
 
 async def list_deliveries(
@@ -227,7 +221,7 @@ async def list_deliveries(
     """
     asked = paging.read_asked("deliveries", request)
     page = await endpoint_usecases.list_deliveries(
-        services.of(request.caller), request.caller, request.parameter, request.query.status, asked.span
+        services.context, request.caller, request.parameter, request.query.status, asked.span
     )
     return asked.show(page, map(_show_delivery, page.items))
 
@@ -237,9 +231,7 @@ async def get_delivery(services: Services, request: Request[int, Nothing, Nothin
 
     With every attempt; of more than 100, which only redelivery makes, the newest.
     """
-    return _show_delivery(
-        await endpoint_usecases.read_delivery(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show_delivery(await endpoint_usecases.read_delivery(services.context, request.caller, request.parameter))
 
 
 async def redeliver(services: Services, request: Request[int, Nothing, Nothing]) -> WebhookDelivery:
@@ -247,9 +239,7 @@ async def redeliver(services: Services, request: Request[int, Nothing, Nothing])
 
     Starts a new schedule; of a pending delivery it tries now, unless an earlier event of its resource waits.
     """
-    return _show_delivery(
-        await redelivery_usecases.redeliver(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show_delivery(await redelivery_usecases.redeliver(services.context, request.caller, request.parameter))
 
 
 async def redeliver_unacknowledged(services: Services, request: Request[int, Nothing, RedeliverRequest]) -> Redelivered:
@@ -258,7 +248,7 @@ async def redeliver_unacknowledged(services: Services, request: Request[int, Not
     Every delivery of the endpoint made since an instant that is pending or was given up: each starts a new schedule.
     """
     count = await redelivery_usecases.redeliver_unacknowledged(
-        services.of(request.caller),
+        services.context,
         request.caller,
         request.parameter,
         read_instant("initial_date", request.body.initial_date),
@@ -272,7 +262,7 @@ async def list_events(services: Services, request: Request[None, ListQuery, Noth
     All events, with or without a webhook. Newest first.
     """
     asked = paging.read_asked("events", request)
-    page = await endpoint_usecases.list_events(services.of(request.caller), request.caller, asked.span)
+    page = await endpoint_usecases.list_events(services.context, request.caller, asked.span)
     return asked.show(page, map(_show_event, page.items))
 
 
@@ -283,7 +273,7 @@ async def replay_events(services: Services, request: Request[int, Nothing, Repla
     active they wait. While another replay to the endpoint is under way, or where too many would wait: LIMIT_EXCEEDED.
     """
     count = await redelivery_usecases.redeliver_events(
-        services.of(request.caller),
+        services.context,
         request.caller,
         request.parameter,
         read_instant("initial_date", request.body.initial_date),

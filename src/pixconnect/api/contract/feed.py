@@ -123,19 +123,19 @@ async def read_event_feed(services: Services, request: Request[None, EventFeedQu
     """
     query, holder_id = request.query, request.caller.holder_id
     asked = _read_query(query, holder_id)
-    page = await feed_usecases.read_feed(services.of(request.caller), request.caller, asked)
+    page = await feed_usecases.read_feed(services.context, request.caller, asked)
     if page.events or page.has_more or not query.wait_s:
         return _show_page(page, holder_id)
 
     async def answer(turn: Callable[[], AbstractAsyncContextManager[None]]) -> EventFeed:
-        clock = services.of(request.caller).clock
+        clock = services.context.clock
         ends_at_s = clock.monotonic_s() + query.wait_s
-        async with services.feed_waits.of(holder_id).hold(holder_id) as wait:
+        async with services.feed_waits.hold(holder_id) as wait:
             # The end of one look is where the next begins, or `now` would be later each time.
             following = structs.replace(asked, cursor=page.next)
             while True:
                 async with turn():
-                    found = await feed_usecases.read_feed(services.of(request.caller), request.caller, following)
+                    found = await feed_usecases.read_feed(services.context, request.caller, following)
                 if found.events or found.has_more or not await wait.until_woken(ends_at_s - clock.monotonic_s()):
                     return _show_page(found, holder_id)
                 following = structs.replace(asked, cursor=found.next)

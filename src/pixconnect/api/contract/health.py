@@ -85,8 +85,7 @@ class Health(Struct, frozen=True, kw_only=True):
     """When the checks were made."""
     checks: dict[str, CheckResult]
     """By name: `database`, `disk`, `clock`, `rail`, `webhooks`, `signing_key`, `partitions`, `database_loss`, `books`, `feed`,
-    where a standby is read from `standby`, where there are several databases `cells`, and in live mode `settings` and
-    `institutions`."""
+    where a standby is read from `standby`, and in live mode `settings` and `institutions`."""
     system: SystemInfo
     """The process that answered."""
 

@@ -109,7 +109,7 @@ async def list_infractions(
     """
     asked = paging.read_asked("infractions", request)
     status = request.query.status
-    context = services.of(request.caller)
+    context = services.context
     page = await defence_usecases.list_infractions(
         context, request.caller, None if status is None else _STATES[status], asked.span
     )
@@ -118,7 +118,7 @@ async def list_infractions(
 
 async def get_infraction_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Infraction:
     """Read an infraction by its id."""
-    return _show(await defence_usecases.read_infraction(services.of(request.caller), request.caller, request.parameter))
+    return _show(await defence_usecases.read_infraction(services.context, request.caller, request.parameter))
 
 
 async def defend_infraction(services: Services, request: Request[int, Nothing, DefenceRequest]) -> Infraction:
@@ -127,7 +127,7 @@ async def defend_infraction(services: Services, request: Request[int, Nothing, D
     Once, and until `respond_by`: your institution judges what you say. The same words again answer the same infraction as it is
     now.
     """
-    context = services.of(request.caller)
+    context = services.context
     shown = await defence_usecases.defend(context, request.caller, request.parameter, request.body.text)
     return _show(shown)
 
@@ -220,7 +220,7 @@ async def open_infraction(services: Services, request: Request[None, Nothing, In
     """
     body = request.body
     told = await sandbox_usecases.open_infraction(
-        services.of(request.caller),
+        services.context,
         request.caller,
         body.end_to_end_id,
         None if body.amount is None else clamp_cents(body.amount),
@@ -240,7 +240,7 @@ async def decide_infraction(services: Services, request: Request[str, Nothing, D
     body = request.body
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
     told = await sandbox_usecases.decide_infraction(
-        services.of(request.caller), request.caller, request.parameter, body.decision, amount_cents
+        services.context, request.caller, request.parameter, body.decision, amount_cents
     )
     return _show_told(told)
 

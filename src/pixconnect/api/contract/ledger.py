@@ -49,7 +49,7 @@ class Transaction(Struct, frozen=True, kw_only=True):
 
 async def retrieve_balance(services: Services, request: Request[None, Nothing, Nothing]) -> HolderBalance:
     """Read your balance."""
-    balance = await ledger_usecases.read_balance(services.of(request.caller), request.caller)
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
     return HolderBalance(
         available_funds=balance.available_cents,
         current_funds=balance.current_cents,
@@ -67,7 +67,7 @@ async def list_transactions(services: Services, request: Request[None, ListQuery
     repaid of what you owed it. Newest first. Reserving is not a transaction.
     """
     asked = paging.read_asked("transactions", request)
-    page = await ledger_usecases.list_transactions(services.of(request.caller), request.caller, asked.span)
+    page = await ledger_usecases.list_transactions(services.context, request.caller, asked.span)
     items = [
         Transaction(
             id=transaction.id,

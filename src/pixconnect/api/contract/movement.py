@@ -47,7 +47,7 @@ async def move(services: Services, request: Request[None, Nothing, MovementReque
     """
     body = request.body
     moved = await sandbox_usecases.move(
-        services.of(request.caller), request.caller, body.kind, body.direction, clamp_cents(body.amount), body.text
+        services.context, request.caller, body.kind, body.direction, clamp_cents(body.amount), body.text
     )
     return MovementOutcome(
         id=moved.id, amount=moved.amount_cents, status="POSTED" if moved.status == "CONFIRMED" else "PROCESSING"

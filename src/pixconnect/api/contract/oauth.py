@@ -161,7 +161,7 @@ def show_token(token: AccessToken, scope: str) -> Bare[OAuthToken]:
 
 async def get_server_metadata(services: Services, request: Request[None, Anything, Nothing]) -> Bare[ServerMetadata]:
     """Read how to get a token, for OAuth 2 libraries."""
-    issuer = services.home.policy.auth_url
+    issuer = services.context.policy.auth_url
     return Bare(
         ServerMetadata(
             issuer=issuer,

@@ -102,7 +102,7 @@ async def get_refund_receipt_file(services: Services, request: Request[int, Noth
 
 async def _read(services: Services, caller: Caller, kind: ReceiptKind, resource_id: int) -> receipts.Receipt:
     viewer = Viewer(holder_id=caller.holder_id, scopes=caller.scopes)
-    return await receipt_usecases.read_receipt(services.of(caller), viewer, kind, resource_id)
+    return await receipt_usecases.read_receipt(services.context, viewer, kind, resource_id)
 
 
 def _show(found: receipts.Receipt) -> Receipt:

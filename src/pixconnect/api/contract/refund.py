@@ -84,28 +84,22 @@ async def create_refund(services: Services, request: Request[None, Nothing, Crea
         reason=body.reason or "MD06",
         description=body.description,
     )
-    return _show(await refund_usecases.start_refund(services.of(request.caller), request.caller, wanted))
+    return _show(await refund_usecases.start_refund(services.context, request.caller, wanted))
 
 
 async def get_refund_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Refund:
     """Read a refund by its id."""
-    return _show(
-        await refund_usecases.read_refund_by_id(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show(await refund_usecases.read_refund_by_id(services.context, request.caller, request.parameter))
 
 
 async def get_refund_by_external_id(services: Services, request: Request[str, Nothing, Nothing]) -> Refund:
     """Read a refund by your own id."""
-    return _show(
-        await refund_usecases.read_refund_by_external_id(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show(await refund_usecases.read_refund_by_external_id(services.context, request.caller, request.parameter))
 
 
 async def get_refund_by_return_identification(services: Services, request: Request[str, Nothing, Nothing]) -> Refund:
     """Read a refund by its return identification."""
-    return _show(
-        await refund_usecases.read_refund_by_return_id(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show(await refund_usecases.read_refund_by_return_id(services.context, request.caller, request.parameter))
 
 
 async def list_refunds(services: Services, request: Request[None, RefundListQuery, Nothing]) -> Listing[Refund]:
@@ -114,9 +108,7 @@ async def list_refunds(services: Services, request: Request[None, RefundListQuer
     Both flows, newest first. Without `status`, all of them.
     """
     asked = paging.read_asked("refunds", request)
-    page = await refund_usecases.list_refunds(
-        services.of(request.caller), request.caller, request.query.status, asked.span
-    )
+    page = await refund_usecases.list_refunds(services.context, request.caller, request.query.status, asked.span)
     return asked.show(page, map(_show, page.items))
 
 

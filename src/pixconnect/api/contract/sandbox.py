@@ -243,7 +243,7 @@ async def pay(services: Services, request: Request[None, Nothing, PaymentRequest
     who = body.payer or OutsidePayer()
     payer = sandbox_control.OutsidePayer(name=who.name, tax_id=who.tax_id)
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
-    asked = (services.of(request.caller), request.caller)
+    asked = (services.context, request.caller)
     message, suspect = body.payer_message, body.suspect
     if sum(each is not None for each in (body.emv, body.location, body.key)) != 1:
         raise errors.BadRequest("emv, location, key: exactly one of them is required")
@@ -277,7 +277,7 @@ async def give_back(services: Services, request: Request[None, Nothing, ReturnRe
     body = request.body
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
     arrival = await sandbox_usecases.give_back(
-        services.of(request.caller), request.caller, body.end_to_end_id, amount_cents, body.reason or "MD06"
+        services.context, request.caller, body.end_to_end_id, amount_cents, body.reason or "MD06"
     )
     # The network calls what has ended well CONFIRMED; a refund of ours is RETURNED.
     return ReturnOutcome(
@@ -291,7 +291,7 @@ async def give_back(services: Services, request: Request[None, Nothing, ReturnRe
 async def deposit(services: Services, request: Request[None, Nothing, DepositRequest]) -> Deposit:
     """Put money into your account."""
     amount_cents = clamp_cents(request.body.amount)
-    made = await ledger_usecases.deposit(services.of(request.caller), request.caller.holder_id, amount_cents)
+    made = await ledger_usecases.deposit(services.context, request.caller.holder_id, amount_cents)
     return Deposit(id=made.id, amount=made.amount_cents, create_timestamp=format_instant(made.created_at))
 
 
@@ -301,7 +301,7 @@ async def list_keys(services: Services, request: Request[None, KeyListQuery, Not
     Those that are always there (`settle@sandbox.pix.example` and its like) first.
     """
     query = request.query
-    entries = await sandbox_usecases.call(services.home, sandbox_control.LIST_KEYS, None)
+    entries = await sandbox_usecases.call(services.context, sandbox_control.LIST_KEYS, None)
     # The directory is small and kept by the sandbox, so its pages are cut here and go by number only.
     start = (query.page - 1) * query.page_size
     return Listing(
@@ -319,7 +319,7 @@ async def add_key(services: Services, request: Request[None, Nothing, KeyRequest
     """
     body = request.body
     new = sandbox_control.NewKey(key_type=body.key_type, key=body.key, name=body.name, tax_id=body.tax_id)
-    entry = await sandbox_usecases.add_key(services.home, new)
+    entry = await sandbox_usecases.add_key(services.context, new)
     return show_party(entry.party)
 
 
@@ -331,7 +331,7 @@ async def make_qr_code(services: Services, request: Request[None, Nothing, QrCod
     body = request.body
     amount_cents = None if body.amount is None else clamp_cents(body.amount)
     new = sandbox_control.NewQrCode(kind=body.kind, key=body.key, amount_cents=amount_cents, txid=body.txid)
-    return QrCode(emv=await sandbox_usecases.make_qr_code(services.home, new))
+    return QrCode(emv=await sandbox_usecases.make_qr_code(services.context, new))
 
 
 async def open_holder(services: Services, request: Request[None, Nothing, HolderRequest]) -> SandboxHolder:
@@ -348,7 +348,7 @@ async def open_holder(services: Services, request: Request[None, Nothing, Holder
         balance_cents=None if body.balance is None else clamp_cents(body.balance),
         scopes=body.scopes or standard.scopes,
     )
-    made = await sandbox_holder_usecases.open_sandbox_holder(services.of(request.caller), request.caller, new)
+    made = await sandbox_holder_usecases.open_sandbox_holder(services.context, request.caller, new)
     return SandboxHolder(
         holder_id=made.holder_id, client_id=made.client_id, client_secret=made.client_secret, key=made.key
     )
@@ -356,23 +356,23 @@ async def open_holder(services: Services, request: Request[None, Nothing, Holder
 
 async def get_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:
     """Read the fault rules."""
-    return FaultRules(rules=await sandbox_usecases.call(services.home, sandbox_control.READ_FAULTS, None))
+    return FaultRules(rules=await sandbox_usecases.call(services.context, sandbox_control.READ_FAULTS, None))
 
 
 async def replace_faults(services: Services, request: Request[None, Nothing, FaultRules]) -> FaultRules:
     """Replace the fault rules."""
     call = sandbox_control.REPLACE_FAULTS
-    return FaultRules(rules=await sandbox_usecases.call(services.home, call, request.body.rules))
+    return FaultRules(rules=await sandbox_usecases.call(services.context, call, request.body.rules))
 
 
 async def clear_faults(services: Services, request: Request[None, Nothing, Nothing]) -> FaultRules:
     """Clear the fault rules."""
-    return FaultRules(rules=await sandbox_usecases.call(services.home, sandbox_control.REPLACE_FAULTS, []))
+    return FaultRules(rules=await sandbox_usecases.call(services.context, sandbox_control.REPLACE_FAULTS, []))
 
 
 async def get_clock(services: Services, request: Request[None, Nothing, Nothing]) -> SandboxClock:
     """Read the clock."""
-    return SandboxClock(now=format_instant(await clock_usecases.read_clock(services.home)))
+    return SandboxClock(now=format_instant(await clock_usecases.read_clock(services.context)))
 
 
 async def move_clock(services: Services, request: Request[None, Nothing, ClockRequest]) -> SandboxClock:
@@ -385,12 +385,11 @@ async def move_clock(services: Services, request: Request[None, Nothing, ClockRe
     # "reset": false says as little as no reset at all.
     if sum(given is not None for given in (body.advance_s, body.now, body.reset or None)) != 1:
         raise errors.BadRequest("advance_s, now, reset: exactly one of them is required")
-    control = sandbox_usecases.find_control(services.home)
-    others = [context for _, context in services.cells.others()]
+    control = sandbox_usecases.find_control(services.context)
     if body.advance_s is not None:
-        now = await clock_usecases.advance_clock(services.home, control, timedelta(seconds=body.advance_s), others)
+        now = await clock_usecases.advance_clock(services.context, control, timedelta(seconds=body.advance_s))
     elif body.now is not None:
-        now = await clock_usecases.move_clock(services.home, control, read_instant("now", body.now), others)
+        now = await clock_usecases.move_clock(services.context, control, read_instant("now", body.now))
     else:
-        now = await clock_usecases.reset_clock(services.home, control, others)
+        now = await clock_usecases.reset_clock(services.context, control)
     return SandboxClock(now=format_instant(now))

@@ -110,7 +110,7 @@ async def retrieve_statement(services: Services, request: Request[None, Statemen
     days.
     """
     query = request.query
-    context = services.of(request.caller)
+    context = services.context
     # We check everything before the first byte: after that we can only break the answer off.
     found = await statement_usecases.open_statement(
         context, request.caller, query.initial_date, query.final_date, query.language

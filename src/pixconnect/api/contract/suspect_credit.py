@@ -24,6 +24,6 @@ async def judge_credit(services: Services, request: Request[str, Nothing, Verdic
     The events are `transfer.in.confirmed`, and of a charge `qrcode.approved`; or `transfer.in.error`.
     """
     arrival = await sandbox_usecases.judge_credit(
-        services.of(request.caller), request.caller, request.parameter, request.body.decision
+        services.context, request.caller, request.parameter, request.body.decision
     )
     return show_arrival(arrival)

@@ -191,9 +191,7 @@ async def initiate_pix_with_key(
     """
     named = request.headers.get(PAYEE_HEADER)
     terms = transfers.NO_TERMS if named is None else transfers.SendingTerms(payee_tax_id=_read_payee(named))
-    return _show(
-        await transfer_usecases.start_transfer(services.of(request.caller), request.caller, request.body, terms)
-    )
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body, terms))
 
 
 async def initiate_pix_with_account_details(
@@ -204,7 +202,7 @@ async def initiate_pix_with_account_details(
     As to a key. Only the form of another institution's account is checked here; whether it exists, that institution
     decides.
     """
-    return _show(await transfer_usecases.start_transfer(services.of(request.caller), request.caller, request.body))
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
 
 
 async def initiate_pix_with_qrcode(
@@ -214,21 +212,17 @@ async def initiate_pix_with_qrcode(
 
     Static and dynamic codes, of this service and of others. A code that carries an amount must be paid with that amount.
     """
-    return _show(await transfer_usecases.start_transfer(services.of(request.caller), request.caller, request.body))
+    return _show(await transfer_usecases.start_transfer(services.context, request.caller, request.body))
 
 
 async def get_transfer_by_id(services: Services, request: Request[int, Nothing, Nothing]) -> Transfer:
     """Read a transfer by its id."""
-    return _show(
-        await transfer_usecases.read_transfer_by_id(services.of(request.caller), request.caller, request.parameter)
-    )
+    return _show(await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter))
 
 
 async def get_transfer_by_external_id(services: Services, request: Request[str, Nothing, Nothing]) -> Transfer:
     """Read a transfer by your own id."""
-    view = await transfer_usecases.read_transfer_by_external_id(
-        services.of(request.caller), request.caller, request.parameter
-    )
+    view = await transfer_usecases.read_transfer_by_external_id(services.context, request.caller, request.parameter)
     return _show(view)
 
 
@@ -237,9 +231,7 @@ async def get_transfer_by_end_to_end_id(services: Services, request: Request[str
 
     For a transfer between two holders of this service, the answer is your own side.
     """
-    view = await transfer_usecases.read_transfer_by_end_to_end_id(
-        services.of(request.caller), request.caller, request.parameter
-    )
+    view = await transfer_usecases.read_transfer_by_end_to_end_id(services.context, request.caller, request.parameter)
     return _show(view)
 
 
@@ -248,7 +240,7 @@ async def get_transfer_outcome(services: Services, request: Request[int, Nothing
 
     Says why a transfer is in ERROR or CANCELLED.
     """
-    view = await transfer_usecases.read_transfer_by_id(services.of(request.caller), request.caller, request.parameter)
+    view = await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter)
     transfer = view.transfer
     return TransferOutcome(status=transfer.status, code=transfer.outcome_code, reason=transfer.outcome_reason)
 
@@ -259,9 +251,7 @@ async def list_transfers(services: Services, request: Request[None, TransferList
     Incoming and outgoing, newest first. Without `status`, those that are CONFIRMED.
     """
     asked = paging.read_asked("transfers", request)
-    page = await transfer_usecases.list_transfers(
-        services.of(request.caller), request.caller, request.query.status, asked.span
-    )
+    page = await transfer_usecases.list_transfers(services.context, request.caller, request.query.status, asked.span)
     return asked.show(page, map(_show, page.items))
 
 
@@ -287,7 +277,7 @@ async def search_transfers(
         tax_id=None if query.tax_id is None else _read_tax_id(query.tax_id),
         end_to_end_id_part=query.end_to_end_id_part,
     )
-    page = await transfer_usecases.search_transfers(services.of(request.caller), request.caller, search, asked.span)
+    page = await transfer_usecases.search_transfers(services.context, request.caller, search, asked.span)
     return asked.show(page, map(_show, page.items))
 
 

@@ -80,9 +80,7 @@ async def get_transfer_parties(services: Services, request: Request[int, Nothing
     An institution may tell nothing of a payer, or a part with stars, or more of it later. The transfer itself always has all
     members: here is said which of them are known. What became known later was told by `transfer.in.completed`.
     """
-    return show_parties(
-        await parties_usecases.read_parties(services.of(request.caller), request.caller, request.parameter)
-    )
+    return show_parties(await parties_usecases.read_parties(services.context, request.caller, request.parameter))
 
 
 def show_parties(found: PartiesView) -> TransferParties:

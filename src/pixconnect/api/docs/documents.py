@@ -98,7 +98,7 @@ async def get_docs(services: Services, request: Request[None, Anything, Nothing]
     One page for people: with search, samples, and in the sandbox requests that are sent from it.
     """
     # Only a sandbox's page may send requests: where money is real, documentation must not be able to move it.
-    policy = browser.TRYING_POLICY if services.home.policy.is_sandbox else browser.DOCS_POLICY
+    policy = browser.TRYING_POLICY if services.context.policy.is_sandbox else browser.DOCS_POLICY
     return _show(request.headers, services.descriptions.docs(), DOCS_TYPE, policy)
 
 

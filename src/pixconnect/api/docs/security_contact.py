@@ -22,7 +22,7 @@ async def get_security_contacts(services: Services, request: Request[None, Anyth
     """Read whom to tell of a weakness."""
     if not services.security_contacts:
         raise errors.NotFound("the operator names nobody here")
-    expires_at = services.home.clock.real_now() + _VALID
+    expires_at = services.context.clock.real_now() + _VALID
     lines = [
         *(f"Contact: {contact}" for contact in services.security_contacts),
         f"Expires: {expires_at:%Y-%m-%dT00:00:00Z}",

@@ -55,7 +55,7 @@ class _WithAmount(Struct):
 
 
 async def answer_token(services: Services, path: str, respond: Respond[AnswerT]) -> AnswerT | Document | Later:
-    effect = await draw_fault(services.home, Message(operation="face_token", id=path))
+    effect = await draw_fault(services.context, Message(operation="face_token", id=path))
     return await _answer(effect, respond)
 
 
@@ -70,10 +70,10 @@ async def answer(
     key = key if key is None or is_storable(key) else None
     name = f"{method} {path} {' '.join(request.parameter or ())}"
     message = Message(operation=operation, id=name, key=key, amount_cents=amount_cents)
-    effect = await draw_fault(services.home, message)
+    effect = await draw_fault(services.context, message)
     kind, _, argument = effect.partition(":")
     if kind == "lag":
-        until = services.home.clock.now() - timedelta(seconds=int(argument))
+        until = services.context.clock.now() - timedelta(seconds=int(argument))
         request = structs.replace(request, query=request.query.ending(until))
         if traits.interval:
             return await respond(structs.replace(request, query=_end_before(request.query, traits.interval, until)))

@@ -70,7 +70,7 @@ class Face(Struct, frozen=True, kw_only=True):
 
     def choose(self, services: Services, choice: str) -> str:
         """The answer that was chosen, or is taken otherwise, where no source says which."""
-        return self.profile.choose(services.home.policy.face_answers, choice)
+        return self.profile.choose(services.context.policy.face_answers, choice)
 
 
 FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document]]

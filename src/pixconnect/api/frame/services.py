@@ -8,13 +8,13 @@ from msgspec import Struct
 
 from pixconnect.api.frame.authentication import Verifier
 from pixconnect.api.frame.rates import RequestRates
-from pixconnect.domain.identity.access import Caller, Network
+from pixconnect.domain.identity.access import Network
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
-from pixconnect.usecases.frame.cells import ByCell, Cells
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.identity.cell_access import CellIssuer, CellKeys
-from pixconnect.usecases.institutions.callback import CellCallbacks
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.running.health import Health
 from pixconnect.usecases.running.standby import Standby
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
@@ -40,10 +40,10 @@ class Descriptions(Struct, frozen=True, kw_only=True):
 class Services(Struct, frozen=True, kw_only=True):
     """Everything behind the interface."""
 
-    cells: Cells
+    context: Context
     verifier: Verifier
-    token_issuer: CellIssuer
-    keys: CellKeys
+    token_issuer: TokenIssuer
+    keys: Keyring
     """Those that are published."""
     read_health: Callable[[], Awaitable[Health]]
     """Answers within 2 s, whatever hangs."""
@@ -51,12 +51,12 @@ class Services(Struct, frozen=True, kw_only=True):
     """As ``read_health``, but only the checks that decide whether this process should get requests."""
     draw_qr_png: Callable[[str], Awaitable[bytes]]
     """A PNG of this text; callers take turns."""
-    feed_waits: ByCell[FeedWaits]
+    feed_waits: FeedWaits
     """Requests that wait for events."""
-    callbacks: CellCallbacks
+    callbacks: Callbacks
     """What institutions ring when something came in."""
-    admissions: ByCell[Admission]
-    """What is under way in this process, in each cell by itself: what waits for one database takes no place of another's."""
+    admission: Admission
+    """Limits the requests under way in this process."""
     turns: Turns
     """Who may use the event loop next."""
     descriptions: Descriptions
@@ -76,12 +76,3 @@ class Services(Struct, frozen=True, kw_only=True):
     """Whether the health check says what it runs on."""
     binds_tokens: bool = False
     """Whether there is a port where clients show certificates, to which their tokens are bound."""
-
-    @property
-    def home(self) -> Context:
-        """The home cell's: for what the installation has once, such as its addresses and the simulated network."""
-        return self.cells.home
-
-    def of(self, caller: Caller) -> Context:
-        """The context for all that this caller asks for: that of its holder's cell."""
-        return self.cells.of(caller.holder_id)

@@ -16,7 +16,7 @@ _WANTS_NEWEST: Final = "no-cache"
 
 def read_at_standby(row: AnyOperation, standby: Standby, services: Services) -> AnyOperation:
     """The same operation, which asks the standby first; a request with ``Cache-Control: no-cache`` never does."""
-    there = structs.replace(services, cells=services.cells.with_home(structs.replace(services.home, pool=standby.pool)))
+    there = structs.replace(services, context=structs.replace(services.context, pool=standby.pool))
 
     @wraps(row.handler)
     async def answer(here: Services, request: Request[Any, Any, Any]) -> object | Later:

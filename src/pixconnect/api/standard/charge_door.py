@@ -46,7 +46,7 @@ async def put(
     txid = None if makes_txid else _read_new_txid(request, kind)
     asked = kind.read_put(request.body.require(kind.entity))
     made = await charge_usecases.put_charge(
-        services.of(request.caller), request.caller, txid, asked.contents, asked.location_id, is_new=is_new
+        services.context, request.caller, txid, asked.contents, asked.location_id, is_new=is_new
     )
     return await _reply(services, request, kind, 201, made)
 
@@ -57,10 +57,10 @@ async def patch(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
         asked = kind.read_patch(request.body.require(kind.entity))
     except Violated:
         # A missing charge is reported before mistakes in the body.
-        await charge_usecases.check_charge(services.of(request.caller), request.caller, txid, kind.entity)
+        await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
         raise
     patched = await charge_usecases.patch_charge(
-        services.of(request.caller),
+        services.context,
         request.caller,
         txid,
         asked.change,
@@ -77,10 +77,10 @@ async def get(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
     revision = request.query.under(CobQuery, violations).integer("revisao")
     # A missing charge comes before a mistake in the query, as it does before one in a body.
     if violations.rows:
-        await charge_usecases.check_charge(services.of(request.caller), request.caller, txid, kind.entity)
+        await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
     violations.raise_if_any()
-    read = await charge_usecases.read_charge(services.of(request.caller), request.caller, txid, revision, kind.entity)
-    paid_by = await search_usecases.find_pix(services.of(request.caller), request.caller, [read])
+    read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind.entity)
+    paid_by = await search_usecases.find_pix(services.context, request.caller, [read])
     return await _reply(services, request, kind, 200, read, paid_by.get(read.charge.id))
 
 
@@ -103,10 +103,10 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
         lot_number=lot_number,
     )
     page = await search_usecases.search_charges(
-        services.of(request.caller), request.caller, search, listing.make_span(interval, asked)
+        services.context, request.caller, search, listing.make_span(interval, asked)
     )
-    paid_by = await search_usecases.find_pix(services.of(request.caller), request.caller, page.items)
-    own = await services.of(request.caller).directory.read_account(request.caller.holder_id)
+    paid_by = await search_usecases.find_pix(services.context, request.caller, page.items)
+    own = await services.context.directory.read_account(request.caller.holder_id)
     asked_for = ParametrosCobV(
         inicio=interval.shown_inicio,
         fim=interval.shown_fim,
@@ -124,7 +124,7 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
 async def _reply(
     services: Services, request: Asked, kind: ChargeDoor, status: int, shown: StandardCharge, pix: Pix | None = None
 ) -> Reply:
-    own = await services.of(request.caller).directory.read_account(request.caller.holder_id)
+    own = await services.context.directory.read_account(request.caller.holder_id)
     return Reply(status=status, record=kind.show(services, own, shown, pix))
 
 

@@ -88,7 +88,7 @@ async def create_location(services: Services, request: Asked) -> Reply:
     kind = Members(violations, PayloadLocationSolicitada, request.body.require(ENTITY), "").choice("tipoCob")
     violations.raise_if_any()
     location = await location_usecases.create_location(
-        services.of(request.caller), request.caller, "cobv" if kind == "cobv" else "cob"
+        services.context, request.caller, "cobv" if kind == "cobv" else "cob"
     )
     address = f"{services.base_url}{PREFIXES[0]}/loc/{location.id}"
     return Reply(status=201, record=show(services, location, None), headers=[(b"location", address.encode())])
@@ -96,7 +96,7 @@ async def create_location(services: Services, request: Asked) -> Reply:
 
 async def get_location(services: Services, request: Asked) -> Reply:
     """Consulta uma location."""
-    shown = await location_usecases.read_location(services.of(request.caller), request.caller, read_id(request))
+    shown = await location_usecases.read_location(services.context, request.caller, read_id(request))
     return Reply(status=200, record=show(services, shown.location, shown.txid))
 
 
@@ -113,7 +113,7 @@ async def list_locations(services: Services, request: Asked) -> Reply:
     asked = listing.read_page(parameters)
     violations.raise_if_any()
     page = await location_usecases.list_locations(
-        services.of(request.caller), request.caller, kind, listing.make_span(interval, asked), is_bound=is_bound
+        services.context, request.caller, kind, listing.make_span(interval, asked), is_bound=is_bound
     )
     shown = PayloadLocationConsultadas(
         parametros=ParametrosLoc(
@@ -133,14 +133,14 @@ async def unbind_location(services: Services, request: Asked) -> Reply:
 
     A cobrança fica sem código e não pode ser paga até que tenha outra location. Uma location livre fica como está.
     """
-    location = await location_usecases.unbind_location(services.of(request.caller), request.caller, read_id(request))
+    location = await location_usecases.unbind_location(services.context, request.caller, read_id(request))
     return Reply(status=200, record=show(services, location, None))
 
 
 def show(services: Services, location: Location, txid: str | None) -> PayloadLocation:
     return PayloadLocation(
         id=location.id,
-        location=services.home.policy.location_prefix + location.path,
+        location=services.context.policy.location_prefix + location.path,
         tipo_cob=location.kind,
         criacao=format_milliseconds(location.created_at),
         txid=txid,

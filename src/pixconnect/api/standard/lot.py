@@ -74,14 +74,14 @@ async def put_lot(services: Services, request: Asked) -> Reply:
     for each in sent:
         await _let_others(items)
         items.append(NewItem(txid=each.txid, asked=_read_put(each.members), wanted=_write(each.txid, each.members)))
-    await lot_usecases.put_lot(services.of(request.caller), request.caller, int(text), description or "", items)
+    await lot_usecases.put_lot(services.context, request.caller, int(text), description or "", items)
     return Reply(status=202)
 
 
 async def patch_lot(services: Services, request: Asked) -> Reply:
     """Pede a mudança de algumas cobranças de um lote, ou muda só a descrição dele."""
     number = _read_number(request)
-    found = await lot_usecases.find_lot(services.of(request.caller), request.caller, number)
+    found = await lot_usecases.find_lot(services.context, request.caller, number)
     violations = Violations(ENTITY)
     members = request.body.require(ENTITY)
     description = Members(violations, LoteCobVRevisado, members, refuses_null=True).text("descricao")
@@ -90,15 +90,15 @@ async def patch_lot(services: Services, request: Asked) -> Reply:
     _count_items(services, request, sent)
     for _ in range(_TRIES_MAX):
         items = await _read_patches(found, sent)
-        if await lot_usecases.patch_lot(services.of(request.caller), request.caller, found, description, items):
+        if await lot_usecases.patch_lot(services.context, request.caller, found, description, items):
             return Reply(status=202)
-        found = await lot_usecases.find_lot(services.of(request.caller), request.caller, number)
+        found = await lot_usecases.find_lot(services.context, request.caller, number)
     raise errors.ServiceUnavailable("others change this lot at the same time; nothing was done")
 
 
 async def get_lot(services: Services, request: Asked) -> Reply:
     """Consulta um lote, e em que deu cada uma das suas cobranças até agora."""
-    found = await lot_usecases.read_lot(services.of(request.caller), request.caller, _read_number(request))
+    found = await lot_usecases.read_lot(services.context, request.caller, _read_number(request))
     return Reply(status=200, record=await _show(found))
 
 
@@ -108,7 +108,7 @@ async def list_lots(services: Services, request: Asked) -> Reply:
     parameters = request.query.under(LoteCobVListQuery, violations)
     interval, asked = listing.read_interval(parameters), listing.read_page(parameters)
     violations.raise_if_any()
-    page = await lot_usecases.list_lots(services.of(request.caller), request.caller, listing.make_span(interval, asked))
+    page = await lot_usecases.list_lots(services.context, request.caller, listing.make_span(interval, asked))
     parametros = Parametros(
         inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=asked.paginate(page.total_count)
     )

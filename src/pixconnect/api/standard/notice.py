@@ -125,14 +125,14 @@ async def list_deliveries(services: Services, request: Asked) -> Reply:
     violations = Violations(_ENTITY)
     key = read_key(request)
     # The webhook is looked for before the query is judged.
-    await key_webhook_usecases.read_webhook(services.of(request.caller), request.caller, key)
+    await key_webhook_usecases.read_webhook(services.context, request.caller, key)
     parameters = request.query.under(EntregaListQuery, violations)
     interval = read_interval(parameters)
     situation = parameters.choice("situacao", _CHOICES)
     asked = read_page(parameters)
     violations.raise_if_any()
     page = await key_webhook_usecases.list_deliveries(
-        services.of(request.caller),
+        services.context,
         request.caller,
         key,
         None if situation is None else _STATUSES[situation],
@@ -160,7 +160,7 @@ async def redeliver(services: Services, request: Asked) -> Reply:
     key, text = read_key(request), request.parameter[1]
     if not _ID.fullmatch(text):
         raise errors.NotFound("id: there is no such delivery")
-    delivery = await key_webhook_usecases.redeliver(services.of(request.caller), request.caller, key, int(text))
+    delivery = await key_webhook_usecases.redeliver(services.context, request.caller, key, int(text))
     return Reply(status=200, record=_show(delivery))
 
 
@@ -171,7 +171,7 @@ async def replay(services: Services, request: Asked) -> Reply:
     desta casa.
     """
     key = read_key(request)
-    await key_webhook_usecases.read_webhook(services.of(request.caller), request.caller, key)
+    await key_webhook_usecases.read_webhook(services.context, request.caller, key)
     violations = Violations(_ENTITY)
     body = Members(violations, ReenvioSolicitado, request.body.require(_ENTITY))
     texts = {name: body.text(name, length_max=64) for name in ("inicio", "fim")}
@@ -181,7 +181,7 @@ async def replay(services: Services, request: Asked) -> Reply:
     if interval.inicio is None or interval.fim is None:
         raise errors.InvariantBroken("what is missing is a violation")
     count = await key_webhook_usecases.redeliver_events(
-        services.of(request.caller), request.caller, key, interval.inicio, interval.fim
+        services.context, request.caller, key, interval.inicio, interval.fim
     )
     return Reply(status=200, record=Reenvio(reenviados=count))
 

@@ -43,7 +43,7 @@ async def get_payload(services: Services, request: Request[str, Anything, Nothin
     """
     # Signed anew at each reading, because the payload says how the charge stands now.
     path = request.parameter
-    signed = await services.cells.find(lambda context: payload_usecases.read_payload(context, path), path)
+    signed = await payload_usecases.read_payload(services.context, path)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 
@@ -69,9 +69,9 @@ async def get_due_payload(services: Services, request: Request[Any, Any, Any]) -
     if municipality is not None and not address.is_municipality(municipality):
         parameters.refuse("codMun", "deve ser o código IBGE de um município, com 7 dígitos")
     if violations.rows:
-        await services.cells.find(lambda context: payload_usecases.check_served(context, path), path)
+        await payload_usecases.check_served(services.context, path)
     violations.raise_if_any()
-    signed = await services.cells.find(lambda context: payload_usecases.read_payload(context, path, day), path)
+    signed = await payload_usecases.read_payload(services.context, path, day)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
 
 

@@ -34,7 +34,7 @@ async def get_pix(services: Services, request: Asked) -> Reply:
     Há todo Pix recebido e já liquidado, com suas devoluções.
     """
     end_to_end_id = read_end_to_end_id(request.parameter[0])
-    pix = await standard_pix_usecases.read_pix(services.of(request.caller), request.caller, end_to_end_id)
+    pix = await standard_pix_usecases.read_pix(services.context, request.caller, end_to_end_id)
     return Reply(status=200, record=pix)
 
 
@@ -91,9 +91,7 @@ async def list_pix(services: Services, request: Asked) -> Reply:
     page = read_page(parameters)
     violations.raise_if_any()
     search = ReceivedSearch(txid=txid, has_txid=has_txid, has_refunds=has_refunds, payer_tax_id=cpf or cnpj)
-    found = await standard_pix_usecases.list_pix(
-        services.of(request.caller), request.caller, search, make_span(interval, page)
-    )
+    found = await standard_pix_usecases.list_pix(services.context, request.caller, search, make_span(interval, page))
     parametros = ParametrosConsultaPix(
         inicio=interval.shown_inicio,
         fim=interval.shown_fim,

@@ -52,7 +52,7 @@ async def _put(services: Services, request: Asked, *, is_new: bool) -> Reply:
     if not _ID.fullmatch(refund_id):
         violations.add("id", "deve ter de 1 a 35 letras e dígitos", refund_id)
     violations.raise_if_any()
-    original = await find_received(services.of(request.caller), request.caller, read_end_to_end_id(end_to_end_id))
+    original = await find_received(services.context, request.caller, read_end_to_end_id(end_to_end_id))
     body = Members(violations, DevolucaoSolicitada, request.body.require(_ENTITY))
     amount_cents = body.amount("valor")
     if amount_cents == 0:
@@ -62,7 +62,7 @@ async def _put(services: Services, request: Asked, *, is_new: bool) -> Reply:
     description = body.text("descricao")
     violations.raise_if_any()
     refund = await standard_refund_usecases.request_refund(
-        services.of(request.caller),
+        services.context,
         request.caller,
         original,
         refund_id,
@@ -79,6 +79,6 @@ async def get_refund(services: Services, request: Asked) -> Reply:
     if not _ID.fullmatch(refund_id):
         raise errors.NotFound("id: there is no such refund of this Pix")
     refund = await standard_refund_usecases.read_refund(
-        services.of(request.caller), request.caller, read_end_to_end_id(end_to_end_id), refund_id
+        services.context, request.caller, read_end_to_end_id(end_to_end_id), refund_id
     )
     return Reply(status=200, record=refund)

@@ -92,15 +92,15 @@ async def set_up(
         raise errors.InvariantBroken("what is missing is a violation")
     if probe is not None:
         # Nobody else's receiver is called for a key that is not the caller's.
-        await key_webhook_usecases.judge_webhook(services.of(request.caller), request.caller, key, url, profile)
+        await key_webhook_usecases.judge_webhook(services.context, request.caller, key, url, profile)
         await probe(url)
-    await key_webhook_usecases.set_webhook(services.of(request.caller), request.caller, key, url, profile)
+    await key_webhook_usecases.set_webhook(services.context, request.caller, key, url, profile)
     return url
 
 
 async def get_webhook(services: Services, request: Asked) -> Reply:
     """Consulta o webhook de uma chave."""
-    webhook = await key_webhook_usecases.read_webhook(services.of(request.caller), request.caller, read_key(request))
+    webhook = await key_webhook_usecases.read_webhook(services.context, request.caller, read_key(request))
     return Reply(status=200, record=_show(webhook, await _read_cnpj(services, request.caller)))
 
 
@@ -109,7 +109,7 @@ async def delete_webhook(services: Services, request: Asked) -> Reply:
 
     O que ainda não foi entregue não é mais enviado.
     """
-    await key_webhook_usecases.delete_webhook(services.of(request.caller), request.caller, read_key(request))
+    await key_webhook_usecases.delete_webhook(services.context, request.caller, read_key(request))
     return Reply(status=204)
 
 
@@ -120,9 +120,7 @@ async def list_webhooks(services: Services, request: Asked) -> Reply:
     interval = read_interval(parameters)
     asked = read_page(parameters)
     violations.raise_if_any()
-    page = await key_webhook_usecases.list_webhooks(
-        services.of(request.caller), request.caller, make_span(interval, asked)
-    )
+    page = await key_webhook_usecases.list_webhooks(services.context, request.caller, make_span(interval, asked))
     cnpj = await _read_cnpj(services, request.caller)
     return Reply(
         status=200,
@@ -152,7 +150,7 @@ def _read_key(violations: Violations, text: str) -> str | None:
 
 
 async def _read_cnpj(services: Services, caller: Caller) -> str | None:
-    account = await services.of(caller).directory.read_account(caller.holder_id)
+    account = await services.context.directory.read_account(caller.holder_id)
     return account.party.tax_id if tax_id.is_cnpj(account.party.tax_id) else None
 
 

@@ -18,7 +18,7 @@ from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.api.frame import browser
 from pixconnect.assembly import inquiry
 from pixconnect.assembly.base import open_base
-from pixconnect.assembly.console_cells import ConsoleCells, open_console_cells
+from pixconnect.assembly.operators import open_operator
 from pixconnect.assembly.standby import open_standby
 from pixconnect.cli.frame import live_mode, private_files
 from pixconnect.cli.frame.failures import CommandError
@@ -32,18 +32,18 @@ from pixconnect.console.exports import Exports
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.supervised import Lifeline
-from pixconnect.usecases.frame.operator import Operator
 from pixconnect.usecases.identity.console_session import SignIn
-from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.running.health_watches import watch_health
 
 IDLE_MAX_S = 900.0
 """The process of `run` ends when nobody has asked for a page for so long."""
 CONNECTIONS_MAX = 256
 _FIRST_GIVEN_FD = 3
+_OPERATOR_CONNECTIONS_MAX = 4
 
 
 def console() -> None:
@@ -85,22 +85,26 @@ async def _answer(
     async with (
         open_base(settings, "pixconnect console") as base,
         open_standby(settings, base.context, "pixconnect console") as standby,
-        open_console_cells(settings, base) as cells,
-        cells.open_others(),
+        open_operator(
+            settings,
+            url=settings.console_login_url,
+            role=CONSOLE_ROLE,
+            connections_max=_OPERATOR_CONNECTIONS_MAX,
+        ) as operator,
     ):
         address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")
         is_secure, turns = address.scheme == "https", Turns()
         parts = ConsoleParts(
-            cells=cells.contexts,
-            operators=cells.operators,
-            sign_in=SignIn(cells.operators),
+            context=base.context,
+            operator=operator,
+            sign_in=SignIn(operator),
             assets=Assets(),
             exports=Exports(turns),
             turns=turns,
             hosts=_own_names(address.netloc.lower(), port),
-            health=watch_health(base.context, base.keyring, standby=standby, find_more=cells.health.find_check),
+            health=watch_health(base.context, base.keyring, standby=standby),
             draw_qr=render_qr_png,
-            ask_institution=partial(_ask_institution, cells),
+            ask_institution=partial(inquiry.ask_at, base.context),
             is_secure=is_secure,
             # A browser sends cookies to every port of a host: two consoles on one machine must not sign each other out.
             cookie_name="__Host-pixconnect" if is_secure else f"pixconnect_{port}",
@@ -131,11 +135,6 @@ def _safe_headers(*, is_secure: bool) -> list[tuple[str, str]]:
     headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "same-origin")]
     # Said over http, no browser would believe it.
     return [*headers, browser.STRICT_TRANSPORT] if is_secure else headers
-
-
-async def _ask_institution(cells: ConsoleCells, operator: Operator, name: str, asked: str) -> InquiryAnswer:
-    # The operator's is the cell that was chosen, in which the account is.
-    return await inquiry.ask_at(cells.contexts.at(operator.policy.cell), operator, name, asked)
 
 
 class _IdleWatch:

@@ -9,7 +9,6 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cell import HOME, cell_of_id
 from pixconnect.domain.identity.access import SCOPES, Caller, Scope
 
 Role = Literal["reader", "operator"]
@@ -83,11 +82,6 @@ class Visitor(Struct, frozen=True, kw_only=True):
     csrf_token: str
     created_at: datetime
     expires_at: datetime
-
-    @property
-    def session(self) -> Session:
-        """What tells it from the sessions of all cells."""
-        return (HOME if self.holder_id is None else cell_of_id(self.holder_id)), self.session_id
 
     @property
     def may_act(self) -> bool:

@@ -19,7 +19,7 @@ from typing import Final
 import structlog
 from msgspec import Struct, structs
 
-from pixconnect.domain.frame import cell, errors
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity import console
@@ -32,11 +32,9 @@ from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.cells import ByCell
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import Operator, OperatorContext, acting_as
+from pixconnect.usecases.frame.operator import OperatorContext, acting_as
 from pixconnect.usecases.identity import token_issuer
-from pixconnect.usecases.identity.client_cells import ClientCells
 from pixconnect.usecases.identity.operator_access import about_totp, hash_recovery_code
 from pixconnect.usecases.identity.token_issuer import AddressLimited, TokenRequest
 
@@ -77,11 +75,10 @@ class NewSession(Struct, frozen=True, kw_only=True):
 
 
 class SignIn:
-    """The door of one process: one comes in at a time. Operators' sessions are in the home cell, a client's in its cell."""
+    """The door of one process: one comes in at a time."""
 
-    def __init__(self, cells: ByCell[Operator]) -> None:
-        self._context: OperatorContext = cells.home
-        self._clients = ClientCells(cells, token_issuer.check_client_known, cells.home.clock.monotonic_s)
+    def __init__(self, context: OperatorContext) -> None:
+        self._context = context
         self._semaphore = FairSemaphore(1, waiting_max=WAITING_MAX, what="sign-ins")
 
     async def operator(self, asked: OperatorSignIn) -> NewSession:
@@ -108,8 +105,7 @@ class SignIn:
             address=asked.address,
         )
         token_issuer.check_shape(request)
-        # Before its turn comes: nobody else waits for a cell that hangs.
-        context = await self._clients.find(asked.client_id, asked.address) or self._context
+        context = self._context
         async with self._semaphore.hold(asked.address), write_alone(context.pool) as connection:
             verdict = await token_issuer.judge(context, connection, request)
             if isinstance(verdict, Client):
@@ -141,17 +137,10 @@ async def make_link(context: OperatorContext) -> str:
     return token
 
 
-async def find_session(cells: ByCell[Operator], token: str, *, is_used: bool = True) -> Visitor | None:
-    """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session.
-
-    Raises:
-        ServiceUnavailable: It is a session of a cell that is away.
-    """
+async def find_session(context: OperatorContext, token: str, *, is_used: bool = True) -> Visitor | None:
+    """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
     if len(token) != _TOKEN_LENGTH:
         return None
-    number = cell.find_named_cell(token)
-    # We made it, so what it says is no hint. Whatever leads nowhere is no session.
-    context = cells.at(number) if number is not None and cells.has_other(number) else cells.home
     now = context.clock.real_now()
     async with context.pool.acquire() as connection:
         found = await console_store.find_session(connection, _hash(token), now)
@@ -173,7 +162,7 @@ async def list_sessions(context: OperatorContext, visitor: Visitor) -> list[Cons
 
 async def revoke_session(context: OperatorContext, visitor: Visitor, session_id: int) -> None:
     """End a session: the own one, one of the own client, or an operator any."""
-    if not visitor.may_act and (context.policy.cell, session_id) != visitor.session:
+    if not visitor.may_act and session_id != visitor.session_id:
         raise errors.Forbidden("a reader changes nothing")
     async with write_alone(context.pool) as connection:
         client_id = visitor.name if visitor.kind == "holder" else None
@@ -248,7 +237,7 @@ def _session_of(
 
 
 async def _begin(context: OperatorContext, connection: Connection, session: ConsoleSession) -> NewSession:
-    now, token = context.clock.real_now(), cell.draw_tagged(context.entropy, _TOKEN_LENGTH, context.policy.cell)
+    now, token = context.clock.real_now(), context.entropy.token(_TOKEN_LENGTH)
     await console_store.insert_session(connection, session, _hash(token))
     await console_store.forget_old(connection, now)
     found = await console_store.find_session(connection, _hash(token), now)

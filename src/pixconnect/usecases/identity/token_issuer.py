@@ -34,7 +34,6 @@ from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity.access import StoredClient
-from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.frame.operator import TokenContext
 from pixconnect.usecases.identity.access import hash_secret
 from pixconnect.usecases.identity.keyring import Keyring
@@ -133,15 +132,6 @@ class TokenIssuer:
             self._count_guess(limited_as)
             raise
         return _issue_token(self._context, self._keyring, client, request, asked_at)
-
-    @property
-    def cell(self) -> int:
-        """Whose clients get their tokens here."""
-        return self._context.policy.cell
-
-    async def check_known(self, client_id: str) -> None:
-        """As ``check_client_known``, here."""
-        await check_client_known(self._context, client_id)
 
     async def _judge(self, request: TokenRequest) -> Client:
         address = request.address
@@ -279,13 +269,6 @@ def check_shape(request: TokenRequest) -> tuple[str, str]:
     if request.grant_type != "client_credentials":
         raise errors.BadRequest("grant_type: must be client_credentials")
     return request.client_id, request.client_secret or ""
-
-
-async def check_client_known(context: HasPool, client_id: str) -> None:
-    """Raise ``NotFound`` unless a cell has such a client."""
-    async with context.pool.acquire() as connection:
-        if await access_store.find(connection, client_id) is None:
-            raise errors.NotFound("client_id: unknown")
 
 
 async def judge(context: TokenContext, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:

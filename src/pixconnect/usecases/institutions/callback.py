@@ -16,7 +16,6 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL, EventNotifier
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.institutions.webhook import ActiveCallback
-from pixconnect.usecases.frame.cells import NO_ANSWER, ByCell, answer_in_time
 from pixconnect.usecases.frame.context import HasClock, HasPool
 
 _NOBODYS: Final = digest_secret("")
@@ -36,10 +35,6 @@ class Callbacks:
         # However many ring, the table is looked at once a second.
         self._looks = SharedLook(self._look, "look at callbacks")
         self._notifiers: dict[str, EventNotifier] = {}
-
-    def has_known(self, name: str) -> bool:
-        """Whether an account of this name was there when the table was last looked at."""
-        return name in self._callbacks
 
     async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> bool:
         """Wake an account's reader, if the secret is the account's; answers whether it is.
@@ -67,23 +62,3 @@ class Callbacks:
         now_s = self._context.clock.monotonic_s()
         self._callbacks = {callback.name: callback for callback in await webhook_store.list_read(self._context.pool)}
         self._fresh_until_s = now_s + IN_FORCE_AFTER_S
-
-
-class CellCallbacks:
-    """Those of all cells: the secret says whose it is, and whoever has known the name is asked first."""
-
-    def __init__(self, callbacks: ByCell[Callbacks]) -> None:
-        self._callbacks = callbacks
-
-    async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> None:
-        """As ``Callbacks.take``; raises ``ServiceUnavailable`` if it may be one of a cell that gives no answer."""
-        missing: Exception | None = None
-        for callbacks in sorted(self._callbacks, key=lambda each: not each.has_known(name)):
-            try:
-                if await answer_in_time(callbacks.take(name, secret, body, has_certificate=has_certificate)):
-                    return
-            except NO_ANSWER as error:
-                missing = missing or error
-        # The institution calls again; and it is no more told of what it rings than otherwise.
-        if missing is not None:
-            raise missing

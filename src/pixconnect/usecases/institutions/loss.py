@@ -19,8 +19,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.account_file import ReadFile
+from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.sweep import is_read_since
 from pixconnect.foundation.pool import Connection
@@ -29,19 +28,13 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.cells import Cells
-from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, name_account
 from pixconnect.usecases.institutions.account_naming import ALONE, CellAccounts, refuse_brought_back
 from pixconnect.usecases.institutions.credential import (
-    KnownAccount,
     OpenInstitution,
-    find_shared,
-    list_known,
     open_for_operator,
-    read_credential,
 )
 from pixconnect.usecases.institutions.statement import list_span
 from pixconnect.usecases.institutions.sweep import PACES
@@ -54,40 +47,6 @@ async def list_lost(context: OperatorContext) -> Sequence[InstitutionAccount]:
     """Accounts of which the database has forgotten something that no operator has said to be in the books again."""
     async with context.pool.acquire() as connection:
         return [account for account in await account_store.list_all(connection) if account.lost_at is not None]
-
-
-async def refuse_lost_elsewhere(
-    context: Context, cells: Cells, account: InstitutionAccount, read_file: ReadFile
-) -> None:
-    """Refuse to read an account that a loss has paused while another cell has it too, or may have it.
-
-    Where there is one cell it is read as ever.
-
-    Raises:
-        BadRequest: What tells it is in a file that cannot be read.
-        ServiceUnavailable: Another cell has it, or one gives no answer.
-    """
-    if account.lost_at is None or cells.is_alone:
-        return
-    client = await read_credential(context.pool, context.secret_box, account.id)
-    one = KnownAccount(account=account, client=client or Credential())
-
-    async def compare(there: Context) -> str:
-        if there.policy.cell == context.policy.cell:
-            return ""
-        async with there.pool.acquire() as connection:
-            others = await list_known(connection, there.secret_box)
-        shared = ((other.account.name, find_shared(one, other, read_file)) for other in others)
-        return next((f"{name}: {why}" for name, why in shared if why is not None), "")
-
-    answers = await cells.ask_all(compare)
-    found = {cell: said for cell, said in answers.items() if said}
-    if found:
-        _log.critical("an account is in another cell too, and is not read here", institution=account.name, there=found)
-        raise errors.ServiceUnavailable(f"the account {account.name} is in another cell too, and is not read here")
-    if None in answers.values() or not cells.are_all_served:
-        _log.warning("an account waits for a cell that may have it", institution=account.name)
-        raise errors.ServiceUnavailable(f"a cell that may have the account {account.name} gives no answer")
 
 
 async def recover_account(

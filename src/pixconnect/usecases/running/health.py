@@ -74,15 +74,8 @@ class Health(Struct, frozen=True, kw_only=True):
 class HealthWatch:
     """Runs the checks, which have names; without ``database`` nothing works."""
 
-    def __init__(
-        self,
-        checks: Mapping[str, Check],
-        clock: Clock,
-        timeout_s: float = CHECK_TIMEOUT_S,
-        find_more: Callable[[], Mapping[str, Check]] = dict,
-    ) -> None:
+    def __init__(self, checks: Mapping[str, Check], clock: Clock, timeout_s: float = CHECK_TIMEOUT_S) -> None:
         self._checks = checks
-        self._find_more = find_more
         self._timeout_s = timeout_s
         self._clock = clock
         self._started_s = clock.monotonic_s()
@@ -98,9 +91,8 @@ class HealthWatch:
 
     async def _look(self) -> Health:
         started_s = self._clock.monotonic_s()
-        asked = {**self._checks, **self._find_more()}
-        found = await asyncio.gather(*(self._run(name, check) for name, check in asked.items()))
-        checks = dict(zip(asked, found, strict=True))
+        found = await asyncio.gather(*(self._run(name, check) for name, check in self._checks.items()))
+        checks = dict(zip(self._checks, found, strict=True))
         bad = {result.status for result in found}
         status: HealthStatus = "unhealthy" if "unhealthy" in bad else "degraded" if "degraded" in bad else "healthy"
         now_s = self._clock.monotonic_s()

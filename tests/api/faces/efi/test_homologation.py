@@ -17,7 +17,6 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.usecases.frame.cells import Cells
 from pixconnect.usecases.money import refund as refund_usecases
 from support.faces import PAYEE, Bank
 from support.webhooks import eventually
@@ -56,7 +55,7 @@ async def test_four_reais_come_back_in_two_parts_and_five_at_once(bank: Bank) ->
     bank.service.rail.entries[rules.settled_key] = bank.service.rail.entries[PAYEE]
     context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
     face = await open_face(
-        structs.replace(bank, services=structs.replace(bank.services, cells=Cells(context))), "efi+homologation"
+        structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
     )
     await face.set_webhook(bank)
 
@@ -94,7 +93,7 @@ async def test_a_charge_that_was_made_is_never_answered_as_if_it_were_not(bank: 
     control = Away()
     context = structs.replace(bank.service.context, sandbox_control=cast("SandboxControl", control))
     face = await open_face(
-        structs.replace(bank, services=structs.replace(bank.services, cells=Cells(context))), "efi+homologation"
+        structs.replace(bank, services=structs.replace(bank.services, context=context)), "efi+homologation"
     )
     answer = await face.call("PUT", f"/v2/cob/{TXID}", {**COB, "valor": {"original": "5.00"}})
     assert (answer.status, answer.body["status"]) == (201, "ATIVA")

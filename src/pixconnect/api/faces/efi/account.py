@@ -66,7 +66,7 @@ class RelatorioPedido(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     """O saldo disponível."""
-    balance = await ledger_usecases.read_balance(services.of(request.caller), request.caller)
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
     wants_blocked = request.query.read(("bloqueios",)).get("bloqueios") == "true"
     held = format_reais(balance.blocked_cents)
     blocked = dict(judicial="0.00", med=held, total=held) if wants_blocked else None
@@ -79,13 +79,13 @@ async def list_random_keys(face: Face, services: Services, request: Asked) -> Re
     """As chaves aleatórias da conta."""
     if face.is_homologation:
         raise NamedRefusal("KEYS_OFF", "funcionalidade desabilitada em ambiente de homologação")
-    keys = await holder_usecases.list_pix_keys(services.of(request.caller), request.caller.holder_id)
+    keys = await holder_usecases.list_pix_keys(services.context, request.caller.holder_id)
     return Reply(status=200, record=ChavesAleatorias(chaves=[key.key for key in keys if key.key_type == "EVP"]))
 
 
 async def read_buckets(face: Face, services: Services, request: Asked) -> Reply:
     """Os baldes de fichas para a consulta de chaves."""
-    context = services.of(request.caller)
+    context = services.context
     policy, left = await context.lookups.read_left(context, request.caller.holder_id)
     buckets = {
         name: KeyBucket(
@@ -104,7 +104,7 @@ async def request_report(face: Face, services: Services, request: Asked) -> Repl
     violations = Violations("relatorio")
     body = Members(violations, RelatorioSolicitado, request.body.require("relatorio"), "")
     sent = body.text("dataMovimento", pattern=_DAY)
-    now = services.of(request.caller).clock.now()
+    now = services.context.clock.now()
     day = _read_day(sent)
     if sent is not None and (day is None or day >= to_day(now)):
         body.refuse("dataMovimento", "deve ser um dia anterior a hoje, AAAA-MM-DD")
@@ -122,7 +122,7 @@ async def get_report(face: Face, services: Services, request: Asked) -> Reply | 
     day = None if found is None else _read_day(f"{found[1][:4]}-{found[1][4:6]}-{found[1][6:]}")
     if found is None or day is None:
         raise errors.NotFound("id: there is no such report")
-    asked_at, now = _EPOCH + timedelta(milliseconds=int(found[2])), services.of(request.caller).clock.now()
+    asked_at, now = _EPOCH + timedelta(milliseconds=int(found[2])), services.context.clock.now()
     if not timedelta(0) <= now - asked_at or day >= to_day(asked_at):
         raise errors.NotFound("id: there is no such report")
     if now - asked_at < _READY_AFTER:

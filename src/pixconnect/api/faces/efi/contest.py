@@ -115,7 +115,7 @@ async def defend_contest(face: Face, services: Services, request: Asked) -> Repl
     # Here a second answer is refused whatever it says.
     if found.infraction.defence is not None:
         raise errors.InfractionAnswered("justificativa: it was answered before")
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     shown = await defence_usecases.defend(context, caller, found.infraction.id, text or "")
     return Reply(status=201, record=_show(_Listed(shown.infraction, found.paid_at)))
 
@@ -126,7 +126,7 @@ def _check_switched_on(face: Face) -> None:
 
 
 async def _read_all(services: Services, request: Asked) -> Sequence[_Listed]:
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     found = await defence_usecases.list_infractions(context, caller, None, Span(page_size=_READ_MAX))
     listed = list[_Listed]()
     for shown in found.items:

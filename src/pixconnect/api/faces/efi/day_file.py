@@ -37,7 +37,7 @@ _TITLE: Final = "Extrato de Conciliação API Pix"
 
 
 async def write_day(services: Services, caller: Caller, day: date) -> str:
-    context = services.of(caller)
+    context = services.context
     begin, end = instants_of(day, day)
     statement = await statement_usecases.open_statement(context, caller, begin, end, language="pt")
     span = Span(page_size=_LINES_MAX, initial_at=begin - _LASTS, final_at=end)

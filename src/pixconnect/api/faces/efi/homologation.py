@@ -28,7 +28,7 @@ async def pay_soon(services: Services, caller: Caller, code: str) -> None:
     """Pay a charge that was made; what goes wrong with that is tried again, and is no answer to who made it."""
 
     async def pay() -> None:
-        await sandbox_usecases.pay_by_code(services.of(caller), caller, code, None, OutsidePayer())
+        await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
 
     # A charge is paid once, so what was done unseen is not done again.
     passing = (errors.ServiceUnavailable, errors.OutcomeUnknown)
@@ -46,7 +46,7 @@ def give_back_later(face: Face, services: Services, caller: Caller, transfer: Tr
 
     async def give_back() -> None:
         while parts:
-            await sandbox_usecases.give_back(services.of(caller), caller, transfer.end_to_end_id, parts[0], "MD06")
+            await sandbox_usecases.give_back(services.context, caller, transfer.end_to_end_id, parts[0], "MD06")
             del parts[0]
 
     # It has not settled yet, or the sandbox is away. What may have come back unseen is not given once more.

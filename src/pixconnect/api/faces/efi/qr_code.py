@@ -73,7 +73,7 @@ async def detail_code(face: Face, services: Services, request: Asked) -> Reply:
     violations = Violations(_ENTITY)
     text = Members(violations, CodigoADetalhar, request.body.require(_ENTITY)).text("pixCopiaECola")
     violations.raise_if_any()
-    context = services.of(request.caller)
+    context = services.context
     try:
         code = await dynamic_code_usecases.read_dynamic_code(context, request.caller, text or "")
     except dynamic_code_usecases.CodeIsStatic:

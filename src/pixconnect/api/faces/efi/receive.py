@@ -61,7 +61,7 @@ class _Probe(Struct, frozen=True, kw_only=True):
 
 async def draw_location(face: Face, services: Services, request: Asked) -> Reply:
     """O QR Code da cobrança de uma location, também como imagem."""
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     shown = await location_usecases.read_location(context, caller, location.read_id(request))
     if shown.txid is None:
         raise errors.NotFound("id: this location leads to no charge")
@@ -83,8 +83,8 @@ async def put_probed_webhook(face: Face, services: Services, request: Asked) -> 
 
 
 async def _probe(services: Services, url: str) -> None:
-    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.home.clock.now())))
-    exchange = await services.home.receivers.post(url, [("content-type", "application/json")], body)
+    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.context.clock.now())))
+    exchange = await services.context.receivers.post(url, [("content-type", "application/json")], body)
     if exchange.error is not None:
         raise NamedRefusal("PROBE", f"webhookUrl: a URL não deu uma resposta inteira ({exchange.error})")
     if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
@@ -98,7 +98,7 @@ async def resend_notices(face: Face, services: Services, request: Asked) -> Repl
     kind, ids = body.choice("tipo"), body.texts("e2eids")
     violations.raise_if_any()
     direction, event_types = _TOLD[kind or ""]
-    context = services.of(request.caller)
+    context = services.context
     since = context.clock.now() - _RESENT_FOR
     await key_webhook_usecases.redeliver_told(context, request.caller, ids or (), direction, event_types, since)
     return Reply(status=202)

@@ -135,7 +135,7 @@ async def send_to_own_account(face: Face, services: Services, request: Asked) ->
     read, amount_cents, payee = read_order(request)
     payer = await _check_payer(face, services, request.caller, read)
     asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
-    own = (await services.of(request.caller).directory.read_account(request.caller.holder_id)).party.tax_id
+    own = (await services.context.directory.read_account(request.caller.holder_id)).party.tax_id
     if payee.tax_id not in (None, own):
         raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: não é o titular desta conta")
     return await _send(face, services, request.caller, payer, asked, own)
@@ -148,7 +148,7 @@ async def pay_code(face: Face, services: Services, request: Asked) -> Reply:
     payer, code = read_code(request)
     checked = await _check_payer(face, services, request.caller, payer)
     try:
-        amount_cents = await payee_usecases.read_code_amount(services.of(request.caller), request.caller, code)
+        amount_cents = await payee_usecases.read_code_amount(services.context, request.caller, code)
         asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code, external_id=checked.id_envio)
         return await _send(face, services, request.caller, checked, asked, None)
     except _OF_THE_CODE as refusal:
@@ -162,7 +162,7 @@ async def _send(
 ) -> Reply:
     terms = SendingTerms(payer_key=payer.key, payer_message=payer.message, payee_tax_id=payee_tax_id, is_new=True)
     try:
-        view = await transfer_usecases.start_transfer(services.of(caller), caller, asked, terms)
+        view = await transfer_usecases.start_transfer(services.context, caller, asked, terms)
     except transfer_usecases.PayeeIsAnother:
         raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: a chave é de outro documento") from None
     except errors.InsufficientFunds:
@@ -189,11 +189,11 @@ async def _check_payer(face: Face, services: Services, caller: Caller, payer: Or
     """The payer with the caller's key, which must have a webhook: the outcome is told there."""
     # Otherwise a name that was used is refused only after all that may be wrong with the request.
     is_first = face.choose(services, "repeat_checked") == "first"
-    if is_first and await find_sent(services.of(caller), caller, id_envio=payer.id_envio) is not None:
+    if is_first and await find_sent(services.context, caller, id_envio=payer.id_envio) is not None:
         raise errors.ExternalIdConflict("idEnvio: was already used")
     try:
         key = pix_key.parse_pix_key(payer.key).key
-        await key_webhook_usecases.read_webhook(services.of(caller), caller, key)
+        await key_webhook_usecases.read_webhook(services.context, caller, key)
     except (errors.InvalidPixKey, errors.NotFound):
         raise NamedRefusal("KEY", "pagador.chave: não é uma chave desta conta que tem webhook") from None
     return structs.replace(payer, key=key)
@@ -228,7 +228,7 @@ async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Re
     """Consulta um envio pelo nome que lhe foi dado."""
     (id_envio,) = request.parameter
     is_name = _ID.fullmatch(id_envio) is not None
-    found = await find_sent(services.of(request.caller), request.caller, id_envio=id_envio) if is_name else None
+    found = await find_sent(services.context, request.caller, id_envio=id_envio) if is_name else None
     return Reply(status=200, record=await _show_one(face, services, request.caller, found))
 
 
@@ -236,7 +236,7 @@ async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> R
     """Consulta um envio pelo nome que a rede lhe deu."""
     (e2eid,) = request.parameter
     is_name = _END_TO_END_ID.fullmatch(e2eid) is not None
-    found = await find_sent(services.of(request.caller), request.caller, end_to_end_id=e2eid) if is_name else None
+    found = await find_sent(services.context, request.caller, end_to_end_id=e2eid) if is_name else None
     return Reply(status=200, record=await _show_one(face, services, request.caller, found))
 
 
@@ -250,10 +250,10 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     search = TransferSearch(direction="OUT", status=None if status is None else _SEARCHED[status])
     found = await transfer_usecases.search_transfers(
-        services.of(request.caller), request.caller, search, listing.make_span(interval, page)
+        services.context, request.caller, search, listing.make_span(interval, page)
     )
     sent = [view.transfer for view in found.items]
-    returns = await find_returns(services.of(request.caller), sent)
+    returns = await find_returns(services.context, sent)
     record = PixEnviados(
         parametros=listing.Parametros(
             inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(found.total_count)
@@ -266,7 +266,7 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
 async def _show_one(face: Face, services: Services, caller: Caller, found: Transfer | None) -> PixEnviado:
     if found is None:
         raise errors.NotFound("there is no such sent Pix")
-    return _show_sent(face, services, found, (await find_returns(services.of(caller), [found])).get(found.id))
+    return _show_sent(face, services, found, (await find_returns(services.context, [found])).get(found.id))
 
 
 def _show_sent(

@@ -99,7 +99,7 @@ class ExtratoSimples(Struct, frozen=True, kw_only=True):
 
 async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     """O saldo de agora, ou o do fim de um dia."""
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     violations = Violations("saldo")
     values = request.query.read(("dataSaldo",))
     day, today = parse_day(values.get("dataSaldo")), to_day(context.clock.now())
@@ -180,7 +180,7 @@ async def _read_lines(
     """All lines of these days, the oldest first."""
     if days is None:
         raise errors.InvariantBroken("what is missing is a violation")
-    context = services.of(request.caller)
+    context = services.context
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > _LINES_MAX:
         raise NamedRefusal(

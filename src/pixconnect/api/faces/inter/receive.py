@@ -68,14 +68,14 @@ async def put_send_webhook(face: Face, services: Services, request: Asked) -> Re
     body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
     url = body.text("webhookUrl")
     violations.raise_if_any()
-    await account_webhook.set_account_webhook(services.of(request.caller), request.caller, url or "", face.profile)
+    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
     return Reply(status=204)
 
 
 async def get_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta o webhook dos envios da conta."""
     _check_kind(request)
-    found = await account_webhook.read_account_webhook(services.of(request.caller), request.caller, face.profile)
+    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
     created_at = format_milliseconds(found.created_at)
     return Reply(status=200, record=WebhookDosEnvios(webhook_url=found.url, criacao=created_at))
 
@@ -83,7 +83,7 @@ async def get_send_webhook(face: Face, services: Services, request: Asked) -> Re
 async def remove_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Remove o webhook dos envios da conta."""
     _check_kind(request)
-    await account_webhook.delete_account_webhook(services.of(request.caller), request.caller, face.profile)
+    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
     return Reply(status=204)
 
 
@@ -115,7 +115,7 @@ async def _pay_charge(services: Services, request: Asked, kind: LocationKind) ->
     violations.raise_if_any()
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
-    read = await charge_usecases.read_charge(services.of(request.caller), request.caller, txid, kind=kind)
+    read = await charge_usecases.read_charge(services.context, request.caller, txid, kind=kind)
     return await _pay(services, request, read.charge.br_code, amount_cents)
 
 
@@ -131,9 +131,7 @@ async def pay_br_code(face: Face, services: Services, request: Asked) -> Reply:
 
 async def _pay(services: Services, request: Asked, code: str, amount_cents: int | None) -> Reply:
     payer = OutsidePayer()
-    paid = await sandbox_usecases.pay_by_code(
-        services.of(request.caller), request.caller, code, amount_cents or 0, payer
-    )
+    paid = await sandbox_usecases.pay_by_code(services.context, request.caller, code, amount_cents or 0, payer)
     if paid.status == "ERROR":
         raise NamedRefusal("NOT_PAID", f"valor: o pagamento foi recusado ({paid.code})")
     return Reply(status=200, record=PixSimulado(end_to_end=paid.id))

@@ -84,7 +84,7 @@ class ConsultaPix(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def send_from_account(face: Face, services: Services, request: Asked) -> Reply:
     """Envia um Pix."""
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     violations = Violations("pix")
     key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
     # What was sent under this key is answered as it is, also on a later day.
@@ -124,11 +124,11 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
     if not _UUID.fullmatch(code):
         violations.add("codigoSolicitacao", "deve ser um UUID", code)
     violations.raise_if_any()
-    found = await find_sent(services.of(request.caller), request.caller, id_envio=code)
-    if found is None or services.of(request.caller).clock.now() - found.created_at > _ASKED_FOR:
+    found = await find_sent(services.context, request.caller, id_envio=code)
+    if found is None or services.context.clock.now() - found.created_at > _ASKED_FOR:
         raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
     request.query.refuse_hidden(found.created_at)
-    account = await services.of(request.caller).directory.read_account(request.caller.holder_id)
+    account = await services.context.directory.read_account(request.caller.holder_id)
     status = _say(face, found, is_waiting=_needs_person(face, services))
     finished_at = ended_at(found)
     history = [("CRIADO", found.created_at), (status, finished_at or found.created_at)]
@@ -172,8 +172,8 @@ async def _find_code(face: Face, services: Services, caller: Caller, key: str) -
         code = str(uuid5(_CODES, f"{key}/{number}"))
         if face.choose(services, "key_memory") == "ever" or number == _CODE_MAX:
             return code
-        found = await find_sent(services.of(caller), caller, id_envio=code)
-        if found is None or services.of(caller).clock.now() - found.created_at < _DAY:
+        found = await find_sent(services.context, caller, id_envio=code)
+        if found is None or services.context.clock.now() - found.created_at < _DAY:
             return code
     raise errors.InvariantBroken("numbers do not end")
 
@@ -182,9 +182,9 @@ async def _start(
     face: Face, services: Services, caller: Caller, asked: TransferRequest, terms: SendingTerms
 ) -> Transfer:
     try:
-        return (await transfer_usecases.start_transfer(services.of(caller), caller, asked, terms)).transfer
+        return (await transfer_usecases.start_transfer(services.context, caller, asked, terms)).transfer
     except errors.ExternalIdConflict:
-        found = await find_sent(services.of(caller), caller, id_envio=asked.external_id or "")
+        found = await find_sent(services.context, caller, id_envio=asked.external_id or "")
         if found is None or face.choose(services, "same_key_other_contents") == "refused":
             raise
         return found

@@ -66,7 +66,7 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     parameters = Parameters(violations, request.query.read(("numeroContaCorrente",)))
     await _check_account(services, request, parameters)
     violations.raise_if_any()
-    balance = await ledger_usecases.read_balance(services.of(request.caller), request.caller)
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
     return _answer(face, services, ContaSaldo(saldo=balance.available_cents / 100, saldo_limite=0, saldo_bloqueado=0))
 
 
@@ -84,7 +84,7 @@ async def list_month(face: Face, services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     if days is None:
         raise errors.InvariantBroken("what is missing is a violation")
-    context = services.of(request.caller)
+    context = services.context
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > _LINES_MAX:
         raise NamedRefusal(
@@ -117,7 +117,7 @@ def _answer(face: Face, services: Services, record: Struct) -> Reply:
 async def _check_account(services: Services, request: Asked, parameters: Parameters) -> int | None:
     number = parameters.integer("numeroContaCorrente", least=0, most=_ACCOUNT_MAX)
     if number is not None:
-        own = (await services.of(request.caller).directory.read_account(request.caller.holder_id)).party.account_number
+        own = (await services.context.directory.read_account(request.caller.holder_id)).party.account_number
         if number != int(own):
             parameters.refuse("numeroContaCorrente", "não é a conta deste cliente")
     return number

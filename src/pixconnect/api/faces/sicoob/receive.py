@@ -47,7 +47,7 @@ def _saying_codes(row: FaceOperation) -> FaceResponder:
         reply = await row.handler(face, services, request)
         if not isinstance(reply, Reply):
             return reply
-        account = await services.of(request.caller).directory.read_account(request.caller.holder_id)
+        account = await services.context.directory.read_account(request.caller.holder_id)
         record: Any = msgspec.to_builtins(reply.record)
         for found in _find_locations(record):
             found["brcode"] = format_dynamic_br_code(found["location"], account.party.name, account.city)
@@ -91,16 +91,14 @@ async def draw_located_charge(face: Face, services: Services, request: Asked) ->
     violations = Violations("loc")
     request.query.under(ImagemDaLocation, violations).integer("largura")
     violations.raise_if_any()
-    shown = await location_usecases.read_location(
-        services.of(request.caller), request.caller, location.read_id(request)
-    )
+    shown = await location_usecases.read_location(services.context, request.caller, location.read_id(request))
     if shown.txid is None:
         raise errors.NotFound("id: this location leads to no charge")
     return await _draw(services, request, shown.txid, None, shown.location.kind)
 
 
 async def _draw(services: Services, request: Asked, txid: str, revision: int | None, kind: LocationKind) -> Document:
-    read = await charge_usecases.read_charge(services.of(request.caller), request.caller, txid, revision, kind)
+    read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind)
     return Document(content=await services.draw_qr_png(read.charge.br_code), media_type="image/png")
 
 
@@ -110,18 +108,18 @@ async def put_sent_webhook(face: Face, services: Services, request: Asked) -> Re
     body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
     url = body.text("webhookUrl")
     violations.raise_if_any()
-    await account_webhook.set_account_webhook(services.of(request.caller), request.caller, url or "", face.profile)
+    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
     return Reply(status=200)
 
 
 async def get_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta o webhook dos pagamentos da conta."""
-    found = await account_webhook.read_account_webhook(services.of(request.caller), request.caller, face.profile)
+    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
     record = WebhookDosPagamentos(webhook_url=found.url, criacao=format_milliseconds(found.created_at))
     return Reply(status=200, record=record)
 
 
 async def drop_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Remove o webhook dos pagamentos da conta."""
-    await account_webhook.delete_account_webhook(services.of(request.caller), request.caller, face.profile)
+    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
     return Reply(status=204)

@@ -115,7 +115,7 @@ async def initiate(face: Face, services: Services, request: Asked) -> Reply:
     if key is None:
         raise unreachable()
     try:
-        initiated = await initiated_usecases.initiate_transfer(services.of(request.caller), request.caller, key)
+        initiated = await initiated_usecases.initiate_transfer(services.context, request.caller, key)
     except errors.PixKeyNotFound:
         if face.choose(services, "unknown_key") == "not_found":
             raise errors.NotFound("chave: não foi encontrada") from None
@@ -136,7 +136,7 @@ async def initiate(face: Face, services: Services, request: Asked) -> Reply:
 
 async def confirm(face: Face, services: Services, request: Asked) -> Reply:
     """Paga o que foi iniciado, ou uma conta."""
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     violations = Violations("pagamento")
     body = Members(violations, ConfirmacaoSolicitada, request.body.require("pagamento"), "")
     kind, amount_cents = body.choice("meioIniciacao"), read_amount(body, has_comma=True)
@@ -195,7 +195,7 @@ async def pay_qr_code(face: Face, services: Services, request: Asked) -> Reply:
     asked = QrCodeTransferRequest(amount_cents=amount_cents, br_code=code)
     await _refuse_equal(face, services, caller, amount_cents, owner, None, may_be_equal=may_be_equal)
     terms = SendingTerms(payee_tax_id=owner)
-    transfer = (await transfer_usecases.start_transfer(services.of(caller), caller, asked, terms)).transfer
+    transfer = (await transfer_usecases.start_transfer(services.context, caller, asked, terms)).transfer
     shown, valor = await _show(face, services, caller, transfer), format_reais(amount_cents)
     record = RetornoDeCodigo(
         end_to_end_id=shown.end_to_end_id,
@@ -217,10 +217,10 @@ async def get_by_end_to_end_id(face: Face, services: Services, request: Asked) -
     (end_to_end_id,) = request.parameter
     if not END_TO_END_ID.fullmatch(end_to_end_id):
         raise errors.NotFound("id: there is no such payment")
-    found = await find_sent(services.of(request.caller), request.caller, end_to_end_id=end_to_end_id)
+    found = await find_sent(services.context, request.caller, end_to_end_id=end_to_end_id)
     if found is not None:
         return Reply(status=200, record=await _show(face, services, request.caller, found))
-    initiated = await initiated_usecases.find_initiated(services.of(request.caller), request.caller, end_to_end_id)
+    initiated = await initiated_usecases.find_initiated(services.context, request.caller, end_to_end_id)
     if initiated is None or face.choose(services, "unconfirmed") == "not_found":
         raise errors.NotFound("id: there is no such payment")
     own = await _read_own(services, request.caller)
@@ -237,7 +237,7 @@ async def get_by_end_to_end_id(face: Face, services: Services, request: Asked) -
 
 def _check_day(services: Services, body: Members) -> None:
     sent = body.text("dataAgendamento")
-    day, today = parse_day(sent), to_day(services.home.clock.now())
+    day, today = parse_day(sent), to_day(services.context.clock.now())
     if sent is not None and day is None:
         body.refuse("dataAgendamento", "deve ser um dia, AAAA-MM-DD")
     elif day is not None and day != today:
@@ -258,9 +258,9 @@ async def _refuse_equal(
     if may_be_equal or face.choose(services, "equal_payment") == "taken":
         return
     owner = payee if isinstance(payee, str) else payee.tax_id
-    since = services.of(caller).clock.now() - _COMPARED_FOR
+    since = services.context.clock.now() - _COMPARED_FOR
     newest = Span(initial_at=since, page=1, page_size=_LOOKED_AT_MAX)
-    page = await transfer_usecases.search_transfers(services.of(caller), caller, TransferSearch(), newest)
+    page = await transfer_usecases.search_transfers(services.context, caller, TransferSearch(), newest)
     for sent in [view.transfer for view in page.items if view.transfer.direction == "OUT"][:_COMPARED_MAX]:
         is_itself = initiated is not None and sent.end_to_end_id == initiated.end_to_end_id
         is_equal = sent.amount_cents == amount_cents and sent.counterparty.tax_id == owner
@@ -269,7 +269,7 @@ async def _refuse_equal(
 
 
 async def _read_own(services: Services, caller: Caller) -> Party:
-    return (await services.of(caller).directory.read_account(caller.holder_id)).party
+    return (await services.context.directory.read_account(caller.holder_id)).party
 
 
 async def _show(face: Face, services: Services, caller: Caller, transfer: Transfer) -> RetornoPagamento:

@@ -90,7 +90,7 @@ async def read_statement(face: Face, services: Services, request: Asked) -> Repl
 
 
 async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_cents: bool) -> list[LinhaEmCentavos]:
-    context = services.of(caller)
+    context = services.context
     begin, end = asked.start or _EARLIEST, asked.end or context.clock.now()
     statement = await statement_usecases.open_statement(context, caller, begin, max(begin, end), language="pt")
     extent = statement.extent
@@ -111,8 +111,8 @@ async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_ce
 
 
 async def _read_account(services: Services, caller: Caller) -> ContaEmCentavos:
-    balance = await ledger_usecases.read_balance(services.of(caller), caller)
-    party = (await services.of(caller).directory.read_account(caller.holder_id)).party
+    balance = await ledger_usecases.read_balance(services.context, caller)
+    party = (await services.context.directory.read_account(caller.holder_id)).party
     return ContaEmCentavos(
         account_id=f"{caller.holder_id:024x}",
         balance=SaldoEmCentavos(

@@ -107,7 +107,7 @@ class CobrancasEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def create_charge(face: Face, services: Services, request: Asked) -> Reply:
     """Cria uma cobrança sob o nome que lhe foi dado."""
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     violations = Violations("charge")
     body = Members(violations, CobrancaPedida, request.body.require("charge"), "")
     name = body.text("correlationID", pattern=NAME)
@@ -161,7 +161,7 @@ async def list_charges(face: Face, services: Services, request: Asked) -> Reply:
     wanted = STATUSES if status is None else _STATUSES[status]
     search = ChargeSearch(statuses=wanted)
     found, page = await asked.read(
-        lambda span: search_usecases.search_charges(services.of(request.caller), request.caller, search, span)
+        lambda span: search_usecases.search_charges(services.context, request.caller, search, span)
     )
     base_url = services.base_url + face.prefix
     record = CobrancasEmCentavos(page=page, charges=[show_cents_charge(each.charge, base_url) for each in found])
@@ -180,7 +180,7 @@ async def change_expiry(face: Face, services: Services, request: Asked) -> Reply
     # A charge's time runs from its making: a later end is a longer life.
     lifetime_s = _measure(charge.created_at, expires_at or charge.expires_at)
     changed = await standard_charge_usecases.patch_charge(
-        services.of(request.caller), request.caller, charge.txid, ContentsChange(lifetime_s=lifetime_s)
+        services.context, request.caller, charge.txid, ContentsChange(lifetime_s=lifetime_s)
     )
     shown_at = format_milliseconds(changed.charge.expires_at)
     return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge), expires_date=shown_at))
@@ -190,7 +190,7 @@ async def remove_charge(face: Face, services: Services, request: Asked) -> Reply
     """Remove uma cobrança que não foi paga."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     await standard_charge_usecases.patch_charge(
-        services.of(request.caller), request.caller, charge.txid, ContentsChange(), removes=True
+        services.context, request.caller, charge.txid, ContentsChange(), removes=True
     )
     return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge)))
 
@@ -200,7 +200,7 @@ async def pay_in_test(face: Face, services: Services, request: Asked) -> Reply:
     txid = request.query.read(("transactionID",)).get("transactionID", "")
     if not TXID.fullmatch(txid):
         raise errors.NotFound("transactionID: there is no such charge")
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     charge = await charge_usecases.read_charge_by_txid(context, caller, txid)
     paid = await sandbox_usecases.pay_by_code(context, caller, charge.br_code, None, OutsidePayer())
     if paid.status == "ERROR":
@@ -210,7 +210,7 @@ async def pay_in_test(face: Face, services: Services, request: Asked) -> Reply:
 
 async def find_named_charge(services: Services, caller: Caller, name: str) -> Charge:
     """By its maker's name, by its txid, or by the name that another door gave it."""
-    context = services.of(caller)
+    context = services.context
     try:
         return await charge_usecases.read_charge_by_txid(context, caller, derive_txid(caller, name))
     except errors.NotFound:
@@ -250,7 +250,7 @@ def _read_debtor(body: Members) -> Payer | None:
 
 
 async def _find_key(services: Services, caller: Caller) -> str:
-    keys = await holder_usecases.list_pix_keys(services.of(caller), caller.holder_id)
+    keys = await holder_usecases.list_pix_keys(services.context, caller.holder_id)
     if not keys:
         raise NamedRefusal("NO_KEY", "a conta não tem chave Pix")
     return keys[0].key

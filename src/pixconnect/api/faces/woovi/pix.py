@@ -50,7 +50,7 @@ class PixListados(Struct, frozen=True, kw_only=True, rename="camel"):
 
 async def get_pix_either_way(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta um Pix pelo nome que a rede lhe deu."""
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     view = await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, read_name(request))
     request.query.refuse_hidden(view.transfer.created_at)
     (shown,) = await _show(face, services, caller, [view.transfer])
@@ -82,7 +82,7 @@ async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> 
 
 async def _search(services: Services, caller: Caller, search: TransferSearch, span: Span) -> Page[Transfer]:
     try:
-        page = await transfer_usecases.search_transfers(services.of(caller), caller, search, span)
+        page = await transfer_usecases.search_transfers(services.context, caller, search, span)
     except SearchTooLarge:
         reason = f"start, end: por type procura-se entre {SEARCHED_MAX} Pix no máximo, e este período tem mais"
         raise NamedRefusal("PERIOD", reason) from None
@@ -92,7 +92,7 @@ async def _search(services: Services, caller: Caller, search: TransferSearch, sp
 async def _find_paying(services: Services, caller: Caller, charge: Charge, span: Span) -> Page[Transfer]:
     """What paid a charge, as a list of one or none."""
     try:
-        paying = await charge_usecases.read_paying_transfer(services.of(caller), caller, charge.id)
+        paying = await charge_usecases.read_paying_transfer(services.context, caller, charge.id)
     except errors.NotFound:
         return Page(items=[], total_count=0)
     if not TransferSearch().finds(paying, span):
@@ -101,8 +101,8 @@ async def _find_paying(services: Services, caller: Caller, charge: Charge, span:
 
 
 async def _show(face: Face, services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:
-    own = (await services.of(caller).directory.read_account(caller.holder_id)).party
+    own = (await services.context.directory.read_account(caller.holder_id)).party
     paid = {transfer.charge_id for transfer in transfers if transfer.charge_id is not None}
-    charges = await charge_usecases.read_charges(services.of(caller), caller, paid)
+    charges = await charge_usecases.read_charges(services.context, caller, paid)
     base_url = services.base_url + face.prefix
     return [show_cents_pix(transfer, own, charges.get(transfer.charge_id or 0), base_url) for transfer in transfers]

@@ -66,7 +66,7 @@ async def check_key_in_body(face: Face, services: Services, request: Asked) -> R
 
 
 async def _check(services: Services, request: Asked, text: str) -> Reply:
-    context = services.of(request.caller)
+    context = services.context
     key = pix_key.parse_pix_key(text)
     party = await prepared_usecases.find_key(context, request.caller, key)
     record = ChaveConferida(
@@ -82,7 +82,7 @@ async def _check(services: Services, request: Asked, text: str) -> Reply:
 
 async def read_tokens(face: Face, services: Services, request: Asked) -> Reply:
     """As fichas para a consulta de chaves."""
-    context = services.of(request.caller)
+    context = services.context
     policy, left = await context.lookups.read_left(context, request.caller.holder_id)
     record = FichasDeConsulta(
         tokens=left,

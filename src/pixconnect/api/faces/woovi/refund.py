@@ -67,7 +67,7 @@ async def refund_charge(face: Face, services: Services, request: Asked) -> Reply
     charge = await find_named_charge(services, request.caller, read_name(request))
     if charge.status not in PAID:
         raise errors.OriginalNotRefundable("id: the charge was not paid")
-    paying = await charge_usecases.read_paying_transfer(services.of(request.caller), request.caller, charge.id)
+    paying = await charge_usecases.read_paying_transfer(services.context, request.caller, charge.id)
     violations = Violations("refund")
     body = Members(violations, EstornoDaCobranca, request.body.require("refund"), "")
     refund = await _start(face, services, request, violations, body, paying)
@@ -80,7 +80,7 @@ async def refund_pix(face: Face, services: Services, request: Asked) -> Reply:
     body = Members(violations, EstornoPedido, request.body.require("refund"), "")
     name = body.text("transactionEndToEndId", pattern=_END_TO_END_ID)
     violations.raise_if_any()
-    received = await pix_usecases.find_received(services.of(request.caller), request.caller, name or "")
+    received = await pix_usecases.find_received(services.context, request.caller, name or "")
     refund = await _start(face, services, request, violations, body, received)
     return Reply(status=200, record=EstornoAceito(refund=show_cents_refund(refund)))
 
@@ -91,7 +91,7 @@ async def _start(
     name = body.text("correlationID", pattern=NAME)
     value, comment = body.integer("value", is_number=True), body.text("comment")
     violations.raise_if_any()
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     try:
         known = await refund_usecases.read_refund_by_external_id(context, caller, name or "")
     except errors.NotFound:
@@ -115,7 +115,7 @@ async def _start(
 async def get_named_refund(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta um estorno pelo seu nome, ou pelo que a instituição lhe deu."""
     name = read_name(request)
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     try:
         found = await refund_usecases.read_refund_by_external_id(context, caller, name)
     except errors.NotFound:
@@ -133,8 +133,8 @@ async def list_charge_refunds(face: Face, services: Services, request: Asked) ->
     charge = await find_named_charge(services, request.caller, read_name(request))
     found: Sequence[Refund] = ()
     if charge.status in PAID:
-        paying = await charge_usecases.read_paying_transfer(services.of(request.caller), request.caller, charge.id)
-        found = await pix_usecases.list_refunds_of_pix(services.of(request.caller), paying)
+        paying = await charge_usecases.read_paying_transfer(services.context, request.caller, charge.id)
+        found = await pix_usecases.list_refunds_of_pix(services.context, paying)
     shown = [refund for refund in found if not request.query.hides(refund.created_at)]
     record = EstornosDaCobranca(refunds=[show_cents_refund(refund, _OF_CHARGE) for refund in shown])
     return Reply(status=200, record=record)
@@ -146,7 +146,7 @@ async def list_refunds(face: Face, services: Services, request: Asked) -> Reply:
     asked = read_slice(violations, request)
     violations.raise_if_any()
     found, page = await asked.read(
-        lambda span: refund_usecases.list_refunds(services.of(request.caller), request.caller, None, span)
+        lambda span: refund_usecases.list_refunds(services.context, request.caller, None, span)
     )
     record = EstornosEmCentavos(page=page, refunds=[show_cents_refund(refund) for refund in found])
     return Reply(status=200, record=record)

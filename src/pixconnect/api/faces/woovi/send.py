@@ -53,7 +53,7 @@ async def prepare_send(face: Face, services: Services, request: Asked) -> Reply:
     violations = Violations("payment")
     asked = read_send(violations, request.body.require("payment"), face.choose(services, "psp"))
     violations.raise_if_any()
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     amount_cents = asked.amount_cents
     if amount_cents is None:
         amount_cents = await payee_usecases.read_code_amount(context, caller, asked.br_code or "")
@@ -83,9 +83,7 @@ async def approve_send(face: Face, services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     is_new = face.choose(services, "approve_again") == "refused"
     try:
-        approval = await prepared_usecases.approve_transfer(
-            services.of(request.caller), request.caller, name or "", is_new=is_new
-        )
+        approval = await prepared_usecases.approve_transfer(services.context, request.caller, name or "", is_new=is_new)
     except errors.ExternalIdConflict:
         raise NamedRefusal("APPROVED_BEFORE", "correlationID: o pagamento já foi aprovado") from None
     return Reply(status=200, record=await _show_approved(face, services, request.caller, approval))
@@ -94,7 +92,7 @@ async def approve_send(face: Face, services: Services, request: Asked) -> Reply:
 async def get_send(face: Face, services: Services, request: Asked) -> Reply:
     """Consulta um pagamento pelo nome que lhe foi dado."""
     try:
-        found = await prepared_usecases.find_prepared(services.of(request.caller), request.caller, read_name(request))
+        found = await prepared_usecases.find_prepared(services.context, request.caller, read_name(request))
     except errors.NotFound:
         if face.choose(services, "unknown_payment") == "absent":
             raise NamedRefusal("ABSENT", "não existe este pagamento") from None
@@ -108,7 +106,7 @@ async def list_sends(face: Face, services: Services, request: Asked) -> Reply:
     violations = Violations("payment")
     asked = read_slice(violations, request)
     violations.raise_if_any()
-    context, caller = services.of(request.caller), request.caller
+    context, caller = services.context, request.caller
     found, page = await asked.read(lambda span: prepared_usecases.list_prepared(context, caller, span))
     own = await _read_own(services, caller)
     record = PagamentosListados(page=page, sends=[_show(face, each, own) for each in found])
@@ -126,7 +124,7 @@ def _prepare(face: Face, services: Services, caller: Caller, asked: SendRequest,
         br_code=asked.br_code,
         counterparty=asked.account,
         payer_message=asked.comment,
-        created_at=services.of(caller).clock.now(),
+        created_at=services.context.clock.now(),
     )
     rules = face.profile.homologation
     if not face.is_homologation or asked.account is None or asked.account.account_number not in rules.rejected_accounts:
@@ -155,4 +153,4 @@ def _show(face: Face, found: Approval, own: Party) -> PagamentoLido:
 
 
 async def _read_own(services: Services, caller: Caller) -> Party:
-    return (await services.of(caller).directory.read_account(caller.holder_id)).party
+    return (await services.context.directory.read_account(caller.holder_id)).party

@@ -86,7 +86,7 @@ class _Probe(Struct, frozen=True, kw_only=True):
 
 async def add_event_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Configura um webhook, depois de uma requisição de teste à URL."""
-    context, events = services.of(request.caller), face.profile.webhook.events
+    context, events = services.context, face.profile.webhook.events
     violations = Violations("webhook")
     body = Members(violations, NovoWebhook, request.body.require("webhook"), "").object("webhook")
     violations.raise_if_any()
@@ -118,7 +118,7 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> R
 async def list_event_webhooks(face: Face, services: Services, request: Asked) -> Reply:
     """Lista os webhooks, ou os de uma URL."""
     url = request.query.read(("url",)).get("url")
-    found = await event_webhook.list_event_webhooks(services.of(request.caller), request.caller, face.profile)
+    found = await event_webhook.list_event_webhooks(services.context, request.caller, face.profile)
     shown = [_show(each) for each in found if url in (None, each.endpoint.url)]
     return Reply(status=200, record=WebhooksDeEventos(webhooks=shown))
 
@@ -128,13 +128,13 @@ async def remove_event_webhook(face: Face, services: Services, request: Asked) -
     name = read_name(request)
     if not _ID.fullmatch(name) or (number := int(name, 16)) >= 2**63:
         raise errors.NotFound("id: there is no such webhook")
-    await event_webhook.remove_event_webhook(services.of(request.caller), request.caller, face.profile, number)
+    await event_webhook.remove_event_webhook(services.context, request.caller, face.profile, number)
     return Reply(status=200, record=WebhookRemovido())
 
 
 async def list_public_keys(face: Face, services: Services, request: Asked) -> Reply:
     """As chaves públicas com que os avisos podem ser conferidos."""
-    found = await callback_key_usecases.list_callback_keys(services.of(request.caller), face.profile.name)
+    found = await callback_key_usecases.list_callback_keys(services.context, face.profile.name)
     keys = [
         ChavePublica(key_identifier=key.key_identifier, key=key.public_pem, is_current=number == 0)
         for number, key in enumerate(found)

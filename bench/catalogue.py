@@ -7,10 +7,6 @@ from typing import Any, NamedTuple
 from bench.figures import Row
 from bench.measures import (
     accepting,
-    cell_copy,
-    cell_moves,
-    cell_outage,
-    cells,
     chaining,
     disk,
     edge,
@@ -202,16 +198,6 @@ MEASURES: dict[str, Measure] = {
         lambda options: webhook_kills.measure_kills(options.kills, options.events), dict(kills=20, events=10_000)
     ),
     "statement": Measure(lambda options: statement.measure_statements(options.lines), dict(lines=1_000_000)),
-    "cells": Measure(
-        lambda options: cells.measure_cells(options.seconds, options.rounds, options.in_flight, options.kinds),
-        dict(seconds=10.0, rounds=6, in_flight=128, kinds=()),
-    ),
-    "cell_outage": Measure(
-        lambda options: cell_outage.measure_outage(options.seconds, options.rounds, options.rates, options.kinds),
-        dict(seconds=10.0, rounds=5, rates=(20,), kinds=()),
-    ),
-    "cell_moves": Measure(lambda options: cell_moves.measure_moves(options.rounds), dict(rounds=20)),
-    "cell_copy": Measure(lambda options: cell_copy.measure_copy(options.transfers), dict(transfers=(3_000_000,))),
     "claim": Measure(
         lambda options: webhook_claim.measure_claims(options.seconds, options.delivered_rows, options.pinned_minutes),
         dict(seconds=60.0, delivered_rows=10_000_000, pinned_minutes=10.0),

@@ -21,7 +21,6 @@ sys.path[0] = str(Path(__file__).parents[1])  # where this package is: Python pu
 from bench.catalogue import MEANINGS, MEASURES, command_of, options_of
 from bench.figures import RESULTS, keep, show
 from bench.pages import figures as page
-from bench.pages import scale
 
 
 def main() -> None:
@@ -37,7 +36,6 @@ def main() -> None:
             if not given["show_only"]:
                 keep(row, command_of(name, options))
                 page.write()
-                scale.write()
 
 
 def _parse() -> dict[str, Any]:

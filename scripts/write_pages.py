@@ -13,7 +13,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from bench.pages import figures, request_costs, scale
+from bench.pages import figures, request_costs
 from pixconnect.store.proof.shape import FILE_NAME, Shape, read_shape, write_shape
 from scripts.pages import (
     catalogue,
@@ -65,7 +65,6 @@ def main() -> None:
     for path, text in typescript.write_files().items():
         path.write_text(text, encoding="utf-8")
     figures.write()
-    scale.write()
     dashboard.FILE.write_text(dashboard.render_dashboard(), encoding="utf-8")
     asyncio.run(_write_from_a_database())
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from bench.figures import Row
-from bench.pages import cell_phrases, phrases
+from bench.pages import phrases
 from support.greedy_holder import worst_of
 
 LONE_RATES = (1, 20, 100)
@@ -162,23 +162,12 @@ PARTS: dict[str, list[Line]] = {
         }.items()
         for suffix, how in {"": "", "_one_a_group": "; each step in a transaction of its own"}.items()
     ],
-    "Holders over cells": [
-        *(
-            Line("cells", f"cells_{name}", f"{what}, on three servers", cell_phrases.say_spread)
-            for name, what in {"transfer_life": "transfers' lives", "charge_paid": "charges paid"}.items()
-        ),
-        Line("cells", "cells_rest", "with nothing to do", cell_phrases.say_rest),
-        *(
-            Line(
-                "cell_outage",
-                f"cell_{kind}_20",
-                f"the other cell's server {how}, 20 transfers a second in each: holders of the home cell",
-                cell_phrases.say_outage,
-            )
-            for kind, how in {"killed": "is killed", "hanging": "stands still"}.items()
-        ),
-        Line("cell_moves", "cell_moves", "moved beside eight writers without a pause", cell_phrases.say_moves),
-        Line("cell_copy", "cell_copy_3000000", "moved with 3,000,000 transfers, nobody asks", cell_phrases.say_copy),
+    "On disk": [
+        Line("disk", f"disk_{name}", what, phrases.say_disk)
+        for name, what in {
+            "transfer_life": "a transfer sent and settled",
+            "charge_paid": "a charge made and paid",
+        }.items()
     ],
     "From a copy and the log": [
         Line(

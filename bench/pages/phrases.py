@@ -1,6 +1,11 @@
 """What a row of results says, in a line of the page of figures."""
 
+from typing import Final
+
 from bench.figures import Row
+
+_LEAVING: Final = frozenset({"event", "delivery", "delivery_attempt", "event_feed"})
+"""They leave by whole partitions, ``PIXCONNECT_EVENT_RETENTION_DAYS`` after they were written."""
 
 
 def say_accepted(row: Row) -> str:
@@ -30,6 +35,15 @@ def say_lone(row: Row) -> str:
 
 def say_lone_transfer(row: Row) -> str:
     return f"{say_lone(row)}; answered after p50 {row['accepted_p50_ms']:.1f} ms; the simulated network takes 50 ms"
+
+
+def say_disk(row: Row) -> str:
+    kept = sum(octets for table, octets in row["octets_each"].items() if table not in _LEAVING)
+    in_all = sum(row["octets_each"].values())
+    return (
+        f"{in_all / 1000:.2f} kB with indexes, of which {kept / 1000:.2f} kB are kept longer than events; "
+        f"{row['wal_octets_each'] / 1000:.1f} kB of WAL"
+    )
 
 
 def say_overload(row: Row) -> str:

@@ -47,9 +47,7 @@ def open_account(
     kind: str,
     refunds_cents: int = 100_000,
     base_url: str = "",
-    *,
-    cell: str = "home",
-) -> str:
+) -> None:
     """Open the account of the bank's client, with a new holder as its house, and let it return so much in a day.
 
     Args:
@@ -59,10 +57,6 @@ def open_account(
         kind: The face's, and the account's.
         refunds_cents: What may be returned in a day.
         base_url: Of the face, where that is not its own.
-        cell: Of the house, and so of the account.
-
-    Returns:
-        The house's id.
     """
     shown = insist(bank, "face", "show", kind, "--json")
     (folder / "secret").write_text(shown.get("app_id") or shown["client_secret"])
@@ -76,8 +70,7 @@ def open_account(
     file = folder / f"{kind}.toml"
     file.write_text("".join(f'{name} = "{said}"\n' for name, said in lines.items()) + f'poll_s = 1\nkeys = ["{KEY}"]\n')
     new = ("holder", "create", "--name", "Loja", "--tax-id", TAX_ID, "--account-number", "1", "--no-limits")
-    house = str(insist(live, *new, "--cell", cell, "--json")["holder_id"])
+    house = str(insist(live, *new, "--json")["holder_id"])
     insist(live, "institution", "add", NAME, "--file", str(file), "--house", house)
     insist(live, "key", "add", "--holder-id", house, "--key-type", "EMAIL", "--key", KEY, "--json")
     assert insist(live, "institution", "allow", NAME, "--refunds", str(refunds_cents), "--json")["acts_now"]
-    return house

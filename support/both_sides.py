@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import asyncpg
-from msgspec import Struct, structs
+from msgspec import Struct
 
 Kind = Literal["charge", "transfer", "refund"]
 
@@ -39,9 +39,7 @@ _RAIL = """
         )
     )
     union all select id, true, amount_cents, code, is_open from sandbox.arrival
-    -- What comes of an order to a holder in another cell has its name, and no key where it was sent by account or code.
-    where kind = 'credit' and (key = any($2::text[]) or id = any($1::text[]))
-        or kind = 'return' and original_id = any($1::text[])
+    where kind = 'credit' and key = any($2::text[]) or kind = 'return' and original_id = any($1::text[])
 """
 # What is contested, as (state, taken, wanted, held) by its name; what has ended has no block.
 _CONTESTS = """
@@ -146,8 +144,6 @@ class Contest(Struct, frozen=True, kw_only=True):
 class Seen(Struct, kw_only=True):
     """Both sides at one instant: balances are (available, reserved, owed) by holder, deposits the amounts in their ledgers."""
 
-    keys: list[str]
-    """The holders'."""
     things: list[Thing]
     balances: dict[int, tuple[int, int, int]]
     deposits: dict[int, Counter[int]]
@@ -183,19 +179,13 @@ async def read_things(connection: asyncpg.Connection, holder_ids: Sequence[int])
     ]
 
 
-async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str], others: Sequence[Seen] = ()) -> Seen:
-    """What stands on both sides of the holders' money; ``keys`` has each holder's Pix key. In one transaction.
-
-    Args:
-        connection: To the home cell, where the other side of the rail is too.
-        others: What was seen in other cells, which have no such tables: it is added.
-    """
+async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str]) -> Seen:
+    """What stands on both sides of the holders' money; ``keys`` has each holder's Pix key. In one transaction."""
     holder_ids = list(keys)
     things = await read_things(connection, holder_ids)
-    everything = [*things, *(thing for other in others for thing in other.things)]
-    sent = [thing.name for thing in everything if thing.direction == "OUT"]
-    received = [thing.name for thing in everything if thing.kind == "transfer" and thing.direction == "IN"]
-    rail = await connection.fetch(_RAIL, sent, [*keys.values(), *(key for other in others for key in other.keys)])
+    sent = [thing.name for thing in things if thing.direction == "OUT"]
+    received = [thing.name for thing in things if thing.kind == "transfer" and thing.direction == "IN"]
+    rail = await connection.fetch(_RAIL, sent, list(keys.values()))
     held = await connection.fetch(
         "select holder_id, sum(held_cents)::bigint as cents from block"
         " where state = 'open' and holder_id = any($1::bigint[]) group by 1",
@@ -208,8 +198,7 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
         holder_ids,
     ):
         deposits[row["holder_id"]][row["amount_cents"]] += 1
-    seen = Seen(
-        keys=list(keys.values()),
+    return Seen(
         things=things,
         balances={
             row["holder_id"]: (row["available_cents"], row["reserved_cents"], row["deficit_cents"]) for row in balances
@@ -225,22 +214,4 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
         waiting_count=await connection.fetchval(
             "select count(*) from delivery where status = 'pending' and holder_id = any($1::bigint[])", holder_ids
         ),
-    )
-    return _join(seen, others)
-
-
-def _join(home: Seen, others: Sequence[Seen]) -> Seen:
-    """What stands in all cells together; the rail's other side is the home cell's alone."""
-    every = (home, *others)
-    return structs.replace(
-        home,
-        keys=[key for each in every for key in each.keys],
-        things=[thing for each in every for thing in each.things],
-        balances={holder_id: balance for each in every for holder_id, balance in each.balances.items()},
-        deposits={holder_id: counted for each in every for holder_id, counted in each.deposits.items()},
-        moved=[item for each in every for item in each.moved],
-        blocked={holder_id: cents for each in every for holder_id, cents in each.blocked.items()},
-        held={holder_id: cents for each in every for holder_id, cents in each.held.items()},
-        contests=[contest for each in every for contest in each.contests],
-        waiting_count=sum(each.waiting_count for each in every),
     )

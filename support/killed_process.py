@@ -64,7 +64,6 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "word on arrivals": "pixconnect.sandbox.tables:acknowledge_arrivals",
         "contest": "pixconnect.sandbox.infraction:save",  # after it: before its COMMIT
         "fees": "pixconnect.sandbox.tables:release_fees",  # after it: in the transaction of the word on their payments
-        "end of a crossing": "pixconnect.sandbox.cell_transfer:end",  # after it: in the same transaction
         "move of the clock": "pixconnect.sandbox.tables:write_clock",
     },
 }

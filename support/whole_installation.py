@@ -24,7 +24,6 @@ from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.assembly import base
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.config import Settings
-from pixconnect.domain.frame.cell import HOME, cell_of_id
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.foundation.pool import open_pool
@@ -83,9 +82,6 @@ class WholeInstallation:
     Args:
         installation: Ready.
         runner: Where coroutines of ours run.
-
-    Attributes:
-        other_cells: Where the databases of cells beside the home cell are, as their owner, by their numbers.
     """
 
     def __init__(self, installation: Installation, runner: asyncio.Runner) -> None:
@@ -97,8 +93,7 @@ class WholeInstallation:
         self._http = httpx2.Client(base_url=installation.base_url, timeout=60, trust_env=False)
         self._tokens: dict[int, str] = {}
         self._numbers = count(1)
-        self.other_cells: dict[int, str] = {}
-        self._connections: dict[str, asyncpg.Connection] = {}
+        self._connection: asyncpg.Connection | None = None
         self._reading = threading.Thread(target=_drain, args=(installation,), daemon=True)
         self._reading.start()
 
@@ -111,19 +106,12 @@ class WholeInstallation:
     def close(self) -> None:
         self._http.close()
         self.listener.close()
-        self._forget_connections()
+        self._forget_connection()
 
     def open_account(self, funds_cents: int = 0) -> Account:
         """A new holder that hears of every event."""
         number = next(self._numbers)
         account = self._runner.run(self._make_account(f"7{number:06d}", f"holder-{number}@prove.example"))
-        self.let_hear(account)
-        if funds_cents:
-            assert self.insist(account, "POST", "/sandbox/v1/deposits", {"amount": funds_cents}).status == 200
-        return account
-
-    def let_hear(self, account: Account) -> None:
-        """Let the account be told of every event."""
         hook = {
             "url": f"{self.listener.url}/{account.holder_id}",
             "secret": "s" * 16,
@@ -132,6 +120,9 @@ class WholeInstallation:
         assert self.insist(account, "POST", "/v1/webhook/endpoints", hook).status == 200
         told_at = {"webhookUrl": hook["url"]}
         assert self.insist(account, "PUT", f"/v2/webhook/{account.key}", told_at).status == 200
+        if funds_cents:
+            assert self.insist(account, "POST", "/sandbox/v1/deposits", {"amount": funds_cents}).status == 200
+        return account
 
     def ask(
         self, account: Account, method: str, path: str, body: object = None, *, timeout_s: float = 60
@@ -180,24 +171,13 @@ class WholeInstallation:
         )
 
     def see(self, accounts: Sequence[Account]) -> Seen:
-        """Both sides of these holders' money, at one instant in each cell; the rail's other side is read last."""
+        """Both sides of these holders' money, at one instant."""
         keys = {account.holder_id: account.key for account in accounts}
-        others = [
-            self._read(
-                lambda connection, cell=cell: read_both_sides(
-                    connection, {holder_id: key for holder_id, key in keys.items() if cell_of_id(holder_id) == cell}
-                ),
-                cell,
-            )
-            for cell in self.other_cells
-        ]
-        at_home = {holder_id: key for holder_id, key in keys.items() if cell_of_id(holder_id) not in self.other_cells}
-        return self._read(lambda connection: read_both_sides(connection, at_home, others))
+        return self._read(lambda connection: read_both_sides(connection, keys))
 
     def read_things(self, accounts: Sequence[Account]) -> list[Thing]:
         """These holders' charges, transfers and refunds, where the other side is another installation."""
-        holder_ids = [account.holder_id for account in accounts]
-        return [thing for found in self._read_all(lambda each: read_things(each, holder_ids)) for thing in found]
+        return self._read(lambda connection: read_things(connection, [account.holder_id for account in accounts]))
 
     def read_entries(self, accounts: Sequence[Account]) -> list[Entry]:
         """These holders' numbered entries, as a history is judged by."""
@@ -208,8 +188,8 @@ class WholeInstallation:
             from ledger_entry where number is not null and holder_id = any($1::bigint[])
         """
         holder_ids = [account.holder_id for account in accounts]
-        found = self._read_all(lambda connection: connection.fetch(query, holder_ids))
-        return [Entry(**dict(row)) for rows in found for row in rows]
+        rows = self._read(lambda connection: connection.fetch(query, holder_ids))
+        return [Entry(**dict(row)) for row in rows]
 
     def read_kept(self) -> list[str]:
         """Reports that wait for an operator, but for those of payments that would have been given back."""
@@ -217,8 +197,7 @@ class WholeInstallation:
             select format('a %s of %s: %s', kind, name, explanation) as said from kept_report
             where closed_at is null and reason <> 'cannot_be_returned' order by id
         """
-        found = self._read_all(lambda connection: connection.fetch(query))
-        return [row["said"] for rows in found for row in rows]
+        return [row["said"] for row in self._read(lambda connection: connection.fetch(query))]
 
     def settle(self, accounts: Sequence[Account], patience_s: float = PATIENCE_S) -> Seen:
         """Clear all faults and let time pass until nothing is under way, and whoever was killed is back."""
@@ -248,13 +227,12 @@ class WholeInstallation:
 
     def _close_reports(self) -> None:
         """As a person does, of payments that would have been given back and repaid what was owed: health waits for that."""
-        for cell in (HOME, *self.other_cells):
-            with suppress(*_AWAY):  # the database may be the one that was killed
-                postgres.execute(
-                    self._url_of(cell),
-                    "update pixconnect.kept_report set closed_at = now(), closed_by = 'tests', close_reason = 'agreed upon'"
-                    " where reason = 'cannot_be_returned' and closed_at is null",
-                )
+        with suppress(*_AWAY):  # the database may be the one that was killed
+            postgres.execute(
+                self._running()["owner_database_url"],
+                "update pixconnect.kept_report set closed_at = now(), closed_by = 'tests', close_reason = 'agreed upon'"
+                " where reason = 'cannot_be_returned' and closed_at is null",
+            )
 
     def _is_anything_due(self) -> bool:
         # Nothing else tells of charges that expire and of lots: a worker that has just come back has not looked yet.
@@ -262,7 +240,7 @@ class WholeInstallation:
             select exists (select from pixconnect.charge where status = 'PENDING' and expires_at <= now())
                 or exists (select from pixconnect.lot_request)
         """
-        return any(self._read_all(lambda connection: connection.fetchval(due)))
+        return self._read(lambda connection: connection.fetchval(due))
 
     def advance_clock(self, account: Account, seconds: int) -> None:
         """Let time pass."""
@@ -278,10 +256,10 @@ class WholeInstallation:
             f" and holder_id = {account.holder_id}",
         )
 
-    def damage(self, statements: Sequence[str], cell: int = HOME) -> None:
+    def damage(self, statements: Sequence[str]) -> None:
         """Write into the tables as somebody who may do everything, with every trigger off."""
         postgres.execute(
-            self._url_of(cell),
+            self._running()["owner_database_url"],
             ";".join(("set search_path = pixconnect", "set session_replication_role = replica", *statements)),
         )
 
@@ -363,8 +341,7 @@ class WholeInstallation:
                 lambda connection, account=account: connection.fetch(
                     "select id, body, resource, resource_id from event where holder_id = $1 order by id",
                     account.holder_id,
-                ),
-                cell_of_id(account.holder_id),
+                )
             )
             heard = self.listener.heard.get(account.holder_id, [])
             made = {(row["id"], row["body"].encode()) for row in rows}
@@ -392,9 +369,7 @@ class WholeInstallation:
             join refund on refund.id = refund_id and refund.holder_id = entry.holder_id
             where entry.holder_id = $1 and debit_account = 'deficit'
         """
-        for row in self._read(
-            lambda connection: connection.fetch(owed, account.holder_id), cell_of_id(account.holder_id)
-        ):
+        for row in self._read(lambda connection: connection.fetch(owed, account.holder_id)):
             booked[row["name"]]["refunds"] += row["amount_cents"]
         shown = {name: _sum_up(pix) for name, pix in received.items()}
         moved = {name: sums for name, sums in booked.items() if sums["pix"]}
@@ -417,9 +392,7 @@ class WholeInstallation:
         asked = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
         health = self.installation.health_report()
         found = [] if health["status"] == "healthy" else [f"health: {health}"]
-        counts = self._read_all(lambda connection: connection.fetchval(asked))
-        cells = zip((HOME, *self.other_cells), counts, strict=True)
-        return found + [f"no worker in cell {cell}" for cell, count in cells if not count]
+        return found if self._read(lambda connection: connection.fetchval(asked)) else [*found, "no worker"]
 
     def log_in(self, account: Account) -> str:
         """A token of its own."""
@@ -433,40 +406,33 @@ class WholeInstallation:
             raise _NoTokenError
         return response.json()["data"]["access_token"]
 
-    def _read_all(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]]) -> list[Answered]:
-        """The same of each cell, the home cell first."""
-        return [self._read(read, cell) for cell in (HOME, *self.other_cells)]
-
-    def _read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]], cell: int = HOME) -> Answered:
-        """Read from a cell's database, as often as it takes: it may be killed too."""
+    def _read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]]) -> Answered:
+        """Read from the database, as often as it takes: it may be killed too."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
-                return self._runner.run(self._try_to_read(read, self._url_of(cell)))
+                return self._runner.run(self._try_to_read(read))
             except _AWAY:
-                self._forget_connections()
+                self._forget_connection()
                 assert time.monotonic() < deadline_s, "the database does not come back"
                 time.sleep(0.2)
 
-    async def _try_to_read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]], url: str) -> Answered:
-        if url not in self._connections:
+    async def _try_to_read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]]) -> Answered:
+        if self._connection is None:
             settings = {"search_path": "pixconnect"}
-            self._connections[url] = await asyncpg.connect(url, server_settings=settings, timeout=30)
-        async with self._connections[url].transaction(isolation="repeatable_read", readonly=True):
-            return await read(self._connections[url])
+            url = self._running()["owner_database_url"]
+            self._connection = await asyncpg.connect(url, server_settings=settings, timeout=30)
+        async with self._connection.transaction(isolation="repeatable_read", readonly=True):
+            return await read(self._connection)
 
-    def _forget_connections(self) -> None:
-        connections, self._connections = self._connections, {}
+    def _forget_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
 
-        async def end() -> None:
-            for connection in connections.values():
+            async def end() -> None:
                 connection.terminate()
 
-        if connections:
             self._runner.run(end())
-
-    def _url_of(self, cell: int) -> str:
-        return self.other_cells.get(cell) or self._running()["owner_database_url"]
 
     async def _make_account(self, account_number: str, key: str) -> Account:
         running, entropy = self._running(), SystemEntropy()

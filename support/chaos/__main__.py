@@ -1,14 +1,13 @@
 """``make chaos``: PIXCONNECT_CHAOS_SEED, PIXCONNECT_CHAOS_MINUTES; the exit status is 1 where anything was found.
 
-With PIXCONNECT_CHAOS_THERE=1 the money lies at an institution, which is broken too; with PIXCONNECT_CHAOS_CELLS=2 a second
-cell has a server of its own.
+With PIXCONNECT_CHAOS_THERE=1 the money lies at an institution, which is broken too.
 """
 
 import os
 import sys
 from random import SystemRandom
 
-from support.chaos.run import Options, in_cells, run
+from support.chaos.run import Options, run
 from support.chaos.there import run_there
 
 
@@ -17,10 +16,7 @@ def main() -> int:
     minutes = float(os.environ.get("PIXCONNECT_CHAOS_MINUTES") or 5)
     print(f"seed {seed}, {minutes:g} minutes")  # noqa: T201  a program for people
     run_one = run_there if os.environ.get("PIXCONNECT_CHAOS_THERE") else run
-    options = Options(seed=seed, seconds=60 * minutes)
-    if os.environ.get("PIXCONNECT_CHAOS_CELLS", "1") != "1":
-        options = in_cells(options)
-    outcome = run_one(options, lambda line: print(line, flush=True))  # noqa: T201  likewise
+    outcome = run_one(Options(seed=seed, seconds=60 * minutes), lambda line: print(line, flush=True))  # noqa: T201  likewise
     for finding in outcome.findings:
         print(f"FOUND: {finding}")  # noqa: T201  likewise
     print(outcome.says())  # noqa: T201  likewise

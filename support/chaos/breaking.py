@@ -19,17 +19,17 @@ from random import Random
 from typing import Final, cast
 from urllib.parse import parse_qs, urlsplit
 
-from support.chaos.schedule import CELL, Fault
-from support.chaos.servers import AWAY, CellPlaces, HomeServer, Server
-from support.chaos.wires import Cable, Wires
+import asyncpg
+
+from support import postgres
+from support.chaos.schedule import Fault
+from support.chaos.wires import Wires
 from support.cut_connections import Cut
-from support.installation import PIXCONNECT, ROOT, descendants
+from support.installation import PIXCONNECT, ROOT, command_line, descendants
 from support.killed_process import SITE_FOLDER, WIRES_FILE_NAME
 from support.whole_installation import Account, WholeInstallation
 
 _AT_ONCE_MAX: Final = 6
-_AT_ONCE_BESIDE_MAX: Final = 3
-"""Where there is a cell to be broken too."""
 _ASKED_FOR_S: Final = 15.0
 _ASK_TIMEOUT_S: Final = 3.0
 _SLOW_S: Final = 0.08
@@ -46,6 +46,7 @@ _QUICK_DISK: Final = (
     "alter system reset commit_siblings",
     "select pg_reload_conf()",
 )
+_AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, TimeoutError)
 
 
 class Breaker:
@@ -55,7 +56,6 @@ class Breaker:
         account: Who moves its clock and says what the rail does.
         disk: Where its home is a small file system that can be filled.
         institution: Where it has its accounts; then the wire called ``rail`` leads there.
-        cell: Where the cell beside the home cell has its database, and may have it.
     """
 
     def __init__(
@@ -66,17 +66,16 @@ class Breaker:
         chance: Random,
         *,
         institution: tuple[str, int] | None = None,
-        cell: CellPlaces | None = None,
     ) -> None:
-        self._service, self._account, self._chance, self._cell = service, account, chance, cell
+        self._service, self._account, self._disk, self._chance = service, account, disk, chance
         self._lock, self._replacing = threading.Lock(), threading.Lock()
         self._stopped: set[int] = set()
         self.counts: Counter[str] = Counter()
         self.not_made: Counter[str] = Counter()
+        if disk is not None:
+            # Otherwise what is written for a crash would fill it, and nothing else would have to.
+            self._execute("alter system set max_wal_size = '192MB'", "select pg_reload_conf()")
         self._wires = self._wire(institution)
-        self._home = HomeServer(service.installation, self._wires.cable("database"), disk)
-        self._servers: list[Server] = [self._home, *(() if cell is None else cell.all)]
-        self._home.keep_little()
         self._second = self._start_second()
 
     def run(self, faults: Sequence[Fault], seconds: float, tell: Callable[[str], None]) -> None:
@@ -86,8 +85,7 @@ class Breaker:
         def say(words: str) -> None:
             tell(f"[{time.monotonic() - began_s:.1f} s] {words}")
 
-        at_once_max = _AT_ONCE_MAX if self._cell is None else _AT_ONCE_MAX + _AT_ONCE_BESIDE_MAX
-        with ThreadPoolExecutor(at_once_max) as pool:
+        with ThreadPoolExecutor(_AT_ONCE_MAX) as pool:
             for fault in faults:
                 time.sleep(max(0.0, began_s + fault.at_s - time.monotonic()))
                 self._revive_second()
@@ -106,10 +104,8 @@ class Breaker:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
         self._stopped.clear()
-        for server in self._servers:
-            server.cable.wire.mend()
-            server.fill(is_full=False)
-            server.insist("alter system reset default_transaction_read_only", *_QUICK_DISK)
+        self._fill(is_full=False)
+        self._insist("alter system reset default_transaction_read_only", *_QUICK_DISK)
         self._revive_second()
 
     def end(self) -> None:
@@ -141,7 +137,7 @@ class Breaker:
         tell(fault.says())
         try:
             act(fault)
-        except (*AWAY, LookupError, AssertionError) as error:
+        except (*_AWAY, LookupError, AssertionError) as error:
             # What was to be broken is not there just now, or can be made on no such machine.
             self.not_made[fault.kind] += 1
             tell(f"{fault.says()}: not made: {error!r:.200}")
@@ -161,7 +157,7 @@ class Breaker:
 
     def _stop(self, fault: Fault) -> None:
         # Without its supervisor a database would stand still for ever: its processes do, one at a time.
-        pid = self._pid_of(fault.target.replace("database", "backend"))
+        pid = self._pid_of("backend" if fault.target == "database" else fault.target)
         self._stopped.add(pid)
         os.kill(pid, signal.SIGSTOP)
         self._last(fault)
@@ -194,60 +190,61 @@ class Breaker:
         return [pid for pid in pids if _is_stopped(pid)]
 
     def _cut(self, fault: Fault) -> None:
-        self._cable_of(fault.target).cut()
-
-    def _cable_of(self, target: str) -> Cable:
-        return self._wires.cable(target) if target in self._wires.by_name else self._server_of(target).cable
-
-    def _server_of(self, target: str) -> Server:
-        if not target.startswith(CELL):
-            return self._home
-        if self._cell is None:
-            raise LookupError("there is no cell")
-        return self._cell.choose(self._chance)
+        self._wires.ask(self._wires.by_name[fault.target].end())
 
     def _be_half_open(self, fault: Fault) -> None:
-        cable = self._cable_of(fault.target)
-        cable.wire.is_still = True
+        wire = self._wires.by_name[fault.target]
+        wire.is_still = True
         self._last(fault)
-        cable.cut()
-        cable.wire.is_still = False
+        self._cut(fault)
+        wire.is_still = False
 
     def _vanish(self, fault: Fault) -> None:
-        self._cable_of(fault.target).wire.vanish()
+        self._wires.by_name[fault.target].vanish()
 
     def _be_away(self, fault: Fault) -> None:
-        cable = self._cable_of(fault.target)
-        cable.wire.is_away = True
-        cable.cut()
+        wire = self._wires.by_name[fault.target]
+        wire.is_away = True
+        self._cut(fault)
         self._last(fault)
-        cable.wire.is_away = False
+        wire.is_away = False
 
     def _hold(self, fault: Fault) -> None:
         """What is submitted next arrives when whoever sent it has given up waiting."""
         self._wires.by_name["rail"].held.append((_ORDERS, fault.lasts_s))
 
     def _cut_commit(self, fault: Fault) -> None:
-        self._server_of(fault.target).cable.wire.cuts.append(cast("Cut", fault.target.split()[-1]))
+        self._wires.by_name["database"].cuts.append(cast("Cut", fault.target))
 
     def _be_slow(self, fault: Fault) -> None:
-        wire = self._cable_of(fault.target).wire
+        wire = self._wires.by_name[fault.target]
         wire.delay_s = _SLOW_S
         self._last(fault)
         wire.delay_s = 0.0
 
     def _be_read_only(self, fault: Fault) -> None:
         """As a server does that was made a standby; it holds for transactions that begin from now on."""
-        server = self._server_of(fault.target)
-        server.execute("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
+        self._execute("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
         self._last(fault)
-        server.insist("alter system reset default_transaction_read_only", "select pg_reload_conf()")
+        self._insist("alter system reset default_transaction_read_only", "select pg_reload_conf()")
+
+    def _insist(self, *statements: str) -> None:
+        for _ in range(600):
+            with suppress(*_AWAY):
+                self._execute(*statements)
+                return
+            time.sleep(0.5)
+        raise AssertionError("the database does not come back")
 
     def _slow_disk(self, fault: Fault) -> None:
         """No device can be slowed everywhere: each flush waits, and those who write in the background stand still."""
-        server = self._server_of(fault.target)
-        writers = server.list_writers()
-        server.execute(*(statement.format(_FLUSH_US) for statement in _SLOW_DISK))
+        words = ("walwriter", "checkpointer", "background writer")
+        writers = [
+            pid
+            for pid in descendants(self._service.installation.database_pid)
+            if any(word in command_line(pid) for word in words)
+        ]
+        self._execute(*(statement.format(_FLUSH_US) for statement in _SLOW_DISK))
         for pid in writers:
             self._stopped.add(pid)
             os.kill(pid, signal.SIGSTOP)
@@ -256,7 +253,7 @@ class Breaker:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
             self._stopped.discard(pid)
-        server.insist(*_QUICK_DISK)
+        self._insist(*_QUICK_DISK)
 
     def _be_deaf(self, fault: Fault) -> None:
         self._service.listener.is_deaf = True
@@ -264,10 +261,22 @@ class Breaker:
         self._service.listener.is_deaf = False
 
     def _fill_disk(self, fault: Fault) -> None:
-        server = self._server_of(fault.target)
-        server.fill(is_full=True)
+        if self._disk is None:
+            raise LookupError("its home is no file system of its own")
+        self._fill(is_full=True)
         self._last(fault)
-        server.fill(is_full=False)
+        self._fill(is_full=False)
+
+    def _fill(self, *, is_full: bool) -> None:
+        if self._disk is None:
+            return
+        file = self._disk / "ballast"
+        if not is_full:
+            file.unlink(missing_ok=True)
+            return
+        with suppress(OSError), file.open("wb", buffering=0) as ballast:  # until nothing is left
+            while True:
+                ballast.write(bytes(65536))
 
     def _lack_memory(self, fault: Fault) -> None:
         """A process gets no more memory than it has: what it asks for is refused, as on a machine that has none left."""
@@ -303,10 +312,12 @@ class Breaker:
         running = self._service.installation
         if target == "second":
             return self._second.pid
-        if target.endswith("database"):
-            return self._server_of(target).pid
-        if target.endswith("backend"):
-            return self._server_of(target).choose_backend(self._chance)
+        if target == "database":
+            return running.database_pid
+        if target == "backend":
+            words = ("postgres: pixconnect_login", "walwriter", "checkpointer", "autovacuum")
+            pids = [pid for pid in descendants(running.database_pid) if any(w in command_line(pid) for w in words)]
+            return self._chance.choice(pids)
         return self._chance.choice(running.children(target))
 
     @property
@@ -354,6 +365,11 @@ class Breaker:
             return subprocess.Popen(
                 (*PIXCONNECT, "work"), cwd=ROOT, env=self._settings, stdout=said, stderr=subprocess.STDOUT
             )
+
+    def _execute(self, *statements: str) -> None:
+        running = json.loads((self._service.installation.home / "running.json").read_text())
+        for statement in statements:
+            postgres.execute(running["owner_database_url"], statement)
 
 
 def _environment_of(pid: int) -> dict[str, str]:

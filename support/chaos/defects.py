@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct
 
 from support.chaos.judging import NOT_LOOKED
-from support.chaos.run import UNREST, Options, in_cells, run
+from support.chaos.run import UNREST, Options, run
 from support.chaos.schedule import Cycle, FaultKind, repeat
 from support.chaos.there import run_there
 from support.installation import ROOT
@@ -45,7 +45,6 @@ class Defect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         settings: Of the service.
         weights: How often callers choose their acts, where that is not as usual.
         is_there: It is looked for where the money lies at an institution.
-        is_in_cells: It is looked for where there are two cells.
     """
 
     name: str
@@ -57,7 +56,6 @@ class Defect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     settings: Mapping[str, str] = {}
     weights: Mapping[str, int] = {}
     is_there: bool = False
-    is_in_cells: bool = False
 
     def apply(self, text: str) -> str:
         """The file with the defect in it.
@@ -82,7 +80,7 @@ def read_defects() -> list[Defect]:
 
 def without_any() -> Defect:
     """No defect, and the faults of all of them, one cycle after the other: nothing is found by faults alone."""
-    defects = [defect for defect in read_defects() if not (defect.is_there or defect.is_in_cells)]
+    defects = [defect for defect in read_defects() if not defect.is_there]
     faults: list[tuple[float, FaultKind, str, float]] = []
     began_s = 0.0
     for defect in defects:
@@ -151,8 +149,6 @@ def find(defect: Defect, seeds: Sequence[int], seconds: float) -> Search:
                 is_brief=True,
                 patience_s=_PATIENCE_S,
             )
-            if defect.is_in_cells:
-                options = in_cells(options)
             try:
                 findings = (run_there if defect.is_there else run)(options).findings
             except Exception as error:  # noqa: BLE001  whatever it was: nothing was judged, and so nothing found

@@ -47,7 +47,6 @@ class Call(Struct, frozen=True, kw_only=True):
         reserved_cents: Of current funds.
         lines_count: Of a statement.
         digest: Of a statement's lines, by ``digest_of``.
-        payee_id: Whom of several cells' holders a transfer to another cell is for.
     """
 
     holder_id: int
@@ -65,7 +64,6 @@ class Call(Struct, frozen=True, kw_only=True):
     reserved_cents: int = 0
     lines_count: int = 0
     digest: str = ""
-    payee_id: int | None = None
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -189,10 +187,9 @@ def _judge_origins(history: History) -> list[str]:
     found: list[str] = []
     for thing in history.things:
         if thing.direction == "IN":
-            is_sent = (thing.kind, thing.name, thing.amount_cents) in sent
-            is_asked = is_sent if thing.is_book else True
+            is_asked = (thing.kind, thing.name, thing.amount_cents) in sent if thing.is_book else True
             if not thing.is_book and thing.kind == "transfer":
-                is_asked = is_sent or (thing.holder_id, "payment", thing.amount_cents) in amounts
+                is_asked = (thing.holder_id, "payment", thing.amount_cents) in amounts
         else:
             is_asked = (thing.kind, thing.holder_id, thing.external_id or "") in named
         if not is_asked:
@@ -234,7 +231,6 @@ def _bounds_of(history: History) -> dict[int, _Bounds]:
         entries[entry.holder_id].append(entry)
     asked = _by_name(history.calls)
     things = {(thing.kind, thing.id): thing for thing in history.things}
-    sent = {(thing.kind, thing.name): thing for thing in history.things if thing.direction == "OUT"}
     unnamed = _by_amount(history.calls)
     found: dict[int, _Bounds] = {}
     for holder_id in {call.holder_id for call in history.calls} | entries.keys():
@@ -248,9 +244,6 @@ def _bounds_of(history: History) -> dict[int, _Bounds]:
             calls = asked.get((kind, holder_id, (thing.external_id if thing else None) or ""), [])
             if entry.is_deposit or is_paid:
                 calls = unnamed.get((holder_id, "deposit" if entry.is_deposit else "payment", entry.change_cents), [])
-            if is_paid and (order := sent.get((kind, thing.name))) is not None:
-                # From another cell: it had arrived before its payer could be told that it has settled.
-                calls = asked.get((kind, order.holder_id, order.external_id or ""), [])
             if calls:
                 bounds.begun.append((min(call.began_s for call in calls), entry.number))
             bounds.known += [(call.ended_s, entry.number) for call in calls if _is_settled(call)]

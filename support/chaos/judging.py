@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.domain.frame.cell import cell_of_id
 from support.both_sides import Seen
-from support.chaos.crossings import find_torn
 from support.chaos.history import NAMED, UNKNOWN, Call, History, find_contradictions
 from support.damage import read_catalogue
 from support.money_model import ANY_ENDING, Asked, MoneyModel
@@ -30,10 +28,6 @@ _OUTAGE_OR_RACE: Final = (
         "out of memory",
     ),
     *("could not obtain lock", "deadlock detected", "the database system is", "connection to client lost"),
-    # Of a cell that moves: its server copies the other one's tables as often as it takes, and must come to its end.
-    *("replication slot", "replication origin", "WAL stream", "streaming COPY", "initial contents copy", "publisher"),
-    # Its name is the gate, and somebody whom a fault has frozen is still there: the move is undone, and tried again.
-    "is being accessed by other users",
 )
 """What PostgreSQL says of these is no refusal: two processes that made one row, whoever was too slow, and what was broken."""
 _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+ UTC \[\d+\] (?=[A-Z]+:  )")
@@ -45,31 +39,19 @@ PLANTED: Final = ("a cent from one account to the other", "the last number set b
 
 
 def judge_history(
-    service: WholeInstallation,
-    accounts: Sequence[Account],
-    calls: Sequence[Call],
-    seen: Seen,
-    other_homes: Sequence[Path] = (),
+    service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen
 ) -> list[str]:
-    """What is wrong whether or not anything is still under way; ``other_homes`` have logs of PostgreSQL too."""
+    """What is wrong whether or not anything is still under way."""
     history = History(calls=calls, things=seen.things, entries=service.read_entries(accounts))
     contradictions = [f"history: {each}" for each in find_contradictions(history)]
-    refusals = [each for home in (service.installation.home, *other_homes) for each in read_refusals(home)]
     kept = [f"kept report: {each}" for each in service.read_kept()]
-    return [*contradictions, *refusals, *read_broken(service), *kept]
+    return [*contradictions, *read_refusals(service.installation.home), *read_broken(service), *kept]
 
 
-def judge(
-    service: WholeInstallation,
-    accounts: Sequence[Account],
-    calls: Sequence[Call],
-    seen: Seen,
-    other_homes: Sequence[Path] = (),
-) -> list[str]:
+def judge(service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen) -> list[str]:
     """Everything that is wrong, in words."""
-    found = judge_history(service, accounts, calls, seen, other_homes)
+    found = judge_history(service, accounts, calls, seen)
     model = model_of(calls)
-    found += [f"crossings: {each}" for each in find_torn(seen.things, calls)]
     # Of what is still under way it is said elsewhere that it does not end.
     found += _said_by("both sides", lambda: (model.check_at_rest if seen.is_at_rest else model.check)(seen))
     found += _said_by("webhooks", lambda: service.check_events(accounts))
@@ -122,11 +104,9 @@ def judge_planted(service: WholeInstallation, accounts: Sequence[Account]) -> li
     """Plant damage, each kind for a holder of its own: what ``verify`` finds must be exactly that."""
     kinds = {kind.name: kind for kind in read_catalogue().of_holders}
     expected: set[tuple[str, int]] = set()
-    # In several cells, since those of the second one are last.
-    chosen = [accounts[0], accounts[-1], *accounts[1:-1]]
-    for name, account in zip(PLANTED, chosen, strict=False):
+    for name, account in zip(PLANTED, accounts, strict=False):
         ids = dict.fromkeys(("seller", "buyer", "debtor"), account.holder_id)
-        service.damage(read_catalogue().statements(kinds[name].sql, **ids), cell_of_id(account.holder_id))
+        service.damage(read_catalogue().statements(kinds[name].sql, **ids))
         expected |= {(rule, account.holder_id) for rule in kinds[name].rules}
     try:
         found = {(each["rule"], each["holder_id"]) for each in _find(service)}

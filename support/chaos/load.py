@@ -84,7 +84,7 @@ class Purse(Struct):
     asked: list[_Request] = field(default_factory=list)
 
     def take_code(self) -> tuple[str, int] | None:
-        """The code of a charge, for nobody else."""
+        """The code of a charge, for one caller alone."""
         try:
             return self.codes.pop(0)
         except IndexError:
@@ -98,7 +98,6 @@ class _Request(Struct, frozen=True):
     body: dict[str, Any]
     name: str
     amount_cents: int
-    payee_id: int | None = None
 
 
 class Caller:
@@ -209,7 +208,7 @@ class Caller:
         """Ask again for what was asked for before, under its name; it may be under way at this moment."""
         if self._purse.asked:
             asked = self._chance.choice(self._purse.asked[-_LATELY:])
-            self._ask_for(asked, 0)
+            self._ask(asked.kind, asked.method, asked.path, asked.body, asked.name, asked.amount_cents)
 
     def _read_balance(self) -> None:
         self._ask("balance", "GET", "/v1/connect/ledger/balance")
@@ -225,17 +224,11 @@ class Caller:
             self._ask("look", "GET", f"/v1/connect/transfer/id/{thing_id}", name=str(thing_id))
 
     def _insist(
-        self,
-        kind: CallKind,
-        path: str,
-        body: dict[str, Any],
-        amount_cents: int | None = None,
-        payee_id: int | None = None,
+        self, kind: CallKind, path: str, body: dict[str, Any], amount_cents: int | None = None
     ) -> dict[str, Any]:
         amount_cents = amount_cents or next(self._amounts)
         name = self._name()
-        body = body | dict(amount=amount_cents, external_id=name)
-        request = _Request(kind, "POST", path, body, name, amount_cents, payee_id)
+        request = _Request(kind, "POST", path, body | dict(amount=amount_cents, external_id=name), name, amount_cents)
         # Before it is asked for: another caller of the holder's may ask for it at the same time.
         self._purse.asked.append(request)
         with self._twice(lambda: self._until_answered(request, 1)):
@@ -257,15 +250,13 @@ class Caller:
 
     def _until_answered(self, asked: _Request, client: int = 0) -> dict[str, Any]:
         while True:
-            call, told = self._ask_for(asked, client)
+            call, told = self._ask(
+                asked.kind, asked.method, asked.path, asked.body, asked.name, asked.amount_cents, client
+            )
             is_believed = call.status == 503 and self._chance.random() < _BELIEVED
             if is_believed or call.status not in UNKNOWN | NOTHING_DONE:
                 return told if call.status in {200, 201} else {}
             time.sleep(self._chance.uniform(*_REPEATED_AFTER_S))
-
-    def _ask_for(self, asked: _Request, client: int) -> tuple[Call, dict[str, Any]]:
-        named = asked.name, asked.amount_cents
-        return self._ask(asked.kind, asked.method, asked.path, asked.body, *named, client, asked.payee_id)
 
     def _ask(
         self,
@@ -276,7 +267,6 @@ class Caller:
         name: str = "",
         amount_cents: int = 0,
         client: int = 0,
-        payee_id: int | None = None,
     ) -> tuple[Call, dict[str, Any]]:
         """Ask once, by one of both clients, and write down what came of it."""
         call = Call(
@@ -287,7 +277,6 @@ class Caller:
             began_s=time.monotonic(),
             ended_s=1e12,
             status=NO_ANSWER,
-            payee_id=payee_id,
         )
         told: dict[str, Any] = {}
         try:

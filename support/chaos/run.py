@@ -8,34 +8,24 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from random import Random
-from tempfile import TemporaryDirectory
-from typing import Final, Literal
+from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from pixconnect.domain.frame.cell import cell_of_id
-from support.account_at_face import insist
 from support.chaos.breaking import Breaker, open_small_disk
-from support.chaos.cell_load import NAME, NUMBER, CellCaller, Neighbour, open_holders, party_of
-from support.chaos.crossings import count_crossings
 from support.chaos.judging import judge, judge_history, judge_planted
 from support.chaos.load import Book, Caller, Purse, read_book
-from support.chaos.moving import Mover
 from support.chaos.operators import Operators
-from support.chaos.schedule import Fault, plan, plan_with_cell
-from support.chaos.servers import CellPlaces, CellServer
+from support.chaos.schedule import Fault, plan
 from support.waiting import PATIENCE_S
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
 UNREST: Final = "it never came to rest"
 _DISK_MIB: Final = 1024
-_DISK_OF_CELL_MIB: Final = 2048
-"""Two servers are there, and each may have all of the cell."""
-_HOLDERS_IN_CELL: Final = 3
 _STEPS_PAST_THE_WINDOW: Final = 13
 """Hours: an order's name is good for half a day."""
 _SETTINGS: Final = dict(api_processes_count="2", handover_timeout_s="10")
@@ -46,9 +36,7 @@ class Options(Struct, frozen=True, kw_only=True):
     """How a run goes.
 
     Attributes:
-        holders_count: In the home cell.
         callers_count: Of each holder.
-        cells_count: One, or two: the second one has a server of its own, and other holders.
         source: Holds the ``pixconnect`` that is run, where it is not ours.
         pause_s: Between two requests of one caller, in the middle.
         settings: Of the service, beside those of every run.
@@ -62,7 +50,6 @@ class Options(Struct, frozen=True, kw_only=True):
     seconds: float
     holders_count: int = 4
     callers_count: int = 3
-    cells_count: Literal[1, 2] = 1
     pause_s: float = 0.1
     source: Path | None = None
     settings: Mapping[str, str] = {}
@@ -70,11 +57,6 @@ class Options(Struct, frozen=True, kw_only=True):
     faults: Sequence[Fault] | None = None
     is_brief: bool = False
     patience_s: float = PATIENCE_S
-
-
-def in_cells(options: Options) -> Options:
-    """The same with two cells, and about as many callers."""
-    return structs.replace(options, cells_count=2, holders_count=3, callers_count=2)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -85,7 +67,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     calls: Counter[str]
     faults: Counter[str]
     acts: Counter[str]
-    """Of operators, and of the console; and what has gone from cell to cell."""
+    """Of operators, and of the console."""
     not_made: Counter[str]
     things_count: int
 
@@ -104,43 +86,35 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
     file = Path(tempfile.mkdtemp(prefix="pixconnect-chaos-")) / f"seed-{options.seed}.jsonl"
     book = Book(file)
     began_s = time.monotonic()
-    with _open(options) as (service, disk, cell):
+    with _open(options) as (service, disk):
         accounts = [service.open_account() for _ in range(options.holders_count)]
-        there = [] if cell is None else open_holders(service, _HOLDERS_IN_CELL)
-        accounts += there
-        logs = () if cell is None else [server.home for server in cell.all]
-        breaker = Breaker(service, accounts[0], disk, Random(f"{options.seed} breaking"), cell=cell)
-        mover = None if cell is None else Mover(service, cell, Random(f"{options.seed} moving"), tell)
+        breaker = Breaker(service, accounts[0], disk, Random(f"{options.seed} breaking"))
         is_over = threading.Event()
         try:
             operators = Operators(service.installation, Random(f"{options.seed} operators"))
             if options.is_brief:
                 operators.stop()
             callers = _start_callers(service, accounts, book, options, is_over)
-            breaker.run(_plan(options), options.seconds, tell)
+            faults = plan(options.seed, options.seconds) if options.faults is None else options.faults
+            breaker.run(faults, options.seconds, tell)
             is_over.set()
             operators.stop()
-            findings = [] if mover is None else mover.end(options.patience_s)
-            findings += hear_out(service, accounts, callers, options.patience_s)
+            findings = hear_out(service, accounts, callers, options.patience_s)
             seen = service.see(accounts)
-            soon = judge_history(service, accounts, read_book(file), seen, logs) if options.is_brief else []
+            soon = judge_history(service, accounts, read_book(file), seen) if options.is_brief else []
             findings += soon
             if not soon:
                 findings += rest_here(service, accounts, options.patience_s)
                 seen = service.see(accounts)
-                findings += judge(service, accounts, read_book(file), seen, logs)
+                findings += judge(service, accounts, read_book(file), seen)
             findings += operators.end()
             # What finds nothing must be one that can find.
             findings += [] if findings or options.is_brief else judge_planted(service, accounts)
         finally:
             is_over.set()
-            if mover is not None:
-                mover.stop()
             breaker.end()
             book.close()
             keep_logs(service, file.parent)
-            for home in logs:
-                shutil.copyfile(home / "postgres.log", file.parent / f"{home.name}-postgres.log")
     return Outcome(
         seed=options.seed,
         lasted_s=time.monotonic() - began_s,
@@ -148,51 +122,26 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
         book=file,
         calls=book.counts,
         faults=breaker.counts,
-        acts=operators.counts + Counter(count_crossings(seen.things)) + (Counter() if mover is None else mover.counts),
+        acts=operators.counts,
         not_made=breaker.not_made,
         things_count=len(seen.things),
     )
 
 
-def _plan(options: Options) -> Sequence[Fault]:
-    if options.faults is not None:
-        return options.faults
-    return (plan if options.cells_count == 1 else plan_with_cell)(options.seed, options.seconds)
-
-
 def _start_callers(
-    service: WholeInstallation, accounts: Sequence[Account], book: Book, options: Options, is_over: threading.Event
+    service: WholeInstallation, accounts: list[Account], book: Book, options: Options, is_over: threading.Event
 ) -> list[threading.Thread]:
     amounts = count(1)
-    cells: list[list[Purse]] = []
-    for cell in range(options.cells_count):
-        of_cell = [account for account in accounts if cell_of_id(account.holder_id) == cell]
-        cells.append(
-            [
-                Purse(
-                    account=account,
-                    others=[each for each in of_cell if each is not account],
-                    is_poor=account is of_cell[-1],
-                )
-                for account in of_cell
-            ]
+    purses = [
+        Purse(
+            account=account, others=[each for each in accounts if each is not account], is_poor=account is accounts[-1]
         )
-    purses = [purse for of_cell in cells for purse in of_cell]
-    known = {} if len(cells) == 1 else {purse.account.key: party_of(service, purse.account) for purse in purses}
+        for account in accounts
+    ]
     found: list[threading.Thread] = []
     for number, purse in enumerate(purses * options.callers_count):
         chance = Random(f"{options.seed} caller {number}")
-        to = service.installation.base_url
-        if known:
-            across = [
-                Neighbour(other, known[other.account.key])
-                for of_cell in cells
-                if purse not in of_cell
-                for other in of_cell
-            ]
-            caller = CellCaller(to, purse, book, chance, amounts, neighbours=across, weights=options.weights)
-        else:
-            caller = Caller(to, purse, book, chance, amounts, options.weights)
+        caller = Caller(service.installation.base_url, purse, book, chance, amounts, options.weights)
         thread = threading.Thread(target=caller.run, args=(is_over.is_set, options.pause_s), daemon=True)
         thread.start()
         found.append(thread)
@@ -200,7 +149,7 @@ def _start_callers(
 
 
 def hear_out(
-    service: WholeInstallation, accounts: Sequence[Account], callers: list[threading.Thread], patience_s: float
+    service: WholeInstallation, accounts: list[Account], callers: list[threading.Thread], patience_s: float
 ) -> list[str]:
     """Everything is mended: each caller gets its last answer."""
     until_s = time.monotonic() + patience_s
@@ -211,7 +160,7 @@ def hear_out(
     return [f"{UNREST}: a caller got no answer in {patience_s:.0f} s" for caller in callers if caller.is_alive()]
 
 
-def rest_here(service: WholeInstallation, accounts: Sequence[Account], patience_s: float) -> list[str]:
+def rest_here(service: WholeInstallation, accounts: list[Account], patience_s: float) -> list[str]:
     """Let whatever is under way end."""
     try:
         # Then the network takes no more what never came to it: such orders are many after an hour, and end at once.
@@ -226,29 +175,15 @@ def rest_here(service: WholeInstallation, accounts: Sequence[Account], patience_
 
 
 @contextmanager
-def _open(options: Options) -> Iterator[tuple[WholeInstallation, Path | None, CellPlaces | None]]:
-    with ExitStack() as opened:
-        disk = opened.enter_context(open_small_disk(_DISK_MIB))
+def _open(options: Options) -> Iterator[tuple[WholeInstallation, Path | None]]:
+    with open_small_disk(_DISK_MIB) as disk:
         home = None
         if disk is not None:
             home = disk / "home"
             home.mkdir()
         settings = dict(_SETTINGS) | dict(options.settings)
-        service = opened.enter_context(open_whole_installation(home=home, source=options.source, **settings))
-        if options.cells_count == 1:
-            yield service, disk, None
-            return
-        disk_there = opened.enter_context(open_small_disk(_DISK_OF_CELL_MIB))
-        folder = disk_there or Path(opened.enter_context(TemporaryDirectory()))
-        folder.chmod(0o711)
-        servers: list[CellServer] = []
-        for name in ("first", "second"):
-            servers.append(CellServer(folder / name, service.installation.home, disk_there))
-            opened.callback(servers[-1].end)
-        places = CellPlaces(*servers)
-        insist(service.installation, "cell", "add", NAME, "--database-url", places.current.address, "--json")
-        service.other_cells[NUMBER] = places.current.cell_url
-        yield service, disk, places
+        with open_whole_installation(home=home, source=options.source, **settings) as service:
+            yield service, disk
 
 
 def keep_logs(service: WholeInstallation, folder: Path, prefix: str = "") -> None:

@@ -19,8 +19,6 @@ _REFUND_THERE: Final = ("name there", "refund there", "question there")
 PARTS: Final = ("serve", "work", "second", "sandbox", "database", "backend")
 """``second`` is the second worker, ``backend`` one of PostgreSQL's processes."""
 WIRES: Final = ("database", "rail")
-CELL: Final = "cell"
-"""What the targets in the second cell begin with; alone it is the wire to its database."""
 CUTS: Final = ("before", "after", "late")
 ADVANCES_S: Final = ("1", "70", "3600", "90000")
 EFFECTS: Final = (
@@ -111,22 +109,6 @@ TARGETS_THERE: Final[Targets] = dict(
     ),
 )
 """Of the institution."""
-_CELL_PARTS: Final = (f"{CELL} database", f"{CELL} backend")
-TARGETS_IN_CELL: Final[Targets] = dict(
-    kill=_CELL_PARTS,
-    stop=_CELL_PARTS,
-    cut=(CELL,),
-    half_open=(CELL,),
-    vanish=(CELL,),
-    away=(CELL,),
-    commit=tuple(f"{CELL} {cut}" for cut in CUTS),
-    slow=(CELL,),
-    read_only=(f"{CELL} database",),
-    disk_full=(f"{CELL} database",),
-    disk_slow=(f"{CELL} database",),
-    memory=(f"{CELL} backend",),
-)
-"""Of the second cell's own server, beside all that fails anyway."""
 _OFTEN: Final[dict[FaultKind, int]] = dict(
     kill=6, stop=3, cut=3, half_open=2, away=2, commit=4, slow=1, rail=8, clock=2
 )
@@ -177,14 +159,8 @@ def plan(seed: int, seconds: float) -> list[Fault]:
     return sorted(found, key=lambda fault: fault.at_s)
 
 
-def plan_with_cell(seed: int, seconds: float) -> list[Fault]:
-    """All faults of an installation of two cells: those that it would have with one, and those of the other one's server."""
-    beside = plan_of(CELL, TARGETS_IN_CELL, seed, seconds)
-    return sorted([*plan(seed, seconds), *beside], key=lambda fault: fault.at_s)
-
-
 def plan_of(side: str, targets: Targets, seed: int, seconds: float) -> list[Fault]:
-    """All faults of one of two installations, or of a part that has a schedule of its own."""
+    """All faults of one of two installations."""
     often = _LATER | _OFTEN
     kinds = [kind for kind in targets for _ in range(often.get(kind, 1))]
     return _draw(Random(f"{seed} {side}"), kinds, _LONG_PAUSE_S, seconds, targets)

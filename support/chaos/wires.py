@@ -8,20 +8,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from support.cut_connections import Wire
 from support.loop_thread import LoopThread
-
-
-class Cable(Struct, frozen=True):
-    """A wire, and the thread that serves it."""
-
-    wire: Wire
-    thread: LoopThread
-
-    def cut(self) -> None:
-        self.thread.ask(self.wire.end())
 
 
 class Wires:
@@ -31,14 +19,11 @@ class Wires:
         self.folder = Path(tempfile.mkdtemp(prefix="wire-"))
         self.by_name = {"database": Wire(database_socket), "rail": Wire(rail)}
         self._servers: list[asyncio.Server] = []
-        self.thread = LoopThread("wires")
+        self._thread = LoopThread("wires")
         self.rail_port = self.ask(self._listen(Path(database_socket).name))
 
-    def cable(self, name: str) -> Cable:
-        return Cable(self.by_name[name], self.thread)
-
     def ask(self, work: Any) -> Any:
-        return self.thread.ask(work)
+        return self._thread.ask(work)
 
     async def _listen(self, socket_name: str) -> int:
         database = await asyncio.start_unix_server(self.by_name["database"].accept, self.folder / socket_name)
@@ -53,7 +38,7 @@ class Wires:
     def end(self) -> None:
         """Cut whatever is connected."""
         self.ask(self._end())
-        self.thread.end()
+        self._thread.end()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def _end(self) -> None:

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from support.chaos.defects import Defect, read_defects
-from support.chaos.schedule import TARGETS, TARGETS_HERE, TARGETS_IN_CELL
+from support.chaos.schedule import TARGETS, TARGETS_HERE
 from support.installation import ROOT
 
 DEFECTS = read_defects()
@@ -31,8 +31,7 @@ def test_a_defect_asks_for_faults_that_there_are() -> None:
         for at_s, kind, target, _ in defect.faults:
             assert 0 <= at_s < defect.every_s
             targets = TARGETS_HERE if defect.is_there else TARGETS
-            in_cell = TARGETS_IN_CELL.get(kind, ()) if defect.is_in_cells else ()
-            assert kind == "rail" or target in (*targets[kind], *in_cell), defect.name
+            assert kind == "rail" or target in targets[kind], defect.name
 
 
 def test_there_are_at_least_twenty_each_with_a_name_of_its_own() -> None:

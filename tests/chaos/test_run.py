@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec import Struct
 
-from support.chaos.run import Options, Outcome, in_cells, run
+from support.chaos.run import Options, Outcome, run
 from support.chaos.there import run_there
 from support.nightly import nightly
 
@@ -32,7 +32,6 @@ class Seed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class _Seeds(Struct, frozen=True):
     run: list[Seed]
     there: list[Seed]
-    cells: list[Seed]
 
 
 FILE: Final = Path(__file__).resolve().parents[1] / "vectors" / "chaos.toml"
@@ -55,11 +54,6 @@ def test_both_books_say_the_same_where_the_money_lies_at_an_institution(
     kept: Seed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     find_nothing(run_there, kept, capsys)
-
-
-@pytest.mark.parametrize("kept", list(map(often_or_nightly, SEEDS.cells)), ids=lambda kept: str(kept.seed))
-def test_what_goes_from_cell_to_cell_goes_once(kept: Seed, capsys: pytest.CaptureFixture[str]) -> None:
-    find_nothing(lambda options, tell: run(in_cells(options), tell), kept, capsys)
 
 
 def find_nothing(run_one: Callable[..., Outcome], kept: Seed, capsys: pytest.CaptureFixture[str]) -> None:

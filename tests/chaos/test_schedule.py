@@ -3,16 +3,7 @@
 import msgspec
 
 from pixconnect.domain.simulation.sandbox_control import FaultRule
-from support.chaos.schedule import (
-    TARGETS,
-    TARGETS_HERE,
-    TARGETS_IN_CELL,
-    TARGETS_THERE,
-    plan,
-    plan_of,
-    plan_with_cell,
-    repeat,
-)
+from support.chaos.schedule import TARGETS, TARGETS_HERE, TARGETS_THERE, plan, plan_of, repeat
 
 
 def test_a_schedule_follows_from_its_seed() -> None:
@@ -31,13 +22,6 @@ def test_two_sides_have_schedules_of_their_own_with_all_their_faults() -> None:
         assert {fault.kind for fault in faults} == set(targets)
         assert all(fault.target in targets[fault.kind] for fault in faults)
     assert plan_of("here", TARGETS_HERE, 1, 60) != plan_of("there", TARGETS_HERE, 1, 60)
-
-
-def test_a_second_cell_adds_faults_of_its_own_and_changes_none() -> None:
-    faults = plan_with_cell(1, 1800)
-    own = [fault for fault in faults if fault.target in TARGETS_IN_CELL.get(fault.kind, ())]
-    assert [fault for fault in faults if fault not in own] == plan(1, 1800)
-    assert {fault.kind for fault in own} == set(TARGETS_IN_CELL)
 
 
 def test_every_fault_of_a_face_is_one_that_it_has() -> None:

@@ -16,7 +16,6 @@ from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import asyncpg
@@ -42,7 +41,6 @@ pytestmark = [pytest.mark.journey, pytest.mark.nightly, pytest.mark.xdist_group(
 HERE = {
     "TransferUnapproved", "CaseAges", "ReportWaits", "DatabaseForgot", "DiskFull", "ClockWrong", "SigningKeyUnusable",
     "ErrorsAnswered", "OrdersQueue", "DeliveriesLate", "DeliveriesGivenUp", "FeedLate", "PartitionsMissing", "DiskFills",
-    "CellUnwell",
 }  # fmt: skip
 EXPORTER: Final = "prometheus-node-exporter"
 ORDERS_COUNT, CALLERS_COUNT = 1200, 16
@@ -230,20 +228,6 @@ def test_a_table_that_is_not_as_the_program_knows_it_is_told_by_the_500s_of_call
     # It was one.
     watched.seen.wait_until_firing("ErrorsAnswered", operation="list_webhook_endpoints")
     watched.seen.wait_until_quiet("ErrorsAnswered")
-
-
-def test_a_cell_whose_database_is_gone_is_told_until_it_is_back(watched: Watched) -> None:
-    execute(watched.server.owner_url, "create database second_cell")
-    parts = urlsplit(watched.server.owner_url)
-    address = f"postgresql://{parts.netloc.rpartition('@')[2]}/second_cell?{parts.query}"
-    watched.verb("cell", "add", "second", "--database-url", address, "--json")
-    leave = "select pg_terminate_backend(pid) from pg_stat_activity where datname = 'second_cell'"
-    try:
-        watched.sql("alter database second_cell with allow_connections false", leave)
-        watched.seen.wait_until_firing("CellUnwell")
-    finally:
-        watched.sql("alter database second_cell with allow_connections true")
-    watched.seen.wait_until_quiet("CellUnwell")
 
 
 def test_partitions_that_nobody_may_make_any_more_are_told_until_somebody_may(watched: Watched) -> None:

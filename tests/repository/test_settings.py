@@ -12,7 +12,7 @@ UNITS = ("_s", "_ms", "_days", "_max", "_count")
 COUNTED_IN_NOTHING = {"port", "console_port", "sandbox_port", "sandbox_seed", "metrics_port", "tls_port"}
 
 # `make` reads them, and no process of ours.
-OF_CHAOS = {f"PIXCONNECT_CHAOS_{name}" for name in ("SEED", "SEEDS", "MINUTES", "DEFECT", "THERE", "CELLS")}
+OF_CHAOS = {f"PIXCONNECT_CHAOS_{name}" for name in ("SEED", "SEEDS", "MINUTES", "DEFECT", "THERE")}
 
 OF_CLUSTERS = {f"PIXCONNECT_HA_{name}" for name in ("HOME", "NETWORK")} | {
     f"PIXCONNECT_FAILOVER_{name}" for name in ("SEED", "ROUNDS", "KINDS", "WRITE")

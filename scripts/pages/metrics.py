@@ -15,8 +15,7 @@ def write_page() -> str:
         "With `PIXCONNECT_METRICS_PORT` set, `serve` and `work` answer `GET /metrics` on that port of 127.0.0.1, in the text",
         "format of Prometheus, without a token. Under `pixconnect run` the worker has that port and the API processes the ones",
         "after it. Each process tells of itself and counts from its start: add over processes, except where it says *of all",
-        "workers*. While the database is away those are missing, and the others still there. Where there are several",
-        "[cells](../guides/cells.md), a worker's metrics of another than the home cell have the label `cell` with its name.",
+        "workers*. While the database is away those are missing, and the others still there.",
         "",
         "What is measured is read when somebody asks. Nothing else is done for it but to count.",
     ]

@@ -128,7 +128,6 @@ CASES: dict[str, Case] = {
     ),
     "DatabaseAway": check("database"),
     "StandbyUnread": check("standby"),
-    "CellUnwell": check("cells"),
     "DiskFull": check("disk"),
     "ClockWrong": check("clock", "instance"),
     "SigningKeyUnusable": check("signing_key", "instance"),

@@ -14,10 +14,8 @@ from bench.measures import (
     fairness,
     feed,
     growth,
-    hanging,
     hostile,
     lone,
-    lots,
     other_requests,
     overload,
     proving,
@@ -54,7 +52,6 @@ MEASURES: dict[str, Measure] = {
         dict(seconds=10.0, rounds=3),
         quick=dict(seconds=4.0, rounds=2),
     ),
-    "lot": Measure(lambda options: lots.measure_lots(options.rounds), dict(rounds=3), quick=dict(rounds=1)),
     "transfer_hot": Measure(
         lambda options: accepting.measure_hot_transfers(options.seconds, options.rounds, options.connections),
         dict(seconds=10.0, rounds=3, connections=(16, 64, 256)),
@@ -176,9 +173,6 @@ MEASURES: dict[str, Measure] = {
         lambda options: fairness.measure_fairness(options.seconds, options.rounds, options.kinds),
         dict(seconds=10.0, rounds=3, kinds=()),
     ),
-    "hot_share": Measure(
-        lambda options: fairness.measure_hot_share(options.seconds, options.rounds), dict(seconds=10.0, rounds=3)
-    ),
     "hostile": Measure(
         lambda options: hostile.measure_hostile(options.seconds, options.kinds), dict(seconds=60.0, kinds=())
     ),
@@ -190,9 +184,6 @@ MEASURES: dict[str, Measure] = {
     "receive": Measure(
         lambda options: receiving.measure_receiving(options.pix, options.seconds, options.kinds),
         dict(pix=100_000, seconds=10.0, kinds=()),
-    ),
-    "hanging": Measure(
-        lambda options: hanging.measure_hanging(options.seconds, options.rounds), dict(seconds=30.0, rounds=3)
     ),
     "kills": Measure(
         lambda options: webhook_kills.measure_kills(options.kills, options.events), dict(kills=20, events=10_000)

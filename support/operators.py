@@ -33,8 +33,8 @@ class _OperatorsPool:
             return await connection.fetch(statement, *arguments)
 
 
-def as_operator(context: Context, operator: str = OPERATOR, *, home: Context | None = None) -> Operator:
-    """An operator on the database of a context, at its time; ``home`` is the home cell's, where it is another one."""
+def as_operator(context: Context, operator: str = OPERATOR) -> Operator:
+    """An operator on the database of a context, at its time."""
     return Operator(
         pool=cast(Any, _OperatorsPool(context.pool)),
         clock=context.clock,
@@ -42,7 +42,6 @@ def as_operator(context: Context, operator: str = OPERATOR, *, home: Context | N
         policy=context.policy,
         secret_box=context.secret_box,
         operator=operator,
-        home=None if home is None else cast(Any, _OperatorsPool(home.pool)),
     )
 
 

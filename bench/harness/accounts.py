@@ -18,7 +18,7 @@ from bench.harness.installation import Installation, installed
 from support import installation as whole
 from support.installation import PIXCONNECT
 
-KEY = "loja-{number}@bench.example"
+_KEY = "loja-{number}@bench.example"
 _TAX_ID = "12345678000195"
 _LIVE = dict(MODE="live", BASE_URL="https://localhost", INSTITUTION_NAME="Loja", LOG_LEVEL="error")
 
@@ -30,14 +30,13 @@ class Pair(Struct, frozen=True, kw_only=True):
     live: whole.Installation
     folder: Path
 
-    def open_account(self, face: str, number: int, holder_id: int, port: int | None = None) -> Path:
-        """An account of a holder of the bank's, with a house of its own; the file that describes it.
+    def open_account(self, face: str, number: int, holder_id: int) -> None:
+        """An account of a holder of the bank's, with a house of its own.
 
         Args:
             face: The kind of institution.
             number: Of the account.
             holder_id: Of the bank's holder.
-            port: At which the face is reached, if not at its own.
         """
         shown = self.ask_bank("face", "add", face, "--holder-id", str(holder_id))
         secret = self.folder / f"secret-{number}"
@@ -46,7 +45,7 @@ class Pair(Struct, frozen=True, kw_only=True):
             kind=face,
             environment="counterpart",
             tax_id=_TAX_ID,
-            base_url=shown["url"] if port is None else f"https://127.0.0.1:{port}",
+            base_url=shown["url"],
             client_secret_file=secret.name,
             ca_file=shown["authority_file"],
         )
@@ -58,18 +57,13 @@ class Pair(Struct, frozen=True, kw_only=True):
                 private_key_file=shown["key_file"],
                 client_id=shown["client_id"],
             )
-        file = self.describe(number, said)
+        file = self.folder / f"account-{number}.toml"
+        members = "".join(f'{name} = "{text}"\n' for name, text in said.items())
+        file.write_text(f'{members}keys = ["{_KEY.format(number=number)}"]\npoll_s = 1\n')
         house = self.ask_live(
             *("holder", "create", "--name", "Loja", "--tax-id", _TAX_ID, "--account-number", str(number)), "--no-limits"
         )
         self.ask_live("institution", "add", f"loja-{number}", "--file", str(file), "--house", str(house["holder_id"]))
-        return file
-
-    def describe(self, number: int, said: Mapping[str, str]) -> Path:
-        file = self.folder / f"account-{number}.toml"
-        members = "".join(f'{name} = "{text}"\n' for name, text in said.items())
-        file.write_text(f'{members}keys = ["{KEY.format(number=number)}"]\npoll_s = 1\n')
-        return file
 
     def ask_bank(self, *words: str) -> dict[str, Any]:
         return _ask({**os.environ, "PIXCONNECT_HOME": str(self.bank.home)}, *words)

@@ -1,8 +1,5 @@
 """How much one holder that does its worst delays nine that ask for little.
 
-``hot_share``: how much of its speed a hot account keeps beside the nine: charges, then transfers, over 64 connections, in turn
-alone and beside them. Told are requests a second and the 99th percentile of the nine in milliseconds, medians of all rounds.
-
 ``fairness``: nine holders make five requests a second each, in turn alone and beside a tenth that does its worst on one kind of
 operation, as fast as it is answered. Each kind is a row. Told are the 99th percentile of the nine in milliseconds, alone and
 beside it (medians of all rounds), and how many of the nine's requests failed. ``is_fair`` says whether the one beside it is at
@@ -16,60 +13,22 @@ import asyncio
 import statistics
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 from msgspec import Struct, structs
 
 from bench.figures import Row, percentile
 from bench.harness.installation import Account, Installation, installed
-from bench.load.generators import wrk
-from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from pixconnect.cli.frame import operating
 from pixconnect.usecases.money import holder as holder_usecases
 from support.greedy_holder import Answered, Orders, Told, ask_calmly, greedy, idle_server, p99_ms, worst_of
 
 OTHERS_COUNT = 9
-HOT_CONNECTIONS = 64
 CHARGES_COUNT = 1_000
 SLOWER_MS = 20.0
 SLOWER_TIMES = 2.0
 TAIL_S = 2.0
 """Until what the tenth has asked for last is answered; its webhooks go nowhere, so they never end."""
 LOOK_EVERY_S = 0.005
-
-
-def measure_hot_share(seconds: float, rounds: int) -> Iterator[Row]:
-    """A hot account alone, and beside the nine."""
-    with installed() as service:
-        hot, *others = service.onboard(1 + OTHERS_COUNT)
-        callers = [(account.token, _add_key(account)) for account in others]
-        key = _add_key(hot)
-        asked = {"charges": (CHARGE, {"amount": 1, "key": key}), "transfers": (TRANSFER, TRANSFER_BODY)}
-        for name, (path, body) in asked.items():
-            alone, beside = [], []
-            calm_ms, delayed_ms = [], []
-            load = partial(wrk, service.base_url, path, body, [hot.token], connections=HOT_CONNECTIONS, seconds=seconds)
-            for _ in range(rounds):
-                calm_ms.append(p99_ms(asyncio.run(ask_calmly(service.base_url, callers, seconds))))
-                alone.append(load().per_second)
-                service.wait_until_quiet()
-                with ThreadPoolExecutor(1) as threads:
-                    loaded = threads.submit(load)
-                    delayed_ms.append(p99_ms(asyncio.run(ask_calmly(service.base_url, callers, seconds))))
-                beside.append(loaded.result().per_second)
-                service.wait_until_quiet()
-            yield {
-                "name": f"hot_{name}_beside_nine",
-                "seconds": seconds,
-                "rounds": rounds,
-                "connections": HOT_CONNECTIONS,
-                "per_second_alone": statistics.median(alone),
-                "per_second_beside": statistics.median(beside),
-                "share_kept": statistics.median(b / a for a, b in zip(alone, beside, strict=True)),
-                "p99_ms_alone": statistics.median(calm_ms),
-                "p99_ms_beside": statistics.median(delayed_ms),
-            }
 
 
 class _Round(Struct, frozen=True, kw_only=True):

@@ -34,8 +34,6 @@ PARTS: dict[str, list[Line]] = {
         Line("charge", "create_charge", "charges of one account, 64 connections", phrases.say_accepted),
         Line("charge", "put_cob", "the same by `PUT /cob` of the central bank's API", phrases.say_accepted),
         Line("charge", "put_cobv", "charges with a due date by `PUT /cobv`", phrases.say_due),
-        Line("lot", "lot", "a lot of 1,000 full ones by `PUT /lotecobv`", phrases.say_lot),
-        Line("lot", "ten_lots", "ten such lots at once", phrases.say_lot),
         Line(
             "one_a_group",
             "create_charge_one_a_group",
@@ -245,13 +243,6 @@ PARTS: dict[str, list[Line]] = {
                 phrases.say_fairness,
             )
             for kind in worst_of("", 0)
-        ),
-        Line("hot_share", "hot_charges_beside_nine", "charges of a hot account, 64 connections", phrases.say_hot_share),
-        Line(
-            "hot_share",
-            "hot_transfers_beside_nine",
-            "transfers of a hot account, 64 connections",
-            phrases.say_hot_share,
         ),
     ],
     "A statement of a million lines": [

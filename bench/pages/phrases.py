@@ -177,17 +177,6 @@ def say_fairness(row: Row) -> str:
     )
 
 
-def say_hot_share(row: Row) -> str:
-    return (
-        f"{row['per_second_alone']:,.0f}/s alone, {row['share_kept']:.2f} of that beside the nine, whose p99 is "
-        f"{row['p99_ms_alone']:.0f} ms alone and {row['p99_ms_beside']:.0f} ms beside it"
-    )
-
-
-def say_lot(row: Row) -> str:
-    return f"taken after {row['accepted_s']:.1f} s, all made after {row['seconds']:.1f} s; CPU each {say_cpu(row)} µs"
-
-
 def say_due(row: Row) -> str:
     return f"{say_accepted(row)}, {row['cpu_of_cob']:.2f} of a `cob`'s"
 

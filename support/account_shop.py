@@ -54,8 +54,8 @@ class Shop(Struct, frozen=True, kw_only=True):
     def opened(self) -> OpenAccount:
         return OpenAccount(account=self.account, institution=self.there)
 
-    async def charge(self, external_id: str | None = None, amount_cents: int = 1000) -> Charge:
-        request = ChargeRequest(amount_cents=amount_cents, key=own_key(), external_id=external_id)
+    async def charge(self, external_id: str | None = None, amount_cents: int = 1000, key: str = "1") -> Charge:
+        request = ChargeRequest(amount_cents=amount_cents, key=own_key(key), external_id=external_id)
         return await charge_usecases.create_charge(self.context, self.house, request)
 
     def pay(self, amount_cents: int = 1000, **changes: Any) -> ReceivedPix:

@@ -9,22 +9,25 @@ from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.store.proof import look
 from pixconnect.store.proof.rules import RULES
+from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.proof.account import judge_accounts
-from support.account_shop import Shop
+from support.account_shop import Shop, make_owner
 from support.books import EVERYBODY, check_books
 from support.damage import NEVER_RIGHT
 from support.fake_institution import FakeInstitution
+from support.operators import as_operator
 from support.postgres import Addresses
+from support.records import own_key
 from support.service import Service
 
-SENT = "(select end_to_end_id from transfer where direction = 'OUT')"
+SENT = "(select end_to_end_id from transfer where direction = 'OUT' and not is_book)"
 RETURNED = "(select return_id from refund where flow = 'OUT')"
 IN = "direction = 'IN' and amount_cents = 900"
 STEP, LIES = "step_agrees_with_its_order", "money_lies_on_one_account"
 BY_HAND = {
     "update institution_account set options = '{\"static_fallback\": true}'": {"account_is_as_audited"},
-    "update institution_account set house_id = 2": {"account_is_as_audited", "house_lies_on_its_account"},
+    "update institution_account set house_id = 2": {"account_is_as_audited"},
     "update institution_account set state = 'closed'": {"account_is_as_audited"},
     "update institution_allowance set transfers_day_cents = transfers_day_cents + 1": {"approval_is_audited"},
     "update institution_allowance set refunds_day_cents = 0": {"approval_is_audited"},
@@ -35,6 +38,7 @@ BY_HAND = {
         "house_lies_on_its_account",
         LIES,
     },
+    "update holder set institution_id = null where id = 2": {LIES, "holder_is_as_audited"},
     f"update transfer set institution_id = null where {IN}": {LIES},
     f"update transfer set institution_id = 2 where {IN}": {LIES},
     "update transfer set institution_id = null where direction = 'OUT'": {LIES, STEP, "transfers_of_day_are_counted"},
@@ -65,6 +69,11 @@ async def owner(shop: Shop, database: Addresses) -> AsyncIterator[asyncpg.Connec
     pix = shop.pay(2000)
     shop.pay(900)
     await shop.read()
+    # By book: both sides lie on the account.
+    sister = await make_owner(shop.live, "2")
+    await move_holder(as_operator(shop.live.context), sister, shop.account.name)
+    request = KeyTransferRequest(amount_cents=100, key=own_key("2"), key_type="EMAIL")
+    await transfer_usecases.start_transfer(shop.context, shop.house, request)
     request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
     await transfer_usecases.start_transfer(shop.context, shop.house, request)
     await shop.give_back(pix, 300)

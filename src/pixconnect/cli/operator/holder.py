@@ -99,6 +99,7 @@ def _put_on_account(holder_id: int, institution: str) -> None:
         return refuse_other_cells_account(holder_id, institution, await find_cell_of(institution)(home))
 
     operating.run_at(find_own_cell, lambda context: move_holder(context, holder_id, institution))
+    operating.wait_until_in_force()
 
 
 async def _find_cell(name: str | None, institution: str | None, home: OperatorContext) -> int:
@@ -196,7 +197,8 @@ def change(  # noqa: PLR0913  as above
         city: The city; QR codes that were made before keep theirs.
         state: The state, by its two letters.
         postal_code: The CEP.
-        institution: The account at an institution on which its money lies from now on; it must have none, and nothing open.
+        institution: The account at an institution on which its money lies from now on; it must never have had money, payments
+            or charges.
     """
     if institution is not None:
         _put_on_account(holder_id, institution)

@@ -160,6 +160,21 @@ class KeptReport(Struct, frozen=True, kw_only=True):
     close_reason: str | None
 
 
+_LEAVES: Final = {"institution_return": True, "credit": False, "credit_held": False, "return": False}
+"""Reports of money that moved or is held, and whether it left the account."""
+
+
+def find_amount(kept: KeptReport) -> int | None:
+    """What a kept report moved on the account, in cents, below zero where it left; ``None`` where no money moved."""
+    try:
+        said: Any = msgspec.json.decode(kept.report)
+        cents = int(said["amount_cents"])
+        leaves = said["direction"] == "OUT" if kept.kind == "movement" else _LEAVES[kept.kind]
+    except (msgspec.DecodeError, KeyError, TypeError, ValueError):
+        return None
+    return -cents if leaves else cents
+
+
 def kind_of(kept: Kept) -> Kind:
     return _KINDS[type(kept)]
 

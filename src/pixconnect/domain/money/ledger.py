@@ -67,6 +67,8 @@ class Balance(Struct, frozen=True, kw_only=True):
     """Blocked by the institution; never below zero."""
     blocks_count: int = 0
     """How many of its blocks are open."""
+    institution_id: int | None = None
+    """The account at an institution on which it lies."""
 
     @property
     def current_cents(self) -> int:

@@ -200,7 +200,11 @@ async def read_environment(connection: Connection) -> Environment | None:
 # A return may be asked for during 90 days, so one of the last 90 days is of a Pix of the last 180.
 _FIND_USE: Final[LiteralString] = """
     select case
-        when exists (select from holder where institution_id = $1) then 'a holder is on it'
+        -- Holders stay on an account that is closed, with nothing.
+        when exists (
+            select from holder join institution_account as account on account.id = institution_id
+            where account.id = $1 and account.state <> 'closed'
+        ) then 'a holder is on it'
         when exists (
             select from charge_opening
             where institution_id = $1 and state in ('opening', 'opened') and created_at > $2::timestamptz - interval '90 days'

@@ -156,34 +156,13 @@ async def set_institution(connection: Connection, holder_id: int, institution_id
 
 # Its balance is locked, so that no batch posts meanwhile.
 _LOCK_BALANCE: LiteralString = "select from balance where holder_id = $1 for update"
-_FIND_USE_OF_ACCOUNT: LiteralString = """
-    select case
-        when available_cents <> 0 or reserved_cents <> 0 or settlement_cents <> 0 or funding_cents <> 0
-            or deficit_cents <> 0 then 'it has money'
-        when blocks_count > 0 then 'it has blocks'
-        when exists (
-            select from charge where charge.holder_id + 0 = balance.holder_id and status = 'PENDING'
-        ) then 'it has charges that can be paid'
-        when exists (
-            select from charge_opening where charge_opening.holder_id = balance.holder_id and state = 'opening'
-        ) then 'it has charges that are being opened'
-        when exists (select from open_order where open_order.holder_id = balance.holder_id) then 'it has open orders'
-        when exists (
-            select from kept_case where kept_case.holder_id = balance.holder_id and ended_at is null
-        ) then 'it has open cases'
-        when exists (
-            select from holder join institution_account as account on account.id = holder.institution_id
-            where holder.id = balance.holder_id and account.house_id = holder.id and account.state in ('active', 'paused')
-        ) then 'it is the house of its account, to which belongs what belongs to nobody else there'
-    end
-    from balance where holder_id = $1
-"""
+_FIND_PAST: LiteralString = "select find_past_of_holder($1)"
 
 
-async def find_use_of_account(connection: Connection, holder_id: int) -> str | None:
-    """Why a holder cannot change its account; its balance stays locked until the transaction ends."""
+async def find_past(connection: Connection, holder_id: int) -> str | None:
+    """Why a holder has to stay on its account, if it has; its balance stays locked until the transaction ends."""
     await connection.execute(_LOCK_BALANCE, holder_id)
-    return await connection.fetchval(_FIND_USE_OF_ACCOUNT, holder_id)
+    return await connection.fetchval(_FIND_PAST, holder_id)
 
 
 # A key of another holder stays theirs; the caller compares the owner afterwards.

@@ -22,7 +22,7 @@ from pixconnect.store.money.holder import HOLDER, READ_LIMITS
 
 _RULES: Final = HOLDER.only(
     *("may_deposit", "may_withdraw", "may_lend", "transfer_limit_cents", "day_limit_cents", "night_limit_cents"),
-    *("approve_above_cents", "approve_new_payees", "night_begins_late"),
+    *("approve_above_cents", "approve_new_payees", "night_begins_late", "institution_id"),
 )
 
 

@@ -177,7 +177,7 @@ INSTITUTIONS: Final = (
     ),
     Rule(
         name="money_lies_on_one_account",
-        says="until a holder has nothing again, all that moves is of one account, and what there is now is of the holder's",
+        says="all that ever moved or was blocked for a holder, and whom it paid by book, is of the account on which it lies",
         broken="""
             with concerned as (
                 select id as holder_id, institution_id from holder where id between $1 and $2 and (
@@ -185,32 +185,34 @@ INSTITUTIONS: Final = (
                     or id in (select holder_id from transfer where institution_id is not null and holder_id between $1 and $2)
                 )
             ),
-            moved as (
-                select entry.holder_id, entry.id, entry.number, entry.created_at, concerned.institution_id as lies_on,
-                    case when transfer.id is not null then coalesce(transfer.institution_id, 0)
-                        when movement.item_id is not null then coalesce(movement.institution_id, 0) end as on_account,
-                    -- What comes after a balance of nothing begins anew, and may lie elsewhere.
-                    count(*) filter (where running_balance_cents = 0) over before as time_number,
-                    bool_or(running_balance_cents = 0) over after as goes_on
+            found as (
+                -- Of refunds too: their entries name the transfer.
+                select entry.holder_id, 'entry ' || entry.id as id, entry.created_at, concerned.institution_id as lies_on,
+                    transfer.institution_id as on_account
                 from concerned
-                join ledger_entry as entry on entry.holder_id = concerned.holder_id and number is not null
-                left join transfer on transfer.id = entry.transfer_id and transfer.holder_id = entry.holder_id
+                join ledger_entry as entry on entry.holder_id = concerned.holder_id
+                join transfer on transfer.id = entry.transfer_id and transfer.holder_id = entry.holder_id
                     and not transfer.is_book
-                left join movement on entry.transfer_id is null and movement.entry_id = entry.id
-                    and movement.holder_id = entry.holder_id
-                window before as (
-                    partition by entry.holder_id order by number rows between unbounded preceding and 1 preceding
-                ),
-                after as (partition by entry.holder_id order by number rows between current row and unbounded following)
+                where number is not null or debit_account = 'deficit'
+                union all
+                select movement.holder_id, 'entry ' || coalesce(entry_id, deficit_entry_id), movement.created_at,
+                    concerned.institution_id, movement.institution_id
+                from concerned join movement on movement.holder_id = concerned.holder_id
+                where coalesce(entry_id, deficit_entry_id) is not null
+                union all
+                select block.holder_id, 'block ' || block.id, block.created_at, concerned.institution_id, block.institution_id
+                from concerned join block on block.holder_id = concerned.holder_id
+                union all
+                select sent.holder_id, 'transfer ' || sent.id, sent.created_at, concerned.institution_id, payee.institution_id
+                from concerned
+                join transfer as sent on sent.holder_id = concerned.holder_id and sent.is_book
+                join transfer as other on other.end_to_end_id = sent.end_to_end_id and other.direction <> sent.direction
+                    and other.is_book
+                join holder as payee on payee.id = other.holder_id
             )
-            select holder_id, array['entry ' || id] as ids, format('account %s', wanted) as expected,
-                format('account %s', on_account) as found, created_at as since
-            from (
-                select *, case when goes_on then first_value(on_account) over (partition by holder_id, time_number
-                    order by number) else coalesce(lies_on, 0) end as wanted
-                from moved where on_account is not null
-            ) as placed
-            where on_account <> wanted
+            select holder_id, array[id] as ids, format('account %s', coalesce(lies_on, 0)) as expected,
+                format('account %s', coalesce(on_account, 0)) as found, created_at as since
+            from found where on_account is distinct from lies_on
         """,
         is_of_whole_runs=True,
         meaning="the account of a transfer or movement, or of its holder, was written by hand: both accounts' sums are wrong",

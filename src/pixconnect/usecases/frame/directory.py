@@ -1,8 +1,9 @@
 """Our own holders as others see them: who owns a Pix key, an account as one side of a transfer, what a QR code leads to.
 
-The details of a holder kept here never change, but for the account at an institution on which its money lies. A key may be
-removed, so we use the cache of owners only while our last reading of ``access_revision`` is under a second old; without one,
-we look up each key.
+The details of a holder kept here never change, except its address and, once, the account at an institution on which it is
+put. Both move ``access_revision``, which empties the caches; what moves money judges the account again under the balances'
+locks. A key may be removed, so we use the cache of owners only while our last reading of the revision is under a second old;
+without one, we look up each key.
 """
 
 from __future__ import annotations
@@ -106,14 +107,17 @@ class HolderDirectory:
         return None if holder is None else self._open(holder)
 
     async def read_account(self, holder_id: int) -> OwnAccount:
+        account = self._accounts.recall(holder_id)
+        return await self.read_account_anew(holder_id) if account is None else account
+
+    async def read_account_anew(self, holder_id: int) -> OwnAccount:
+        """The account as the database has it now, which the next readers get too."""
         accounts = self._accounts
-        account = accounts.recall(holder_id)
-        if account is None:
-            holder = await holder_store.find(self._pool, holder_id)
-            if holder is None:
-                raise errors.InvariantBroken(f"there is no holder {holder_id}")
-            account = self._open(holder)
-            accounts.keep(holder_id, account)
+        holder = await holder_store.find(self._pool, holder_id)
+        if holder is None:
+            raise errors.InvariantBroken(f"there is no holder {holder_id}")
+        account = self._open(holder)
+        accounts.keep(holder_id, account)
         return account
 
     def _open(self, holder: Holder) -> OwnAccount:

@@ -115,7 +115,7 @@ class Idempotency(Generic[MadeT]):
             # Known to the rest of the batch: the same request may be in it twice.
             try:
                 made = known[name] = decide(new)
-            except errors.RuleBroken as refusal:
+            except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:
                 outcomes.append(refusal)
             else:
                 outcomes.append(made)

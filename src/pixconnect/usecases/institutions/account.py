@@ -271,10 +271,10 @@ async def refuse_use(connection: Connection, account: InstitutionAccount, now: d
 
 
 async def put_on_account(connection: Connection, account: InstitutionAccount, holder_id: int) -> None:
-    """Let a holder's money lie on an account from now on; it has none, and nothing open.
+    """Put a holder on an account; it has never had money, payments or charges on another one.
 
     Raises:
-        BadRequest: It is on another one, has money or something open, or is of another owner.
+        BadRequest: It has, is the house of another account, or is of another owner.
         NotFound: There is no such holder.
     """
     holder = await holder_store.lock(connection, holder_id)
@@ -287,9 +287,12 @@ async def put_on_account(connection: Connection, account: InstitutionAccount, ho
             "holder_id: its CPF, or the first eight characters of its CNPJ, are not those of the account's owner: only the "
             "owner's own money may lie on an account"
         )
-    use = await holder_store.find_use_of_account(connection, holder_id)
-    if use is not None:
-        raise errors.BadRequest(f"holder_id: holder {holder_id} stays where it is: {use}")
+    past = await holder_store.find_past(connection, holder_id)
+    if past is not None:
+        raise errors.BadRequest(
+            f"holder_id: holder {holder_id} stays where it is: {past}. To go on at another account, open a holder there that "
+            f"succeeds it: `pixconnect holder succeed --holder-id {holder_id} --institution {account.name}`"
+        )
     await holder_store.set_institution(connection, holder_id, account.id)
 
 

@@ -39,10 +39,10 @@ def refuse_other_cells_account(holder_id: int, name: str, account_in: int) -> in
 
 
 async def move_holder(context: OperatorContext, holder_id: int, name: str) -> None:
-    """Let a holder's money lie on another account from now on.
+    """Put a holder that has never had anything on an account.
 
     Raises:
-        BadRequest: It has money or something open, or is of another owner.
+        BadRequest: It has had money, payments or charges, or is of another owner.
         NotFound: There is no such holder, or no such account.
     """
     async with write_alone(context.pool) as connection:

@@ -44,21 +44,27 @@ async def find_credited_there(
 ) -> tuple[int, str | None]:
     """Whose it is, and the txid of the charge that it names.
 
-    It is the holder's whose charge it names, also by the reference of a static code; otherwise that of its key, if it lies on
-    the account; otherwise the account's house.
+    It is the holder's whose charge it names, also by the reference of a static code; otherwise that of its key; otherwise the
+    account's house. What came in on an account is on this account, so only holders count that lie on it.
     """
-    if report.txid is not None:
-        charged = await charge_store.find_holder_there(context.pool, account.id, report.txid)
-        if charged is not None:
-            return charged, report.txid
-        opening = await opening_store.find_reference(context.pool, account.id, report.txid)
-        if opening is not None:
-            return opening.holder_id, opening.txid
+    charged = None if report.txid is None else await _find_charged(context, account, report.txid)
+    if charged is not None and await _lies_on(context, charged[0], account):
+        return charged
     key = report.credit_party.key
     owner = None if key is None else await context.directory.find_owner(key)
-    if owner is not None:
-        holder = await holder_store.find(context.pool, owner)
-        # The key's owner may lie elsewhere, and what came in on this account is on this account.
-        if holder is not None and holder.institution_id == account.id:
-            return owner, None
+    if owner is not None and await _lies_on(context, owner, account):
+        return owner, None
     return account.house_id, None
+
+
+async def _find_charged(context: CreditedContext, account: InstitutionAccount, txid: str) -> tuple[int, str] | None:
+    charged = await charge_store.find_holder_there(context.pool, account.id, txid)
+    if charged is not None:
+        return charged, txid
+    opening = await opening_store.find_reference(context.pool, account.id, txid)
+    return None if opening is None else (opening.holder_id, opening.txid)
+
+
+async def _lies_on(context: CreditedContext, holder_id: int, account: InstitutionAccount) -> bool:
+    holder = await holder_store.find(context.pool, holder_id)
+    return holder is not None and holder.institution_id == account.id

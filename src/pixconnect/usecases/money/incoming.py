@@ -71,10 +71,20 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
     return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
 
 
-async def receive_credit(context: ReceivingContext, report: CreditReport) -> Acknowledgement:
-    """Credit a payment, or refuse it; the same answer however often it is reported."""
+async def receive_credit(
+    context: ReceivingContext, report: CreditReport, house_id: int | None = None
+) -> Acknowledgement:
+    """Credit a payment, or refuse it; the same answer however often it is reported.
+
+    Args:
+        context: Of the account on which it came, or of the installation's own rail.
+        report: What the rail says of it.
+        house_id: The account's house, where it cannot be recorded for the holder whom it names.
+    """
     account, charge_txid, key_was_removed = context.policy.account, report.txid, False
-    if account is None:
+    if house_id is not None:
+        holder_id, charge_txid = house_id, None
+    elif account is None:
         holder_id, key_was_removed = await find_credited_holder(context, report)
     else:
         holder_id, charge_txid = await find_credited_there(context, account, report)

@@ -77,6 +77,10 @@ async def _find_account(
     if payee.holder_id is not None:
         there = (await context.directory.read_account(payee.holder_id)).institution_id
         if payer.institution_id != there:
+            # One of them may have been put on its account since this process read it.
+            payer = await context.directory.read_account_anew(payer.holder_id)
+            there = (await context.directory.read_account_anew(payee.holder_id)).institution_id
+        if payer.institution_id != there:
             # By book goes only what stays on one account; between two of them it would be a real Pix.
             raise errors.ServiceUnavailable(
                 "nothing is sent between two accounts at institutions of this service yet; nothing was done"

@@ -10,7 +10,8 @@
 
 Each report fails alone. If we cannot record a report we never credit it in silence: we refuse a payment or return, so
 that the payer gets the money back, and refuse it however often it comes again. If the rail takes no refusal we only
-keep it.
+keep it. At an institution the money of a payment is on the account all the same: we keep the report and credit the
+account's house, at once where a constraint refuses it.
 """
 
 from __future__ import annotations
@@ -168,14 +169,30 @@ async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowl
         try:
             acknowledgement = await _receive(context, report)
         except Exception as error:
-            judged = _judge_failure(context, report, error)
+            judged = _judge_arrival(context, report, error)
             if isinstance(judged, Exception):
                 raise
+            if isinstance(report, CreditReport) and context.policy.account is not None:
+                return [await _credit_house(context, context.policy.account.house_id, report, judged)]
             return [await _refuse(context, report, judged, reject_code.RECEIVER_FAILED)]
     except Exception as error:  # noqa: BLE001  it is not acknowledged, so it comes again
         _log.warning("report waits", reason=_name_of(error))
         return []
     return [] if acknowledgement is None else [acknowledgement]
+
+
+def _judge_arrival(context: ReportContext, report: Arrival, error: Exception) -> Exception | Misfit:
+    # No further try can record what breaks a constraint at an institution, where nothing can be refused.
+    if context.policy.account is not None and isinstance(report, CreditReport) and _breaks_constraint(error):
+        return _refused_by_schema(error)
+    return _judge_failure(context, report, error)
+
+
+async def _credit_house(context: ReportContext, house_id: int, report: CreditReport, misfit: Misfit) -> Acknowledgement:
+    """Keep a payment that cannot be recorded for its holder, and credit it to the house of the account on which it is."""
+    # Kept first: once it is credited, no list tells it again.
+    await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
+    return await receive_credit(context, report, house_id)
 
 
 async def _take_told(context: ReportContext, report: Told) -> list[Acknowledgement]:
@@ -274,6 +291,20 @@ def _judge_failure(context: ReportContext, report: Report, error: Exception) -> 
     if not context.failed_reports.is_enough(name, context.clock.monotonic_s()):
         return error
     return Misfit(reason="cannot_be_recorded", explanation=f"recording it failed again and again: {_name_of(error)}")
+
+
+def _breaks_constraint(error: BaseException) -> bool:
+    if isinstance(error, errors.InternalError) and error.__cause__ is not None:
+        return _breaks_constraint(error.__cause__)
+    is_unique = isinstance(error, asyncpg.UniqueViolationError)  # another try has other ids
+    return isinstance(error, asyncpg.IntegrityConstraintViolationError) and not is_unique
+
+
+def _refused_by_schema(error: BaseException) -> Misfit:
+    cause = error.__cause__ or error
+    broken = getattr(cause, "constraint_name", None) or type(cause).__name__
+    explanation = f"the schema refuses it ({broken}), so it was credited to the account's house"
+    return Misfit(reason="cannot_be_recorded", explanation=explanation)
 
 
 def _is_of_its_own(error: BaseException) -> bool:

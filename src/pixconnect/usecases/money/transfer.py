@@ -71,6 +71,14 @@ class PayeeIsAnother(errors.PixKeyNotFound):
     """The key belongs to somebody else than the caller said."""
 
 
+class AccountChanged(errors.ServiceUnavailable):
+    """Payer or payee was put on an account at an institution after this process had read where it lies."""
+
+    def __init__(self, holder_ids: Sequence[int]) -> None:
+        super().__init__("payer or payee was put on another account meanwhile; nothing was done")
+        self.holder_ids = holder_ids
+
+
 async def start_transfer(
     context: TransferContext, caller: Caller, request: TransferRequest, terms: SendingTerms = NO_TERMS
 ) -> TransferView:
@@ -99,6 +107,24 @@ async def start_transfer(
 
 
 async def _start_transfer(
+    context: TransferContext,
+    caller: Caller,
+    account: OwnAccount,
+    request: TransferRequest,
+    terms: SendingTerms,
+    lookup: Lookup,
+) -> Transfer:
+    try:
+        return await _try_transfer(context, caller, account, request, terms, lookup)
+    except AccountChanged as changed:
+        for holder_id in changed.holder_ids:
+            await context.directory.read_account_anew(holder_id)
+    # Decided anew by where the money lies now.
+    account = await context.directory.read_account(caller.holder_id)
+    return await _try_transfer(context, caller, account, request, terms, lookup)
+
+
+async def _try_transfer(
     context: TransferContext,
     caller: Caller,
     account: OwnAccount,
@@ -266,6 +292,7 @@ def _accept(
 ) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
     holder_id, amount_cents = new.holder_id, new.request.amount_cents
+    _check_account(work, new)
     sending.check(new)
     check_transfer(amount_cents, work.balances[holder_id], spending)
     transfer = transfer_rules.open_transfer(new, work.now)
@@ -288,6 +315,15 @@ def _accept(
     if transfer_rules.is_spent(transfer):
         spending.count(holder_id, amount_cents)
     return transfer
+
+
+def _check_account(work: UnitOfWork, new: NewTransfer) -> None:
+    """Compare the way that was chosen with where the money lies while its balances are locked."""
+    lies_on = work.balances[new.holder_id].institution_id
+    payee_id = new.payee.holder_id
+    chosen = new.institution_id if payee_id is None else work.balances[payee_id].institution_id
+    if chosen != lies_on:
+        raise AccountChanged(_holders_of(new))
 
 
 def _settle_by_book(

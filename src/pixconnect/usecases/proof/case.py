@@ -95,7 +95,7 @@ async def _look_at_reports(context: CaseContext) -> None:
                 kind="report",
                 institution_id=None,
                 name=str(report.id),
-                amount_cents=None,
+                amount_cents=_within_bounds(kept_report.find_amount(report) or 0),
                 said=_cut(f"{report.kind} {report.name}: {report.reason}: {report.explanation}"),
                 since=report.first_seen_at,
             )

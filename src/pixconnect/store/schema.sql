@@ -665,6 +665,26 @@ begin
 end $function$;
 revoke execute on function check_holding_transfer() from public;
 
+-- check_legs: migration 0161
+create function check_legs() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if tg_table_name = 'transfer' then
+        perform from transfer as leg join holder as payer on payer.id = leg.holder_id join holder as payee on payee.id = new.holder_id
+        where leg.end_to_end_id = new.end_to_end_id and leg.direction = 'OUT'
+            and payer.institution_id is distinct from payee.institution_id;
+    else
+        perform from refund as leg join holder as payer on payer.id = leg.holder_id join holder as payee on payee.id = new.holder_id
+        where leg.return_id = new.return_id and leg.flow = 'OUT' and payer.institution_id is distinct from payee.institution_id;
+    end if;
+    if found then
+        raise exception '% % of holder % goes by book between two accounts', tg_table_name, new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'both_legs_lie_on_one_account';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_legs() from public;
+
 -- check_transfers: migrations 0010, 0015, 0050
 create function check_transfers() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -1011,6 +1031,8 @@ create trigger check_holding after update of status on transfer for each row whe
     'PROCESSING' and old.charge_id is not null) execute function check_holding_transfer();
 create trigger check_institution after insert on transfer for each row when (new.institution_id is not null) execute function
     check_institution_of_row();
+create trigger check_legs after insert on transfer for each row when (new.is_book and new.direction = 'IN') execute function
+    check_legs();
 create trigger check_moved after update on transfer referencing old table as old_row new table as new_row for each statement
     execute function check_transfers();
 create trigger check_new after insert on transfer referencing new table as new_row for each statement execute function
@@ -1290,6 +1312,22 @@ comment on column approval_answer.is_approved is 'Whether it may leave; otherwis
 comment on column approval_answer.decided_by is 'The operator, as the audit names them.';
 comment on column approval_answer.decided_at is 'When they said so, in service time.';
 
+-- check_account_of_refund: migration 0161
+create function check_account_of_refund() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from transfer join holder on holder.id = transfer.holder_id
+    where transfer.id = new.transfer_id and transfer.holder_id = new.holder_id
+        and transfer.institution_id is distinct from holder.institution_id;
+    if found then
+        raise exception 'refund % of holder % is of a transfer on another account', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'what_happens_on_an_account_is_of_its_holders';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_account_of_refund() from public;
+
 -- check_refunds: migrations 0010, 0018, 0050, 0074, 0146
 create function check_refunds() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -1454,6 +1492,10 @@ create index refund_of_transfer on refund (transfer_id, holder_id);
 create trigger await_names after insert on refund for each statement execute function await_names();
 create trigger await_naming after update of network_id on refund for each row when (new.network_id is distinct from
     old.network_id) execute function await_names();
+create trigger check_institution after insert on refund for each row when (not new.is_book) execute function
+    check_account_of_refund();
+create trigger check_legs after insert on refund for each row when (new.is_book and new.flow = 'IN') execute function
+    check_legs();
 create trigger check_moved after update on refund referencing old table as old_row new table as new_row for each statement
     execute function check_refunds();
 create trigger check_new after insert on refund referencing new table as new_row for each statement execute function
@@ -2534,6 +2576,24 @@ begin
 end $function$;
 revoke execute on function await_refusals() from public;
 
+-- keep_account: migration 0161
+create function keep_account() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    past text;
+begin
+    -- Entries are posted under the balance's lock, and what has no entries is made while it holds the holder's row.
+    perform from balance where holder_id = old.id for update;
+    perform from holder where id = old.id for update;
+    past := find_past_of_holder(old.id);
+    if past is not null then
+        raise exception 'holder % stays on its account: %', old.id, past
+            using errcode = 'integrity_constraint_violation', constraint = 'a_holder_stays_on_its_account';
+    end if;
+    return new;
+end $function$;
+revoke execute on function keep_account() from public;
+
 -- holder: A person or company with an account here.
 create table holder (
     id bigint not null,
@@ -2584,8 +2644,11 @@ create trigger await_refusals before insert on holder for each row execute funct
 create trigger holder_address_moves_access_revision after update of street, city, state, postal_code on holder for each row when
     (old.street is distinct from new.street or old.city is distinct from new.city or old.state is distinct from new.state or
     old.postal_code is distinct from new.postal_code) execute function move_access_revision();
-create trigger holder_moves_access_revision after update of disabled_at on holder for each row when (old.disabled_at is distinct
-    from new.disabled_at) execute function move_access_revision();
+create trigger holder_moves_access_revision after update of disabled_at, institution_id on holder for each row when
+    (old.disabled_at is distinct from new.disabled_at or old.institution_id is distinct from new.institution_id) execute
+    function move_access_revision();
+create trigger keep_account before update of institution_id on holder for each row when (old.institution_id is distinct from
+    new.institution_id) execute function keep_account();
 grant insert, update (city, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
     disabled_at, institution_id, approve_above_cents, approve_new_payees, street, state, postal_code, night_begins_late) on
     table holder to pixconnect_operator;
@@ -3605,6 +3668,8 @@ create index block_uncovered on block (holder_id, created_at, id) where state = 
 create trigger block_is_never_deleted before delete or truncate on block for each statement execute function refuse_change();
 create constraint trigger blocks_are_covered_first after insert or update on block deferrable initially deferred for each row
     when (new.covered_cents < new.held_cents) execute function check_uncovered();
+create trigger check_institution after insert on block for each row when (new.institution_id is not null) execute function
+    check_institution_of_row();
 create trigger check_moved after update on block referencing new table as new_row for each statement execute function
     check_blocks();
 create trigger check_new after insert on block referencing new table as new_row for each statement execute function
@@ -5963,6 +6028,8 @@ create index infraction_list on infraction ((holder_id + 0), created_at, id);
 create index infraction_list_by_status on infraction ((holder_id + 0), state, created_at, id);
 create unique index infraction_name on infraction (name, coalesce(institution_id::integer, 0));
 create index infraction_of_transfer on infraction (transfer_id, holder_id);
+create trigger check_institution after insert on infraction for each row when (new.institution_id is not null) execute function
+    check_institution_of_row();
 create trigger check_moved after update on infraction referencing new table as new_row for each statement execute function
     check_infractions();
 create trigger check_new after insert on infraction referencing new table as new_row for each statement execute function
@@ -6737,6 +6804,35 @@ begin
 end $function$;
 revoke execute on function find_link(wanted_holder_id bigint, entry_id bigint) from public;
 
+-- find_past_of_holder: migration 0161
+create function find_past_of_holder(of_holder bigint) returns text language sql stable security definer set search_path to
+    'pixconnect', 'pg_temp'
+as $function$
+    select case
+        when last_number > 0 or blocks_count > 0 or available_cents <> 0 or reserved_cents <> 0 or blocked_cents <> 0
+            or deficit_cents <> 0 or settlement_cents <> 0 or funding_cents <> 0 or difference_cents <> 0
+            or exists (select from movement where movement.holder_id = balance.holder_id)
+        then 'it has had money there'
+        when exists (select from transfer where transfer.holder_id + 0 = balance.holder_id)
+        then 'payments of it are recorded there'
+        when exists (select from charge where charge.holder_id + 0 = balance.holder_id)
+        then 'it has made charges there, whose codes can be paid for as long as somebody has them'
+        when exists (
+            select from charge_opening where charge_opening.holder_id = balance.holder_id and state = 'opening'
+        ) then 'it has charges that are being opened'
+        when exists (
+            select from kept_case where kept_case.holder_id = balance.holder_id and ended_at is null
+        ) then 'it has open cases'
+        when exists (
+            select from holder join institution_account as account on account.id = holder.institution_id
+            where holder.id = balance.holder_id and account.house_id = holder.id and account.state in ('active', 'paused')
+        ) then 'it is the house of its account, to which belongs what belongs to nobody else there'
+    end
+    from balance where holder_id = of_holder
+$function$;
+revoke execute on function find_past_of_holder(of_holder bigint) from public;
+grant execute on function find_past_of_holder(of_holder bigint) to pixconnect_operator;
+
 -- forget_origins: migration 0043
 create function forget_origins(count_max integer) returns bigint language sql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -7159,13 +7255,13 @@ revoke execute on function raise_alarm(account_id smallint, what text, words tex
 grant execute on function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) to
     pixconnect_service;
 
--- read_held: migrations 0015, 0030, 0062, 0125, 0137, 0141
+-- read_held: migrations 0015, 0030, 0062, 0125, 0137, 0141, 0161
 create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,
     blocked_cents bigint, deficit_cents bigint, last_number bigint, last_entry_at timestamp with time zone, modified_at
     timestamp with time zone, may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint,
     day_limit_cents bigint, night_limit_cents bigint, has_key_webhooks boolean, offset_us bigint, revision bigint,
-    approve_above_cents bigint, approve_new_payees boolean, night_begins_late boolean, blocks_count integer) language plpgsql
-    set plan_cache_mode to 'force_generic_plan'
+    approve_above_cents bigint, approve_new_payees boolean, night_begins_late boolean, blocks_count integer, institution_id
+    smallint) language plpgsql set plan_cache_mode to 'force_generic_plan'
 as $function$
 #variable_conflict use_column
 begin
@@ -7175,7 +7271,7 @@ begin
             holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents, holder.day_limit_cents,
             holder.night_limit_cents, exists (select from key_webhook where key_webhook.holder_id = held.id),
             clock.offset_us, clock.revision, holder.approve_above_cents, holder.approve_new_payees,
-            holder.night_begins_late, balance.blocks_count
+            holder.night_begins_late, balance.blocks_count, holder.institution_id
         from unnest(wanted) as held (id)
         join balance on balance.holder_id = held.id
         join holder on holder.id = held.id

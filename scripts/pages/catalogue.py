@@ -90,7 +90,6 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "delivery_attempt",
             "webhook_tally",
             "webhook_tally_change",
-            "resend_job",
             "allowed_webhook_host",
             "callback_key",
         ),

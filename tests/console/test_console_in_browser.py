@@ -31,8 +31,6 @@ PAGES = (
     "/events",
     "/deliveries",
     "/endpoints",
-    "/resends",
-    "/resends/new",
     "/figures?days=7",
     "/ledger",
     "/sandbox",
@@ -330,14 +328,9 @@ async def _list_things(page: Page, played: Any, shop: Shop) -> list[str]:
     [refund] = played.call(shop.holder, "GET", "/v1/connect/refund/list")
     waiting = played.charge(shop.holder, 4990)
     due = _ask_with_due_date(played, shop)
-    await page.goto(f"/resends/new?holder={shop.holder.holder_id}&status=failed")
-    await page.get_by_role("button", name="Send them again").click()
-    await page.wait_for_url(re.compile(r"/resends/\d+"))
-    job = page.url
     await page.goto(f"/deliveries/{shop.failed_id}")
     event = await page.locator("a[href*='/events/']").get_attribute("href")
     return [
-        job,
         str(event),
         f"/charges/{shop.paid['id']}",
         f"/charges/{shop.retried['id']}",

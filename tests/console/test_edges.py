@@ -215,9 +215,9 @@ async def test_acts_of_a_holder_are_paced_however_many_sessions_it_has(console: 
     first, second = [console.nobody.of(await sign_in_client(console, caller.holder_id)) for _ in range(2)]
     console.service.clock.stand_still()
     for _ in range(ACTS.tokens_max):
-        assert (await first.post("/resends/1/stop")).status == 404
-    assert (await second.post("/resends/1/stop")).status == 429
-    assert (await second.get("/resends")).status == 200
+        assert (await first.post("/deliveries/1/resend")).status == 404
+    assert (await second.post("/deliveries/1/resend")).status == 429
+    assert (await second.get("/deliveries")).status == 200
 
 
 async def test_a_reader_is_shown_no_signature_that_is_good_now(console: InProcess, operator: Browser) -> None:

@@ -156,36 +156,6 @@ async def test_whoever_signs_out_is_out_and_a_session_is_ended_from_another(play
         assert "/sign-in" in page.url
 
 
-async def test_all_that_a_filter_matches_is_counted_sent_again_and_never_leaves_its_holder(
-    played: Any, door: Any
-) -> None:
-    own, other = played.open_holder(), played.open_holder()
-    for holder in (own, other):
-        request = {"url": f"{played.base_url}/livez", "secret": "a secret for tests", "event_types": ["qrcode.pending"]}
-        played.call(holder, "POST", "/v1/webhook/endpoints", request)
-        for _ in range(3):
-            played.charge(holder)
-    async with door.operator() as page:
-        answer = await page.goto("/resends/new?status=pending")
-        assert answer.status == 400
-        await page.goto(f"/deliveries?holder={own.holder_id}&status=pending&type=qrcode.pending")
-        await page.get_by_role("link", name="Send all of these again").click()
-        await expect(page.locator("main")).to_contain_text("3 deliveries")
-        await page.get_by_role("button", name="Send them again").click()
-        await expect(page.get_by_role("status")).to_contain_text("It has started")
-        await expect(page.locator("main")).to_contain_text("3 of about 3")
-        await expect(page.locator("#live .state").first).to_contain_text("done")
-        await page.goto("/resends")
-        await expect(page.locator("tbody tr").first).to_contain_text(f"holder {own.holder_id}")
-        path = await page.locator("a.row-link").first.get_attribute("href")
-        await page.goto("/audit")
-        await expect(page.get_by_role("cell", name="resend start", exact=True).first).to_be_visible()
-    async with door.holder(other) as page:
-        assert (await page.goto(path)).status == 404
-        await page.goto("/resends")
-        await expect(page.get_by_role("heading", name="Nothing was sent again yet")).to_be_visible()
-
-
 _ROWS_END = """() => [...document.querySelectorAll(".numbers, .grid.wide")].flatMap(all => {
     while (all.children.length < 5) all.append(all.lastElementChild.cloneNode(true));
     const rows = new Map();

@@ -53,26 +53,10 @@ async def test_a_number_says_on_a_telephone_that_it_is_a_holder(service: Service
 async def test_a_page_that_asks_whose_leads_to_where_one_is_chosen(service: Service, caller: Caller) -> None:
     async with open_console(service) as shown:
         reader = shown.nobody.of(await sign_in(shown, "operator"))
-        asked = await reader.get("/resends/new")
-        assert asked.status == 400
-        assert "/holders?to=%2Fresends%2Fnew" in asked.content.decode()
-        listed = (await reader.get("/holders?to=/resends/new")).content.decode()
-        assert f'href="/resends/new?holder={caller.holder_id}"' in listed
-
-
-async def test_what_waits_at_an_endpoint_is_sent_from_its_page(service: Service, caller: Caller) -> None:
-    made = await endpoint_usecases.create_endpoint(
-        service.context,
-        caller,
-        EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=("qrcode.pending",)),
-    )
-    await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=100, key=own_key()))
-    async with open_console(service) as shown:
-        operator = shown.nobody.of(await sign_in(shown, "operator"))
-        page = (await operator.get(f"/endpoints/{made.id}")).content.decode()
-        where = f"/resends/new?holder={caller.holder_id}&amp;endpoint={made.id}&amp;status=pending"
-        assert where in page
-        assert b"1 delivery" in (await operator.get(where.replace("&amp;", "&"))).content
+        asked = await reader.get("/ledger")
+        assert "/holders?to=%2Fledger" in asked.content.decode()
+        listed = (await reader.get("/holders?to=/ledger")).content.decode()
+        assert f'href="/ledger?holder={caller.holder_id}"' in listed
 
 
 async def test_an_event_is_listed_with_what_people_know_its_thing_by(service: Service, caller: Caller) -> None:

@@ -1,4 +1,4 @@
-"""What the console is for, as one table: twenty rows, each in both languages, with a script and without, in a browser.
+"""What the console is for, as one table: nineteen rows, each in both languages, with a script and without, in a browser.
 
 A row is a story: a function that goes through pages as a person does, and looks for words in the page's language. Where a row
 has a part that needs a script, it says so; without one the same is seen by loading again.
@@ -96,27 +96,12 @@ async def _one_is_sent_again(cell: Cell) -> None:
     await expect(cell.page.get_by_role("status")).to_contain_text(cell.say("It will be sent again now."))
 
 
-async def _all_that_matches_is_sent_again(cell: Cell) -> None:
-    await cell.open("/deliveries?status=delivered&type=qrcode.approved")
-    await cell.page.get_by_role("link", name=cell.say("Send all of these again…")).click()
-    await expect(cell.page.locator("main .big-amount")).to_have_text(cell.say("1 delivery"))
-    await cell.button("Send them again").click()
-    await expect(cell.page.get_by_role("status")).to_contain_text(cell.say("It has started."))
-    # With a script it grows by itself.
-    await _until(cell, cell.page.locator("#live .state").first, cell.say("done"))
-    await expect(cell.page.locator("progress")).to_have_count(1)
-
-
 async def _nothing_leaves_its_holder(cell: Cell) -> None:
-    await _all_that_matches_is_sent_again(cell)
-    job = cell.page.url.partition("?")[0]
     async with cell.door.holder(cell.shop.other, java_script_enabled=cell.has_script) as page:
         for foreign in (
-            job,
             f"/charges/{cell.shop.paid['id']}",
             f"/deliveries/{cell.shop.failed_id}",
             f"/deliveries?endpoint={cell.shop.failing['id']}",
-            f"/resends/new?endpoint={cell.shop.failing['id']}",
         ):
             assert (await page.goto(foreign)).status == 404, foreign  # type: ignore[union-attr]
         # The holder of the address is not looked at: it is the one who has signed in.
@@ -373,7 +358,6 @@ ROWS: dict[str, Callable[[Cell], Awaitable[None]]] = {
     "2 retries are in it": _retries_are_in_it,
     "3 an attempt has request, answer and duration": _an_attempt,
     "4 one is sent again": _one_is_sent_again,
-    "5 all that the filter matches is sent again": _all_that_matches_is_sent_again,
     "6 nothing leaves its holder": _nothing_leaves_its_holder,
     "7 by several types of events": _by_several_types,
     "8 anything by any id": _by_any_id,

@@ -21,7 +21,7 @@ from pixconnect.domain.frame.event import EVENT_NAMES, INSTITUTION_EVENT_NAMES
 from pixconnect_client import Charge, Client, InvalidWebhook, Transfer, verify_webhook, verify_webhook_body
 from scripts.pages.events import IN_SANDBOX
 from support.installation import wait_until
-from support.ports import reserved_pair, reserved_port
+from support.ports import reserved_pair
 from support.waiting import PATIENCE_S
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
@@ -323,18 +323,6 @@ def test_what_was_told_is_what_is_listed(story: Story) -> None:
     told = {event.id: (event.name, event.payload) for event in story.believer.told}
     items = listed if isinstance(listed, list) else listed["items"]
     assert {event["id"]: (event["name"], event["payload"]) for event in items} == told
-
-
-def test_what_was_not_acknowledged_is_redelivered_by_one_call(story: Story) -> None:
-    since = {"initial_date": "2020-01-01T00:00:00Z"}
-    wait_until(lambda: story.service.see([story.account]).waiting_count == 0)  # told, and that written down
-    assert story.ask("POST", f"/v1/webhook/endpoints/{story.endpoint_id}/redeliver", since) == {"redelivered": 0}
-    with reserved_port() as port:
-        hook = {"url": f"http://127.0.0.1:{port}/", "secret": SECRET, "event_types": ["qrcode.pending"]}
-        endpoint_id = story.ask("POST", "/v1/webhook/endpoints", hook)["id"]
-        story.charge()
-        assert story.ask("POST", f"/v1/webhook/endpoints/{endpoint_id}/redeliver", since) == {"redelivered": 1}
-        assert story.ask("DELETE", f"/v1/webhook/endpoints/{endpoint_id}")["id"] == endpoint_id
 
 
 def test_the_guides_program_runs(story: Story, capsys: pytest.CaptureFixture[str]) -> None:

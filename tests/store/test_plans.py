@@ -26,7 +26,6 @@ from pixconnect.domain.standard.location import list_statuses
 from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
 from pixconnect.domain.webhooks.endpoint import open_endpoint
-from pixconnect.domain.webhooks.redelivery import RedeliveryFilter, RedeliveryJob
 from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import tally as tally_store
@@ -52,7 +51,6 @@ from pixconnect.store.standard import received as received_store
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import feed as feed_store
-from pixconnect.store.webhooks import redelivery as redelivery_store
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
 from support.records import a_transfer, make_delivery
@@ -322,25 +320,6 @@ def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names:
 
 
 RECEIVER: Final = open_endpoint(1, HOT, "https://shop.example/hook", ("qrcode.pending",), b"", STARTED_AT)
-REDELIVERY: Final = RedeliveryJob(
-    id=1,
-    holder_id=HOT,
-    asked_by="tests",
-    endpoint_id=None,
-    statuses=("delivered", "pending"),
-    event_types=("qrcode.pending",),
-    initial_at=EARLIER,
-    final_at=LATER,
-    status="running",
-    expected_count=0,
-    looked_at_count=0,
-    redelivered_count=0,
-    at_endpoint_id=1,
-    at_instant=None,
-    at_id=0,
-    created_at=STARTED_AT,
-    ended_at=None,
-)
 
 
 STATEMENTS: Final[dict[str, Statement]] = {
@@ -350,27 +329,6 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "how long the newest took": lambda c: figures_store.read_settling(a_pool(c), HOT, MIDDLE, LATER),
     "how long the newest took, of all holders": lambda c: figures_store.read_settling(a_pool(c), None, MIDDLE, LATER),
     "why the newest failed": lambda c: figures_store.read_reasons(a_pool(c), HOT, MIDDLE, LATER),
-    "deliveries sent again": lambda c: redelivery_store.redeliver_some(
-        c, RECEIVER, REDELIVERY, (MIDDLE, 0), STARTED_AT, 64
-    ),
-    **{
-        f"deliveries that are {status}, sent again": lambda c, status=status: redelivery_store.redeliver_some(
-            c,
-            RECEIVER,
-            msgspec.structs.replace(REDELIVERY, statuses=(status,), event_types=()),
-            (EARLIER, 0),
-            STARTED_AT,
-            64,
-        )
-        for status in ("pending", "failed")
-    },
-    "deliveries to send again, counted": lambda c: redelivery_store.count_some(
-        a_pool(c),
-        RECEIVER,
-        RedeliveryFilter(holder_id=HOT, statuses=("delivered",), event_types=("x",)),
-        (MIDDLE, 0),
-        64,
-    ),
     "charges looked back through": looking_back(browse_store.CHARGES, HOT, *STATUSES),
     "charges looked back through, of all holders": looking_back(browse_store.CHARGES, None, *STATUSES),
     "transfers looked back through": looking_back(browse_store.TRANSFERS, HOT, *get_args(TransferStatus)),

@@ -27,8 +27,6 @@ import type {
   PaidBy,
   Readiness,
   Receipt,
-  RedeliverRequest,
-  Redelivered,
   Refund,
   ReplayRequest,
   Replayed,
@@ -228,11 +226,6 @@ export class Endpoints extends Resource {
 
   delete(id: number, options?: CallOptions): Promise<WebhookEndpoint> {
     return this.ask("delete_webhook_endpoint", { parameters: { id } }, options);
-  }
-
-  /** Send again what the endpoint has not acknowledged since then. */
-  redeliver(id: number, since: RedeliverRequest, options?: CallOptions): Promise<Redelivered> {
-    return this.ask("redeliver_unacknowledged", { parameters: { id }, body: since }, options);
   }
 
   /** Send all events of that time again. */

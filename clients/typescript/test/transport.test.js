@@ -41,7 +41,7 @@ for (const [name, outcome] of Object.entries(PASSING)) {
   test(`after ${name} what has no name is never sent again`, async () => {
     for (const ask of [
       (client) => client.endpoints.create({ url: "https://shop.example", secret: "s".repeat(32), event_types: [] }),
-      (client) => client.endpoints.redeliver(7, { initial_date: new Date(0) }),
+      (client) => client.endpoints.replay(7, { initial_date: new Date(0), final_date: new Date(1) }),
       (client) => client.deliveries.redeliver(7),
       (client) => client.sandbox.receive({ key: "k", amount: 1 }),
       (client) => client.request("POST", "/v1/connect/charge", { body: NEW }),

@@ -197,8 +197,6 @@ WEBHOOKS: Final = Section(
             ID, Nothing, Nothing, endpoint.WebhookDelivery, endpoint.get_delivery),
         Row("redeliver_webhook", "POST", "/v1/webhook/deliveries/{id}/redeliver", "webhook.write",
             ID, Nothing, Nothing, endpoint.WebhookDelivery, endpoint.redeliver),
-        Row("redeliver_unacknowledged", "POST", "/v1/webhook/endpoints/{id}/redeliver", "webhook.write",
-            ID, Nothing, endpoint.RedeliverRequest, endpoint.Redelivered, endpoint.redeliver_unacknowledged),
         Row("list_events", "GET", "/v1/webhook/events", "webhook.read",
             NONE, ListQuery, Nothing, Listing[endpoint.WebhookEvent], endpoint.list_events, may_be_old=True),
         Row("read_event_feed", "GET", "/v1/webhook/feed", "webhook.read",

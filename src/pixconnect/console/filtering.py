@@ -28,7 +28,7 @@ def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequenc
     amount_min, amount_max = wanted_rules.read_amounts(amount) if amount else (None, None)
     direction, endpoint = visit.query("direction"), visit.query("endpoint")
     endpoint_id = wanted_rules.read_id(endpoint)
-    # Without this refusal the list would be of all endpoints, and so would be what is sent again.
+    # Without this refusal the list would be of all endpoints.
     if endpoint and endpoint_id is None:
         raise errors.BadRequest("endpoint: is no id")
     return Wanted(

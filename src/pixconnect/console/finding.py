@@ -18,7 +18,7 @@ from pixconnect.usecases.reading.search import Found
 LISTED_MAX: Final = 50
 _ASKING: Final = (
     *("/", "/charges", "/transfers", "/refunds", "/events"),
-    *("/deliveries", "/endpoints", "/ledger", "/figures", "/sandbox", "/resends/new"),
+    *("/deliveries", "/endpoints", "/ledger", "/figures", "/sandbox"),
 )
 """Pages that may ask whose things they are about."""
 

@@ -1,4 +1,4 @@
-"""Chores that come again and again: tallies of lists, chains and heads, cases, partitions, texts, keys, endpoints, jobs."""
+"""Chores that come again and again: tallies of lists, chains and heads, cases, partitions, texts, keys, endpoints."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.simulation.sandbox_control import SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.frame import tally as tally_usecases
-from pixconnect.usecases.frame.context import HasSandboxControl
+from pixconnect.usecases.frame.context import HasClock, HasPolicy, HasPool, HasSandboxControl, HasWakeWorkers
 from pixconnect.usecases.frame.operator import SigningContext
 from pixconnect.usecases.identity import signing_key as signing_key_usecases
 from pixconnect.usecases.money import holder as holder_usecases
@@ -29,8 +29,6 @@ from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.running import text_sweep as text_sweep_usecases
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import redelivery_job as redelivery_job_usecases
-from pixconnect.usecases.webhooks.redelivery import RedeliveryContext
 from pixconnect.worker.rest import Poller, Rest, until_beat
 
 FOLD_EVERY_S: Final = 2.0
@@ -58,7 +56,7 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailabl
 _log = structlog.get_logger(__name__)
 
 
-class HousekeepingContext(RedeliveryContext, HasSandboxControl, Protocol): ...
+class HousekeepingContext(HasPool, HasClock, HasPolicy, HasWakeWorkers, HasSandboxControl, Protocol): ...
 
 
 async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
@@ -80,7 +78,6 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
 
     async def resume() -> float:
         await endpoint_usecases.finish_resuming(context)
-        await redelivery_job_usecases.work_redeliveries(context)
         return until_beat(RESUME_EVERY_S, Poller.CHORES, context.clock.monotonic_s())
 
     async def rotate() -> None:

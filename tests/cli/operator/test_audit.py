@@ -80,7 +80,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "operator transfer refuse": ("{to_refuse}",),
     "operator endpoint resume": ("5",),
     "operator endpoint allow": ("hooks.shop.example",),
-    "operator endpoint redeliver": ("--since", "2026-07-01"),
+    "operator endpoint replay": ("5", "--since", "2026-07-01"),
     "client delete": ("--client-id", "{client}"),
     "case note": ("{case}", "asked the institution"),
     "case close": ("{case}", "--reason", "it was a fee"),

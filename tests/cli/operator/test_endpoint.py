@@ -43,20 +43,19 @@ DELIVERIES = """
     from generate_series(1, 4) as n;
     insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, created_at, modified_at)
     select id, 1, 5, id, 'charge', id, 0, case id when 4 then 'delivered' else 'failed' end, created_at, created_at from event;
+    select setval('delivery_id', 4);
 """
 
 
-def test_what_was_given_up_is_sent_again_by_one_line(pixconnect: CommandLine, database: Addresses) -> None:
+def test_an_outage_is_replayed_to_an_endpoint(pixconnect: CommandLine, database: Addresses) -> None:
     postgres.execute(database.owner_url, DELIVERIES)
-    redeliver = ("operator", "endpoint", "redeliver")
-    # Of the second and third of July, both whole.
-    counted = pixconnect.json(*redeliver, "--since", "2026-07-02", "--until", "2026-07-03", "--holder-id", "1")
-    assert counted == {"redelivered": 2, "endpoints": 1}
-    assert pixconnect.json(*redeliver, "--since", "2026-07-01") == {"redelivered": 1, "endpoints": 1}
+    replay = ("operator", "endpoint", "replay", "5")
+    # Both days are whole.
+    assert pixconnect.json(*replay, "--since", "2026-07-02", "--until", "2026-07-03") == {"replayed": 2}
+    assert pixconnect.json(*replay, "--since", "2026-07-01") == {"replayed": 2}, "what waits already is left out"
     (newest, *_) = pixconnect.json("audit", "list")["entries"]
-    assert (newest["verb"], newest["subject"]) == ("operator endpoint redeliver", "all holders")
-    assert "--since: must be a day" in pixconnect.refusal(*redeliver, "--since", "yesterday")
-    assert "--since: must not be after" in pixconnect.refusal(
-        *redeliver, "--since", "2026-07-02", "--until", "2026-07-01"
-    )
-    assert "there is no such webhook endpoint" in pixconnect.refusal(*redeliver, "--since", "2026-07-02", "--id", "6")
+    assert (newest["verb"], newest["subject"]) == ("operator endpoint replay", "endpoint 5")
+    assert "--since: must be a day" in pixconnect.refusal(*replay, "--since", "yesterday")
+    assert "--since: must not be after" in pixconnect.refusal(*replay, "--since", "2026-07-02", "--until", "2026-07-01")
+    refusal = pixconnect.refusal("operator", "endpoint", "replay", "6", "--since", "2026-07-02")
+    assert "ENDPOINT-ID: there is no endpoint 6" in refusal

@@ -13,14 +13,11 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.delivery import RETRY_WAITS
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest
-from pixconnect.domain.webhooks.redelivery import RedeliveryFilter
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.webhooks import delivery, redelivery
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.writing.service_time import service_now
 from support import identity, postgres
-from support.operators import as_operator
 from support.webhooks import (
     SECRET,
     WebhookService,
@@ -106,7 +103,6 @@ async def test_endpoints_of_others_look_absent(service: WebhookService) -> None:
         endpoint_usecases.change_endpoint(service.context, other, endpoint.id, EndpointChange(status="inactive")),
         endpoint_usecases.delete_endpoint(service.context, other, endpoint.id),
         endpoint_usecases.list_deliveries(service.context, other, endpoint.id, None, Span()),
-        redelivery.redeliver_unacknowledged(service.context, other, endpoint.id, now),
         redelivery.redeliver_events(service.context, other, endpoint.id, now, now),
         endpoint_usecases.read_delivery(service.context, other, row["id"]),
         redelivery.redeliver(service.context, other, row["id"]),
@@ -221,54 +217,6 @@ async def test_redelivery_of_a_pending_one_tries_now(service: WebhookService) ->
         (row,) = await service.fetch("select id from delivery")
         await redelivery.redeliver(service.context, service.caller, row["id"])
         await receiver.wait_for(2)
-
-
-async def test_everything_unacknowledged_since_an_instant_is_redelivered_by_one_call(service: WebhookService) -> None:
-    endpoint = await service.add_endpoint(URL)
-    for number in range(1, 6):
-        await service.announce([number])
-    await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (1, 2, 4)")
-    await service.context.pool.execute("update delivery set status = 'delivered', due_at = null where id = 5")
-    (row,) = await service.fetch("select created_at from delivery where id = 2")
-    count = await redelivery.redeliver_unacknowledged(service.context, service.caller, endpoint.id, row["created_at"])
-    assert count == 3
-    rows = await service.fetch("select id from delivery where status = 'pending' order by id")
-    assert [row["id"] for row in rows] == [2, 3, 4]
-
-
-@pytest.mark.parametrize(
-    ("status", "wanted"), [("failed", [1, 2, 4]), ("pending", [3]), ("delivered", [5]), ("failed, later", [2, 4])]
-)
-async def test_an_operator_sends_again_what_is_of_a_status_in_a_time_batch_by_batch(
-    service: WebhookService, status: str, wanted: list[int]
-) -> None:
-    for url in (URL, URL + "/2"):
-        await service.add_endpoint(url)
-    for number in range(1, 6):
-        await service.announce([number])
-    pool = service.context.pool
-    await pool.execute("update delivery set status = 'failed', due_at = null where resource_id in (1, 2, 4)")
-    await pool.execute("update delivery set status = 'delivered', due_at = null where resource_id = 5")
-    await pool.execute(
-        "update delivery set due_at = due_at + interval '1 hour', failures_count = 3 where resource_id = 3"
-    )
-    first, second = [
-        (await service.fetch(f"select min(created_at) as at from delivery where resource_id = {number}"))[0]["at"]
-        for number in (1, 2)
-    ]
-    kind: Any = status.partition(",")[0]
-    asked = RedeliveryFilter(statuses=(kind,), initial_at=second if kind != status else first)
-    operator = as_operator(service.context)
-    counts = await redelivery.redeliver_matching(operator, asked, batch_max=1, endpoints_max=1)
-    assert (counts.deliveries_count, counts.endpoints_count) == (2 * len(wanted), 2)
-    now = await service_now(service.context.clock, pool)
-    rows = await pool.fetch(
-        "select resource_id from delivery where due_at <= $1 and failures_count = 0 order by id", now
-    )
-    assert sorted({row["resource_id"] for row in rows}) == wanted
-    nobodys = RedeliveryFilter(statuses=(kind,), initial_at=first, holder_id=404)
-    with pytest.raises(errors.NotFound):
-        await redelivery.redeliver_matching(operator, nobodys)
 
 
 async def test_replay_tells_every_event_of_a_time_again_of_the_types_asked_for(service: WebhookService) -> None:

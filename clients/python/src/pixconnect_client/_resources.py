@@ -49,7 +49,6 @@ from pixconnect_client.records import (
     PaidBy,
     Readiness,
     Receipt,
-    Redelivered,
     Refund,
     Replayed,
     ServerMetadata,
@@ -481,13 +480,6 @@ class Endpoints(Resource[SenderT]):
     @operation
     def delete(self, id: int) -> Call[Endpoint]:  # noqa: A002  as the service calls it
         return change_one("DELETE", "/v1/webhook/endpoints/{id}", Endpoint, id)
-
-    @operation
-    def redeliver(self, id: int, *, initial_date: datetime) -> Call[Redelivered]:  # noqa: A002  as the service calls it
-        """Send again what the endpoint has not acknowledged since then."""
-        return change_one(
-            "POST", "/v1/webhook/endpoints/{id}/redeliver", Redelivered, id, body_of(initial_date=initial_date)
-        )
 
     @operation
     def replay(

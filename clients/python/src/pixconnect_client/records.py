@@ -486,13 +486,6 @@ class DeliveryAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why it failed."""
 
 
-class Redelivered(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What will be sent again."""
-
-    redelivered: int
-    """The number of deliveries."""
-
-
 class Replayed(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What will be sent again."""
 

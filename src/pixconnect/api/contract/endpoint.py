@@ -145,20 +145,6 @@ class Replayed(Struct, frozen=True, kw_only=True):
     """The number of events."""
 
 
-class RedeliverRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An instant since which everything that was not acknowledged is to be sent again."""
-
-    initial_date: Instant
-    """Deliveries made at this instant or later. RFC 3339 with an offset."""
-
-
-class Redelivered(Struct, frozen=True, kw_only=True):
-    """The deliveries to send again."""
-
-    redelivered: int
-    """The number of deliveries."""
-
-
 async def create_endpoint(
     services: Services, request: Request[None, Nothing, CreateEndpointRequest]
 ) -> WebhookEndpoint:
@@ -240,20 +226,6 @@ async def redeliver(services: Services, request: Request[int, Nothing, Nothing])
     Starts a new schedule; of a pending delivery it tries now, unless an earlier event of its resource waits.
     """
     return _show_delivery(await redelivery_usecases.redeliver(services.context, request.caller, request.parameter))
-
-
-async def redeliver_unacknowledged(services: Services, request: Request[int, Nothing, RedeliverRequest]) -> Redelivered:
-    """Deliver everything again that was not acknowledged.
-
-    Every delivery of the endpoint made since an instant that is pending or was given up: each starts a new schedule.
-    """
-    count = await redelivery_usecases.redeliver_unacknowledged(
-        services.context,
-        request.caller,
-        request.parameter,
-        read_instant("initial_date", request.body.initial_date),
-    )
-    return Redelivered(redelivered=count)
 
 
 async def list_events(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[WebhookEvent]:

@@ -53,7 +53,6 @@ _METHODS: Final[Mapping[str, str]] = dict(
     list_webhook_deliveries="deliveries.list",
     get_webhook_delivery="deliveries.get",
     redeliver_webhook="deliveries.redeliver",
-    redeliver_unacknowledged="endpoints.redeliver",
     replay_events="endpoints.replay",
     list_events="events.list",
     read_event_feed="events.feed",

@@ -1,6 +1,5 @@
 """``pixconnect operator endpoint``: holders' webhook endpoints, as far as an operator has to do with them."""
 
-from collections.abc import Sequence
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -12,14 +11,10 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.running.known_cell import HOME_NAME
-from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
-from pixconnect.domain.webhooks.redelivery import RedeliveryFilter
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import host as webhook_host_usecases
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
-from pixconnect.usecases.webhooks.redelivery import RedeliveredCounts
 
 app = App(name="endpoint", help="Manage holders' webhook endpoints.")
 
@@ -70,56 +65,32 @@ def allow(host: str, *, json: Json = False) -> None:
 
 
 @app.command
-def redeliver(
+def replay(
+    endpoint_id: EndpointId,
     *,
     since: str,
     until: str | None = None,
-    status: DeliveryStatus = "failed",
-    holder_id: HolderId | None = None,
-    endpoint_id: EndpointId | None = None,
     cell: CellName = HOME_NAME,
     json: Json = False,
 ) -> None:
-    """Send deliveries again, of all holders or of one, as after an outage; prints how many, and to how many endpoints.
+    """Send the events of an interval to an endpoint again, as after an outage; prints how many.
 
-    Each begins a new schedule, at once. Receivers know an event that they have had by its id. To an endpoint that is not
-    active they wait. Cut off in the middle it has done a part; the same again does the rest.
+    This is the replay that its owner can request, for key webhooks too: of the types that the endpoint asks for, without the
+    events that already wait for it. If the endpoint is not active, they wait. Receivers recognise by its id an event that they
+    already have. If the command is interrupted, run it again: it sends the rest.
 
     Args:
-        since: Deliveries made from this day or instant on: 2026-11-20 or 2026-11-20T12:00:00Z.
-        until: Until this day or instant, included; until now if you leave it out.
-        status: Deliveries that were given up (`failed`), that wait for their next attempt (`pending`), or that arrived
-            (`delivered`).
-        holder_id: To this holder's endpoints only.
-        endpoint_id: To this endpoint only.
-        cell: The cell of that endpoint, as `list` prints it.
+        endpoint_id: The endpoint.
+        since: The first day or instant included: 2026-11-20 or 2026-11-20T12:00:00Z.
+        until: The last day or instant included; now if you leave it out.
     """
-    wanted = RedeliveryFilter(
-        statuses=(status,),
-        initial_at=parse_instant("--since", since),
-        final_at=None if until is None else parse_instant("--until", until, is_end=True),
-        holder_id=holder_id,
-        endpoint_id=endpoint_id,
+    initial_at = parse_instant("--since", since)
+    final_at = None if until is None else parse_instant("--until", until, is_end=True)
+    count = operating.run_in(
+        cell,
+        lambda context: redelivery_usecases.redeliver_events_as_operator(context, endpoint_id, initial_at, final_at),
     )
-
-    async def do(context: OperatorContext) -> RedeliveredCounts:
-        return await redelivery_usecases.redeliver_matching(context, wanted)
-
-    if holder_id is not None:
-        _show_counts([operating.run_for(holder_id, do)], as_json=json)
-    elif endpoint_id is not None:
-        _show_counts([operating.run_in(cell, do)], as_json=json)
-    else:
-        answers = operating.run_everywhere(do)
-        _show_counts(answers.results, as_json=json)
-        answers.refuse_undone()
-
-
-def _show_counts(counts: Sequence[RedeliveredCounts], *, as_json: bool) -> None:
-    counted: output.Shown = dict(
-        redelivered=sum(own.deliveries_count for own in counts), endpoints=sum(own.endpoints_count for own in counts)
-    )
-    output.show(counted, as_json=as_json)
+    output.show(dict(replayed=count), as_json=json)
 
 
 def _shown(endpoint: Endpoint) -> output.Shown:

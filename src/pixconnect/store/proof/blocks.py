@@ -148,6 +148,6 @@ BLOCKS: Final = (
             end), false)
         """,
         meaning="an event was lost or invented: who is told by events knows another state",
-        todo="no money is wrong; who is told by events has to be told otherwise: `pixconnect endpoint resend`",
+        todo="no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`",
     ),
 )

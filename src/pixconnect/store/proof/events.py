@@ -6,7 +6,9 @@ from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
-_RESEND: Final = "no money is wrong; who is told by events has to be told otherwise: `pixconnect endpoint resend`"
+_RESEND: Final = (
+    "no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`"
+)
 
 # No index leads from a transfer to its events. Looked for one by one, each would read all that its holder was told since then:
 # a day's work would grow with its square. So a slice's events are read once, and gathered with what they are asked for.

@@ -6,7 +6,9 @@ from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
-_RESEND: Final = "no money is wrong; who is told by events has to be told otherwise: `pixconnect endpoint resend`"
+_RESEND: Final = (
+    "no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`"
+)
 
 # Deliveries are dropped by whole partitions of their own.
 _DELIVERED_SINCE: Final[LiteralString] = """(

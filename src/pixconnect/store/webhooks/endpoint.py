@@ -135,16 +135,16 @@ async def list_removed(pool: Pool, holder_id: int) -> list[int]:
 
 _FIND_SOME: Final[LiteralString] = f"""
     select {ENDPOINT.select} from webhook_endpoint
-    where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) and id > $3
-    order by id limit $4
+    where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null)
+    order by id limit $3
 """
 
 
 async def find_some(
-    connection: Connection, holder_id: int | None, endpoint_id: int | None, after_id: int, count_max: int
+    connection: Connection, holder_id: int | None, endpoint_id: int | None, count_max: int
 ) -> list[Endpoint]:
-    """Endpoints of a holder, or of all, or this one alone, after an id."""
-    rows = await connection.fetch(_FIND_SOME, holder_id, endpoint_id, after_id, count_max)
+    """Endpoints of a holder, or of all, or this one alone."""
+    rows = await connection.fetch(_FIND_SOME, holder_id, endpoint_id, count_max)
     return [ENDPOINT.read(row) for row in rows]
 
 

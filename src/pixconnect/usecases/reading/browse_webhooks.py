@@ -79,7 +79,7 @@ async def browse_deliveries(
 
 async def _find_endpoints(pool: Pool, viewer: Viewer, endpoint_id: int | None) -> list[Endpoint]:
     async with pool.acquire() as connection:
-        found = await endpoint_store.find_some(connection, viewer.holder_id, endpoint_id, 0, ENDPOINTS_MAX)
+        found = await endpoint_store.find_some(connection, viewer.holder_id, endpoint_id, ENDPOINTS_MAX)
     if not found and endpoint_id is not None:
         raise errors.NotFound("endpoint: there is no such endpoint")
     return found

@@ -38,7 +38,7 @@ async def read_figures(
     endpoint_ids: list[int] = []
     if sees_webhooks:
         async with pool.acquire() as connection:
-            found = await endpoint_store.find_some(connection, viewer.holder_id, None, 0, ENDPOINTS_MAX)
+            found = await endpoint_store.find_some(connection, viewer.holder_id, None, ENDPOINTS_MAX)
         endpoint_ids = [endpoint.id for endpoint in found]
         sums += await figures_store.read_webhook_sums(pool, holder_ids, endpoint_ids, first_hour, final_at, step)
     settling, reasons = [], []

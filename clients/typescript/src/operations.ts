@@ -38,8 +38,6 @@ import type {
   Readiness,
   Receipt,
   ReceiptFile,
-  RedeliverRequest,
-  Redelivered,
   Refund,
   ReplayRequest,
   Replayed,
@@ -256,11 +254,6 @@ export interface Operations {
     parameters: { id: number };
     answer: WebhookDelivery;
   };
-  redeliver_unacknowledged: {
-    parameters: { id: number };
-    body: RedeliverRequest;
-    answer: Redelivered;
-  };
   list_events: {
     query?: { page?: number; page_size?: number; after?: string; initial_date?: Instant; final_date?: Instant };
     answer: WebhookEvent;
@@ -402,7 +395,6 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   list_webhook_deliveries: { method: "GET", path: "/v1/webhook/endpoints/{id}/deliveries", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   get_webhook_delivery: { method: "GET", path: "/v1/webhook/deliveries/{id}", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   redeliver_webhook: { method: "POST", path: "/v1/webhook/deliveries/{id}/redeliver", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
-  redeliver_unacknowledged: { method: "POST", path: "/v1/webhook/endpoints/{id}/redeliver", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   list_events: { method: "GET", path: "/v1/webhook/events", reads: "page", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   read_event_feed: { method: "GET", path: "/v1/webhook/feed", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   replay_events: { method: "POST", path: "/v1/webhook/endpoints/{id}/replay", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },

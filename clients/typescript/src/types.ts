@@ -942,18 +942,6 @@ export interface ReceiptParty {
   key?: string;
 }
 
-/** An instant since which everything that was not acknowledged is to be sent again. */
-export interface RedeliverRequest {
-  /** Deliveries made at this instant or later. RFC 3339 with an offset. RFC 3339, UTC, with microseconds. */
-  initial_date: Instant;
-}
-
-/** The deliveries to send again. */
-export interface Redelivered {
-  /** The number of deliveries. */
-  redelivered: number;
-}
-
 /** A received Pix given back, wholly or in part. */
 export interface Refund {
   /** The service's own name for it. Below 2^53. */

@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long test-nightly programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
+.PHONY: help run test test-all programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -14,20 +14,18 @@ help: ## List what can be made
 run: environment ## Run everything on this machine until Ctrl-C (PORT, PIXCONNECT_HOME)
 	@.venv/bin/pixconnect run --end-with-parent
 
-test: dev-environment ## Run the tests, all but the long ones
-	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long"
+test: dev-environment ## Run the tests that each change must pass
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long or each_change"
 
-test-long: dev-environment ## Run the long ones: whole journeys, other languages, load
-	@.venv/bin/pytest -n auto --dist loadgroup -q -m "long and not nightly"
+test-all: dev-environment ## Run every test, or one part of them (PART=1/3); scripts/install_programs installs what they use
+	@.venv/bin/pytest -n auto --dist loadgroup -q $(if $(PART),--part $(PART))
 
-test-nightly: dev-environment ## Run the long ones that are not run before each change: each institution, alerts, both languages
-	@.venv/bin/pytest -n auto --dist loadgroup -q -m nightly
-
-programs: dev-environment ## Install what tests need of Node.js and Go, where the machine has them
+programs: dev-environment ## Install the packages of the tests' Node.js and Go programs
 	@.venv/bin/python -m support.toolchains
 
-test-16: dev-environment ## Run the tests that ask PostgreSQL on its version 16
-	@.venv/bin/pytest -n auto --dist loadgroup -q -m "sql and not long" --postgres-version 16
+test-16: dev-environment ## Run the tests of tables, every statement and one journey on PostgreSQL 16
+	@.venv/bin/pytest -n auto --dist loadgroup -q -m "not long or each_change" --postgres-version 16 \
+		tests/store tests/usecases/test_lost_commit.py tests/journeys/test_make_run.py::test_a_database_of_ones_own_is_used
 
 coverage: dev-environment ## Run every test and report which lines and branches they reach
 	@.venv/bin/coverage erase

@@ -43,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=POSTGRES_NEWEST,
         help="which embedded PostgreSQL the tests run on",
     )
+    parser.addoption("--part", metavar="K/N", help="run one of N parts of the tests, of about the same length")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -73,13 +74,30 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.path)  # for all workers the same
+    if config.option.part:
+        _keep_part(config, items)
     for item in items:
         if isinstance(item, pytest.Function) and "postgres_server" in item.fixturenames:
             item.add_marker("sql")
-        if item.get_closest_marker("nightly"):
-            item.add_marker("long")
+
+
+def _keep_part(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one of N parts: whole groups, dealt out in the order of their names."""
+    part, count = map(int, config.option.part.split("/"))
+    if not 1 <= part <= count:
+        message = f"--part: {config.option.part}: expected K/N with K from 1 to N"
+        raise pytest.UsageError(message)
+
+    def find_group(item: pytest.Item) -> str:
+        mark = item.get_closest_marker("xdist_group")
+        return mark.args[0] if mark else str(item.path)
+
+    kept = set(sorted({find_group(item) for item in items})[part - 1 :: count])
+    dropped = [item for item in items if find_group(item) not in kept]
+    items[:] = [item for item in items if find_group(item) in kept]
+    config.hook.pytest_deselected(items=dropped)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -205,7 +205,7 @@ async def test_the_page_is_readable_on_a_telephone(address: str, browser: Browse
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.nightly
+@pytest.mark.long
 @pytest.mark.parametrize("size", [DESKTOP, TELEPHONE], ids=["desktop", "telephone"])
 async def test_everybody_can_use_the_pages(address: str, browser: Browser, scheme: Any, size: Any) -> None:
     async with open_page(browser, scheme=scheme, size=size) as page:

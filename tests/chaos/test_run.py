@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pytest
@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from support.chaos.run import Options, Outcome, run
 from support.chaos.there import run_there
-from support.nightly import nightly
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
@@ -36,20 +35,14 @@ class _Seeds(Struct, frozen=True):
 
 FILE: Final = Path(__file__).resolve().parents[1] / "vectors" / "chaos.toml"
 SEEDS: Final = msgspec.toml.decode(FILE.read_bytes(), type=_Seeds)
-OFTEN_MINUTES_MAX: Final = 1.0
-"""A seed that takes longer is run once a night."""
 
 
-def often_or_nightly(kept: Seed) -> Any:
-    return kept if kept.minutes <= OFTEN_MINUTES_MAX else nightly(kept)
-
-
-@pytest.mark.parametrize("kept", list(map(often_or_nightly, SEEDS.run)), ids=lambda kept: str(kept.seed))
+@pytest.mark.parametrize("kept", SEEDS.run, ids=lambda kept: str(kept.seed))
 def test_nothing_is_lost_and_nothing_done_twice(kept: Seed, capsys: pytest.CaptureFixture[str]) -> None:
     find_nothing(run, kept, capsys)
 
 
-@pytest.mark.parametrize("kept", list(map(often_or_nightly, SEEDS.there)), ids=lambda kept: str(kept.seed))
+@pytest.mark.parametrize("kept", SEEDS.there, ids=lambda kept: str(kept.seed))
 def test_both_books_say_the_same_where_the_money_lies_at_an_institution(
     kept: Seed, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ class TestSicoob(RailConformance):
 
 
 @pytest.mark.long
+@pytest.mark.each_change
 class TestWoovi(RailConformance):
     """Its errors are texts, and no source says what a second request does."""
 
@@ -117,6 +118,6 @@ class TestWooviByCode(RailConformance):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("face", PROFILES)
+@pytest.mark.parametrize("face", [pytest.param(PROFILES[0], marks=pytest.mark.each_change), *PROFILES[1:]])
 class TestStandard(RailConformance):
     does = DOES

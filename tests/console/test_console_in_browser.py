@@ -279,7 +279,7 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
         await expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 
-@pytest.mark.nightly
+@pytest.mark.long
 async def test_every_kind_of_page_can_be_used_by_everybody_asks_nobody_else_and_breaks_no_policy(
     played: Any, door: Any
 ) -> None:

@@ -18,7 +18,6 @@ from pixconnect.console.streams import OF_SESSION_MAX, STREAMS_MAX, Streams
 from pixconnect.domain.frame.short_text import LENGTH_MAX
 from pixconnect.usecases.identity.console_session import NewSession
 from support.console import Browser, InProcess, open_console, sign_in, sign_in_client
-from support.nightly import nightly
 from support.service import Service, make_charge, open_holder, read_funds
 
 LIMITED_AFTER_S = 0.01
@@ -84,7 +83,7 @@ async def _list_targets(console: InProcess, monkeypatch: pytest.MonkeyPatch, ses
     return found
 
 
-@pytest.mark.parametrize("step", [11, nightly(1)])
+@pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
 async def test_no_address_is_a_defect_whoever_asks_for_it(
     console: InProcess, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:

@@ -21,7 +21,6 @@ from playwright.async_api import Locator, Page, expect
 from pixconnect.console.language import LANGUAGES
 from support.browser import needs_chromium
 from support.console_shop import Shop, open_shop
-from support.nightly import nightly
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console table")]
 
@@ -399,7 +398,7 @@ async def pages(door: Any) -> AsyncIterator[dict[tuple[str, bool], Page]]:
         }
 
 
-@pytest.mark.parametrize("language", ["en", nightly("pt")])
+@pytest.mark.parametrize("language", ["en", pytest.param("pt", marks=pytest.mark.long)])
 @pytest.mark.parametrize("has_script", [True, False], ids=["script", "no script"])
 @pytest.mark.parametrize("row", ROWS)
 async def test_the_row_holds(

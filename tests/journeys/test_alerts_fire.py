@@ -32,7 +32,7 @@ from support.verbs import run_forked
 from support.waiting import wait_until
 from support.watching import Watching, remember_weeks, watching
 
-pytestmark = [pytest.mark.journey, pytest.mark.nightly, pytest.mark.xdist_group("alerts")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("alerts")]
 
 HERE = {
     "NothingReceived", "AccountUnread", "AccountPaused", "MoneyLeftUnordered", "TokenRefused", "InstitutionThrottles",

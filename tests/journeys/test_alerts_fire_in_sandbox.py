@@ -36,7 +36,7 @@ from support.waiting import wait_until
 from support.watching import Watching, watching
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
 
-pytestmark = [pytest.mark.journey, pytest.mark.nightly, pytest.mark.xdist_group("alerts")]
+pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("alerts")]
 
 HERE = {
     "TransferUnapproved", "CaseAges", "ReportWaits", "DatabaseForgot", "DiskFull", "ClockWrong", "SigningKeyUnusable",

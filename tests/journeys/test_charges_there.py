@@ -17,13 +17,12 @@ from journeys.test_money_in import Both, Caller
 from support.account_at_face import KEY, LIVE, open_account, run
 from support.installation import Installation, running
 from support.killed_process import SITE_FOLDER, KillPoints
-from support.nightly import nightly
 from support.ports import reserved_port
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("charges there")]
 
-KINDS = ("efi", nightly("inter"), nightly("sicoob"))
+KINDS = ("efi", "inter", "sicoob")
 ASKED_CENTS, REVISED_CENTS = 1000, 2000
 TRIED_MAX = 12
 DIES_WITHIN_S = 20

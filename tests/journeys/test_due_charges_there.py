@@ -22,13 +22,12 @@ from pixconnect.domain.profiles.profile import read_profile
 from support.account_at_face import KEY, LIVE, open_account, run
 from support.installation import Installation, running
 from support.killed_process import SITE_FOLDER, KillPoints
-from support.nightly import nightly
 from support.ports import reserved_port
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("charges there")]
 
-KINDS = (nightly("efi"), nightly("inter"), "sicoob")
+KINDS = ("efi", "inter", "sicoob")
 FAULTS = ("no_answer", "lost", "html:after")
 DEATHS = {
     "open": (

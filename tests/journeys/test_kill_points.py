@@ -356,6 +356,7 @@ def be_refused(story: Story, emv: str) -> str:
     return told[-1].data["code"]
 
 
+@pytest.mark.each_change
 def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeInstallation) -> None:
     story = Story(service)
     points = [point for point in POINTS if point.split()[0] in {"work", "sandbox"} and _is_on_the_way(point)]
@@ -368,6 +369,7 @@ def test_one_transfer_survives_a_death_at_every_point_of_its_way(service: WholeI
     service.check_heard([story.account])
 
 
+@pytest.mark.each_change
 def test_after_all_that_the_books_are_right(service: WholeInstallation) -> None:
     service.check_books()
 

@@ -33,6 +33,7 @@ GO_ON = b"HTTP/1.1 100 Continue\r\n\r\n"
 STOP_TIMEOUT_S = 60
 
 
+@pytest.mark.each_change
 def test_from_nothing_to_serving_and_again(home_folder: Path) -> None:
     home = home_folder / "a long path, with spaces" / ("x" * 150)
     with running(home) as first:
@@ -206,6 +207,7 @@ def test_a_database_that_cannot_be_reached_is_named(home_folder: Path) -> None:
     assert refused.stderr.count("\n") == 1
 
 
+@pytest.mark.each_change
 def test_a_database_of_ones_own_is_used(home_folder: Path, database: postgres.Addresses) -> None:
     with running(home_folder, database_url=database.service_url, owner_database_url=database.owner_url) as one:
         assert one.is_healthy()
@@ -221,6 +223,7 @@ def test_an_operators_verb_finds_the_running_service_by_its_home(home_folder: Pa
     assert f"nothing runs on {home_folder}: start `PORT=" in missing.stderr
 
 
+@pytest.mark.each_change
 def test_whatever_is_killed_is_started_again(home_folder: Path) -> None:
     with running(home_folder, api_processes_count="1") as one:
         [api] = one.children("serve")

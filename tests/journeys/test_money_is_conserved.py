@@ -577,7 +577,10 @@ class Money(RuleBasedStateMachine):
             )
 
 
-@pytest.mark.parametrize("abilities", [Abilities(), A_BANK], ids=["the sandbox", "a bank"])
+@pytest.mark.parametrize(
+    "abilities",
+    [pytest.param(Abilities(), id="the sandbox", marks=pytest.mark.each_change), pytest.param(A_BANK, id="a bank")],
+)
 def test_money_is_conserved(capsys: pytest.CaptureFixture[str], abilities: Abilities) -> None:
     processes_count = "2" if IS_PROOF else "1"
     with open_whole_installation(structs.asdict(abilities), api_processes_count=processes_count) as service:

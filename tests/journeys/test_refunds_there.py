@@ -19,13 +19,12 @@ from journeys.test_money_in import Both, Caller
 from support.account_at_face import LIVE, open_account, run
 from support.installation import Installation, is_alive, running
 from support.killed_process import SITE_FOLDER, KillPoints
-from support.nightly import nightly
 from support.ports import reserved_port
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("refunds there")]
 
-KINDS = (nightly("efi"), nightly("inter"), "woovi", nightly("sicoob"))
+KINDS = ("efi", "inter", "woovi", "sicoob")
 CUT_OFF = "work before refund there"
 """Where the row says that we call and nobody did: what Woovi never got is only asked about."""
 POINTS = (

@@ -38,6 +38,7 @@ async def test_a_dump_moves_to_a_new_server(tmp_path: Path) -> None:
     listener.close()
 
 
+@pytest.mark.each_change
 async def test_a_dump_is_restored_into_the_same_server_and_what_came_after_it_is_not_repeated(tmp_path: Path) -> None:
     listener = Listener()
     with new_home() as folder, new_home() as first_home, new_home() as second_home:

@@ -18,7 +18,6 @@ from journeys.test_refunds_there import FAULTS, open_account, receive
 from pixconnect.domain.money.br_code import format_static_br_code
 from support.installation import Installation, running
 from support.killed_process import SITE_FOLDER, KillPoints
-from support.nightly import nightly
 from support.ports import reserved_port
 from support.verbs import run_forked
 from support.waiting import wait_until
@@ -46,7 +45,7 @@ POINTS = (
 )
 
 
-@pytest.fixture(scope="module", params=[nightly("efi"), "inter", nightly("sicoob"), nightly("woovi")])
+@pytest.fixture(scope="module", params=["efi", "inter", "sicoob", "woovi"])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     folder = tmp_path_factory.mktemp("transfers_there")
     command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")

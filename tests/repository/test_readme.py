@@ -52,6 +52,7 @@ def test_the_guide_to_contested_money_is_lived_by_the_clock_as_it_stands(home_fo
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
 
 
+@pytest.mark.each_change
 def test_the_readme_ends_by_itself_where_its_port_is_taken(home_folder: Path, tmp_path: Path) -> None:
     with running(home_folder), open_listening("127.0.0.1", 0, 1, port_setting="PORT")[0] as taken:
         environment = _environment(home_folder, taken.getsockname()[1])

@@ -17,7 +17,10 @@ pytestmark = [pytest.mark.journey, pytest.mark.long]
 PAGES = tuple(pages.ROOT / name for name in ("README.md", "docs/guides/first-webhook.md", "docs/tutorial.md"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, id=page.name, marks=[pytest.mark.each_change] * (page.name == "README.md")) for page in PAGES],
+)
 def test_a_page_does_what_it_says(page: Path, home_folder: Path, tmp_path: Path) -> None:
     with running(home_folder), reserved_port() as receiver_port:
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
@@ -52,7 +55,6 @@ def test_the_guide_to_contested_money_is_lived_by_the_clock_as_it_stands(home_fo
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
 
 
-@pytest.mark.each_change
 def test_the_readme_ends_by_itself_where_its_port_is_taken(home_folder: Path, tmp_path: Path) -> None:
     with running(home_folder), open_listening("127.0.0.1", 0, 1, port_setting="PORT")[0] as taken:
         environment = _environment(home_folder, taken.getsockname()[1])

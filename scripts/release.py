@@ -26,7 +26,7 @@ _TAG: Final = re.compile(r"v(\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?)")
 _PINNED: Final = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)[^\n]*((?:\n    --hash=sha256:[0-9a-f]{64}[^\n]*)*)", re.MULTILINE
 )
-_UNRELEASED: Final = "## [Unreleased]\n"
+_UNRELEASED: Final = "## [Unreleased]"
 
 
 def main() -> None:
@@ -76,7 +76,9 @@ def stamp(folder: Path, version: str, day: str) -> None:
     """Write the version where it stands, and into the changelog with the day."""
     replace_once(folder / "pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
     replace_once(folder / "src" / "pixconnect" / "__init__.py", r'^__version__ = ".*"$', f'__version__ = "{version}"')
-    replace_once(folder / "CHANGELOG.md", f"^{re.escape(_UNRELEASED)}", f"{_UNRELEASED}\n## [{version}] - {day}\n")
+    # "Unreleased" may be followed by the version that it will be.
+    unreleased = f"^{re.escape(_UNRELEASED)}.*\n"
+    replace_once(folder / "CHANGELOG.md", unreleased, f"{_UNRELEASED}\n\n## [{version}] - {day}\n")
 
 
 def replace_once(file: Path, pattern: str, by: str) -> None:

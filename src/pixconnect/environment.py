@@ -18,6 +18,8 @@ from pixconnect.database_config import DATABASE_URLS, is_readable_address
 from pixconnect.named_file import read_named_file
 
 _PREFIX = "PIXCONNECT_"
+_REMOVED = {"PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL"}
+"""What to do about variables that begin so, which earlier versions read."""
 # Kubernetes sets these for a service that is called pixconnect.
 _IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)$")
 
@@ -73,6 +75,10 @@ def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]
     lines: list[str] = []
     for variable in sorted(environment):
         if not variable.startswith(_PREFIX) or variable in names or _IS_ORCHESTRATORS.search(variable):
+            continue
+        removed = next((advice for name, advice in _REMOVED.items() if variable.startswith(name)), None)
+        if removed is not None:
+            lines.append(f"{variable}: is no longer read: {removed}")
             continue
         # Compared without the prefix, which would make all of them look alike.
         near = difflib.get_close_matches(

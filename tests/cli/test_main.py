@@ -45,10 +45,11 @@ def test_an_unknown_word_is_refused(word: str) -> None:
     "words",
     [
         ("rnu",),
+        ("cell", "list"),
         ("holder", "show"),
         ("--operator",),
         ("run", "--wrong"),
-        ("cell", "show", "\udce9"),
+        ("holder", "show", "\udce9"),
         ("--operator", "\udce9"),
     ],
 )
@@ -69,6 +70,22 @@ def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path)
         "pixconnect: PIXCONNECT_PROT: there is no such setting; did you mean PIXCONNECT_PORT?",
         "pixconnect: PIXCONNECT_ZZZZZZ: there is no such setting; all settings are in docs/reference/settings.md",
     ]
+
+
+def test_a_verb_that_was_removed_is_refused_with_what_to_do_instead() -> None:
+    done = subprocess.run([*PIXCONNECT, "cell", "list"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("pixconnect: cell: this verb was removed: an installation has one database")
+    assert "PIXCONNECT_HOME=FOLDER pixconnect run" in done.stderr
+
+
+def test_a_setting_that_was_removed_is_complained_of_with_what_to_do_instead(tmp_path: Path) -> None:
+    environment = {"PIXCONNECT_CELL_LOOK_S": "1", "PIXCONNECT_HOME": str(tmp_path)}
+    done = subprocess.run([*PIXCONNECT, "migrate"], capture_output=True, text=True, check=False, env=environment)
+    complaint, *_ = done.stderr.splitlines()
+    assert complaint.startswith(
+        "pixconnect: PIXCONNECT_CELL_LOOK_S: is no longer read: an installation has one database"
+    )
 
 
 def test_a_setting_that_cannot_be_is_named_in_one_line() -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pixconnect.domain.frame.cell import IDS_MAX
 from pixconnect.foundation import jose
 from support import identity
 
@@ -51,21 +50,6 @@ def test_a_token_of_ours_is_read_back() -> None:
     token = make_token()
     assert jose.read_token_kid(token) == KID
     assert jose.verify_token(token, jose.read_public_jwk(jose.write_public_jwk(KEY))) == make_claims()
-
-
-@pytest.mark.parametrize(("number", "hint"), [(1, "MDAx"), (10, "MDEw"), (255, "MjU1")])
-def test_a_token_outside_the_home_cell_begins_with_its_cell(number: int, hint: str) -> None:
-    """Configurations of proxies have these words in them, so they never change."""
-    claims = make_claims(holder_id=str(number * IDS_MAX + 7))
-    token = jose.sign_token(SIGNER, claims)
-    assert token.startswith(f"eyJjZWxsIjoi{hint}Iiwi")
-    assert identity.split(token)[0] == {"cell": f"{number:03}", "alg": "ES256", "kid": KID, "typ": "at+jwt"}
-    assert read_token(token.encode()) == claims
-
-
-def test_a_token_of_the_home_cell_says_no_cell() -> None:
-    token = jose.sign_token(SIGNER, make_claims(holder_id=str(IDS_MAX - 1)))
-    assert "cell" not in identity.split(token)[0]
 
 
 def test_any_changed_character_of_a_token_is_refused() -> None:

@@ -9,11 +9,9 @@ from typing import Final
 import msgspec
 import structlog
 
-from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.running.database_server import DatabaseServer
 
 FILE_NAME: Final = "database.json"
-"""The home cell's; that of another cell has its number in it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -21,8 +19,8 @@ _log = structlog.get_logger(__name__)
 class ServerFile:
     """In the home of this machine, which all processes of ours on it share."""
 
-    def __init__(self, home: Path, number: int = HOME) -> None:
-        self._path = home / (FILE_NAME if number == HOME else f"database-{number}.json")
+    def __init__(self, home: Path) -> None:
+        self._path = home / FILE_NAME
 
     def read(self) -> DatabaseServer | None:
         try:

@@ -18,7 +18,6 @@ from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.institutions import CallCounts, open_accounts
 from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
 from pixconnect.config import Settings
-from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.profiles.chosen import parse_answers
 from pixconnect.domain.profiles.profile import FACES_PATH
@@ -28,7 +27,6 @@ from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.foundation.shared_pool import SharedPool
 from pixconnect.http import listening
 from pixconnect.store.frame.identifiers import IdBlocks
-from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.policy import Policy
@@ -42,12 +40,6 @@ from pixconnect.writing.write_queues import WriteQueues
 
 SERVICE_SCHEMA: Final = "pixconnect"
 SERVICE_PACKAGE: Final = "pixconnect.store"
-
-Check = Callable[[pool.Connection], Awaitable[None]]
-
-
-async def nothing(_connection: pool.Connection) -> None:
-    """The home cell is whatever database the settings name."""
 
 
 def make_policy(settings: Settings) -> Policy:
@@ -78,10 +70,7 @@ def make_policy(settings: Settings) -> Policy:
 
 
 class Base(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process needs of one cell."""
-
     settings: Settings
-    """By which that cell is reached."""
     context: Context
     keyring: Keyring
     """The context's signer, with the keys that others verify by."""
@@ -91,7 +80,7 @@ class Base(msgspec.Struct, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def open_base(settings: Settings, name: str, *, plans_once: bool = False) -> AsyncGenerator[Base]:
-    """Open everything that a process of the service needs of the home cell; on the way out, what waits is written first.
+    """Open everything that a process of the service needs; on the way out, what waits is written first.
 
     Args:
         settings: Those of this process.
@@ -104,46 +93,19 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         SettingsError: The sandbox's address is missing.
         ClientCertificateError: There is no certificate for receivers where the settings say.
     """
-    clock, secret_box = SystemClock(), open_own_secret_box(settings, SystemEntropy())
-    sharing = open_shared_parts(settings, secret_box, clock)
-    async with open_cell_base(settings, name, secret_box, sharing, clock, plans_once=plans_once) as base:
-        yield base
-
-
-@asynccontextmanager
-async def open_cell_base(
-    settings: Settings,
-    name: str,
-    secret_box: SecretBox,
-    sharing: AbstractAsyncContextManager[SharedParts],
-    clock: SystemClock,
-    *,
-    number: int = HOME,
-    check: Check = nothing,
-    plans_once: bool = False,
-) -> AsyncGenerator[Base]:
-    """Open all that belongs to one cell; arguments and errors as in ``open_base``.
-
-    Args:
-        settings: By which its database is reached.
-        sharing: Answers what all cells share; entered once the database may be used, which is the first reason not to begin.
-        clock: Its own: each database says how far its service time is from real time.
-        number: Which cell the caller wants.
-        check: Looks at the tables before anything is written.
-    """
     # Everything is closed in the opposite order: the writes before the connections that they need.
-    entropy, policy = SystemEntropy(), make_policy(settings)
-    server = _open_watch(settings, policy, number)
+    clock, entropy, policy = SystemClock(), SystemEntropy(), make_policy(settings)
+    secret_box = open_own_secret_box(settings, entropy)
+    server = _open_watch(settings, policy)
     async with AsyncExitStack() as opened:
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
-        await _check_database(connections, settings, server, number, check)
-        policy = msgspec.structs.replace(policy, cell=number)
+        await _check_database(connections, settings, server)
         keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
         keyring.on_look, directory.on_use = directory.note_revision, keyring.note_use
-        shared = await opened.enter_async_context(sharing)
+        shared = await opened.enter_async_context(open_shared_parts(settings, secret_box, clock))
         policy = msgspec.structs.replace(policy, abilities=shared.rail.abilities)
         notifier = Notifier(connections)
         writes = _make_writes(settings, connections, clock, notifier)
@@ -166,7 +128,6 @@ async def open_cell_base(
             wake_workers=notifier.notify,
             server=server,
             institutions=await opened.enter_async_context(accounts),
-            directories=shared.directories,
         )
         # Others may go on in tables that were put back in the place of those that their sessions know.
         server.on_start(keyring.forget_all, connections.expire)
@@ -184,37 +145,28 @@ def _make_writes(settings: Settings, connections: SharedPool, clock: SystemClock
     )
 
 
-def _open_watch(settings: Settings, policy: Policy, number: int) -> ServerWatch:
+def _open_watch(settings: Settings, policy: Policy) -> ServerWatch:
     return ServerWatch(
-        ServerFile(settings.home_path, number),
+        ServerFile(settings.home_path),
         has_rail=policy.has_rail,
         must_last=settings.mode == "live",
         cluster=settings.database_cluster,
     )
 
 
-async def _check_database(
-    connections: pool.Pool, settings: Settings, server: ServerWatch, number: int, check: Check
-) -> None:
-    """Before anything is written: the tables must be ours, of this mode and cell, on a server that forgets nothing."""
+async def _check_database(connections: pool.Pool, settings: Settings, server: ServerWatch) -> None:
+    """Before anything is written: the tables must be ours, of this mode, on a server that forgets nothing."""
     async with connections.acquire() as connection:
         another = connect_as_service(settings, "pixconnect beside")
         await pooler.refuse_shared_sessions(connection, SERVICE_SCHEMA, another)
         await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
-        await check(connection)
         await installation.check_mode(connection, settings.mode)
-        found = await installation_store.read_cell(connection)
-        if found != number:
-            raise installation.InstallationError(
-                f"this database is cell {found}, where cell {number} was looked for: an installation begins at its home cell, "
-                f"cell {HOME}, which knows the others"
-            )
         await installation.check_durability(connection, settings.mode)
         await server.begin(connection)
 
 
 def keep_up(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[None]]]:
-    """What runs beside everything that a process does in a cell."""
+    """What runs beside everything that a process does."""
     context = base.context
     noting = partial(context.server.keep_noting, context.pool, for_others=for_others)
     tasks: list[Callable[[], Awaitable[None]]] = [base.keyring.keep_fresh, noting]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pixconnect.adapters.rails.institution import RecordingRail
-from pixconnect.assembly.operators import FindNumber, open_operator_beside_service
+from pixconnect.assembly.operators import open_operator_beside_service
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.usecases.frame.context import Context
@@ -13,9 +13,9 @@ from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.open_accounts import at_account
 
 
-async def ask(settings: Settings, name: str, asked: str, find_number: FindNumber) -> InquiryAnswer:
-    """As ``usecases.institutions.inquiry.ask``, at the account of this name, in the cell that is found."""
-    async with open_operator_beside_service(settings, "pixconnect ask", find_number) as (operator, context):
+async def ask(settings: Settings, name: str, asked: str) -> InquiryAnswer:
+    """As ``usecases.institutions.inquiry.ask``, at the account of this name."""
+    async with open_operator_beside_service(settings, "pixconnect ask") as (operator, context):
         return await ask_at(context, operator, name, asked)
 
 

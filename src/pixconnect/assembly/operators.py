@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from functools import partial
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
@@ -17,19 +16,14 @@ from pixconnect.assembly.base import (
     SERVICE_SCHEMA,
     make_policy,
     open_base,
-    open_cell_base,
     open_own_secret_box,
 )
-from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.config import Settings
-from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import OPERATOR_ROLE
-from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.operator import Operator
@@ -37,25 +31,8 @@ from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.running import installation
-from pixconnect.usecases.running.known_cells import (
-    find_open_cell,
-    list_cells,
-    reaching,
-    refuse_cell_as_home,
-    refuse_other_cell,
-)
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.writing.write_queues import WriteQueues
-
-FindNumber = Callable[[Operator], Awaitable[int]]
-"""Answers in which cell a verb acts, asking the home cell."""
-_CONNECTIONS_MAX: Final = 4
-"""One holds a lock while others read and write."""
-
-
-async def find_home(home: Operator) -> int:
-    """Of verbs that act in the home cell."""
-    return HOME
 
 
 def prepare_home(settings: Settings) -> AesSecretBox:
@@ -78,15 +55,11 @@ async def open_operator(
     role: str = OPERATOR_ROLE,
     connections_max: int = 1,
     compares_key: bool = True,
-    known: KnownCell | None = None,
 ) -> AsyncGenerator[Operator]:
     """Open what operators' verbs need, by their role or a lesser one.
 
-    Args:
-        known: The cell that these settings lead to; ``None`` is the home cell.
-
     Raises:
-        InstallationError: The database is of the other mode, or another cell than the home cell.
+        InstallationError: The database is of the other mode.
         SchemaError: The tables are not those of this program.
         SecretKeyError: There is no secret key.
         SealBroken: It is not the key of these tables, and ``compares_key``: what it sealed nobody could open.
@@ -95,7 +68,7 @@ async def open_operator(
     secret_box = open_own_secret_box(settings, entropy)
     # A verb may be the first to meet the database after a restore, and give out ids.
     policy = make_policy(settings)
-    file = ServerFile(settings.home_path, HOME if known is None else known.number)
+    file = ServerFile(settings.home_path)
     server = ServerWatch(file, has_rail=policy.has_rail, cluster=settings.database_cluster, is_remembered=False)
     connections = await pool.open_pool(
         url or settings.operators_url,
@@ -108,11 +81,10 @@ async def open_operator(
     server.on_start(connections.expire)
     try:
         async with connections.acquire() as connection:
-            number = await _check_database(connection, settings, known)
+            await _check_database(connection, settings)
             if compares_key:
                 await refuse_other_key(connection, secret_box)
             await server.begin(connection)
-            policy = structs.replace(policy, cell=number)
         yield Operator(
             pool=connections,
             clock=SystemClock(),
@@ -129,44 +101,14 @@ async def open_operator(
         await connections.close()
 
 
-async def _check_database(connection: pool.Connection, settings: Settings, known: KnownCell | None) -> int:
-    """The tables must be this program's, of this mode, and of the cell that was wanted, whose number is answered."""
+async def _check_database(connection: pool.Connection, settings: Settings) -> None:
+    """The tables must be this program's, and of this mode."""
     await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
-    if known is not None:
-        await refuse_other_cell(connection, known)
     await installation.check_mode(connection, settings.mode)
-    number = await installation_store.read_cell(connection)
-    # What is made here beside the home cell nobody would find.
-    if known is None:
-        refuse_cell_as_home(number)
-    return number
 
 
-@asynccontextmanager
-async def open_operator_at(settings: Settings, find_number: FindNumber) -> AsyncGenerator[Operator]:
-    """Open what operators' verbs need in the cell that is found, through the home cell, which knows the others.
-
-    Raises:
-        ServiceUnavailable: There is no such cell that is open, or it does not answer.
-    """
-    async with _open_at(settings, find_number) as (operator, _):
-        yield operator
-
-
-@asynccontextmanager
-async def _open_at(settings: Settings, find_number: FindNumber) -> AsyncGenerator[tuple[Operator, KnownCell | None]]:
-    """The same with the cell; ``None`` is the home cell."""
-    async with AsyncExitStack() as opened:
-        home = await opened.enter_async_context(open_operator(settings, connections_max=_CONNECTIONS_MAX))
-        number = await find_number(home)
-        if number == HOME:
-            yield home, None
-            return
-        known = find_open_cell(await list_cells(home), number)
-        opening = open_operator(settings_of(settings, known), known=known, connections_max=_CONNECTIONS_MAX)
-        with reaching(known):
-            there = await opened.enter_async_context(opening)
-        yield structs.replace(there, home=home.pool), known
+_CONNECTIONS_MAX: Final = 4
+"""One holds a lock while others read and write."""
 
 
 class OperatorsWrites(Struct, frozen=True, kw_only=True):
@@ -180,11 +122,9 @@ class OperatorsWrites(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_operator_who_writes(
-    settings: Settings, find_number: FindNumber = find_home
-) -> AsyncGenerator[tuple[Operator, OperatorsWrites]]:
+async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[Operator, OperatorsWrites]]:
     """Open what a verb needs that records as an operator, and has money written as the service writes it; no rail."""
-    async with open_operator_at(settings, find_number) as operator:
+    async with open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
         notifier = Notifier(operator.pool)
         writes = WriteQueues(
             pool=operator.pool,
@@ -208,25 +148,11 @@ async def open_operator_who_writes(
 
 
 @asynccontextmanager
-async def open_operator_beside_service(
-    settings: Settings, name: str, find_number: FindNumber
-) -> AsyncGenerator[tuple[Operator, Context]]:
+async def open_operator_beside_service(settings: Settings, name: str) -> AsyncGenerator[tuple[Operator, Context]]:
     """Open what a verb needs that records as an operator and does what the service does, with its rail and its accounts."""
-    async with _open_at(settings, find_number) as (operator, known), open_base(settings, name) as home:
-        if known is None:
-            yield operator, home.context
-            return
-        opening = open_cell_base(
-            settings_of(settings, known),
-            name,
-            home.context.secret_box,
-            nullcontext(home.shared),
-            SystemClock(),
-            number=known.number,
-            check=partial(refuse_other_cell, known=known),
-        )
-        async with opening as base:
-            yield operator, base.context
+    opening = open_operator(settings, connections_max=_CONNECTIONS_MAX)
+    async with opening as operator, open_base(settings, name) as base:
+        yield operator, base.context
 
 
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:

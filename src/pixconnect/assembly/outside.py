@@ -27,7 +27,6 @@ from pixconnect.config import Settings, SettingsError
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.webhooks.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
 from pixconnect.named_file import read_named_file
-from pixconnect.usecases.frame.cell_directories import CellDirectories
 
 _RECEIVERS_HINT = (
     "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "
@@ -41,14 +40,12 @@ def has_rail(settings: Settings) -> bool:
 
 
 class SharedParts(Struct, frozen=True, kw_only=True):
-    """What a process reaches outside, once for all cells."""
+    """What a process reaches outside."""
 
     rail: Rail
     control: HttpSandboxControl | None
     locations: LocationReader
     receivers: WebhookSender
-    directories: CellDirectories
-    """Finds nobody before it is told of the cells."""
     calls: CallCounts
     """Those to institutions, by account and outcome."""
 
@@ -67,7 +64,6 @@ async def open_shared_parts(
             control=control,
             locations=locations,
             receivers=receivers,
-            directories=CellDirectories(),
             calls=CallCounts(),
         )
 

@@ -3,43 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from typing import Final
 from urllib.parse import urlsplit
 
 import asyncpg
 import structlog
-from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA, open_own_secret_box
 from pixconnect.assembly.outside import has_rail, open_rail
 from pixconnect.config import Settings
 from pixconnect.domain.money.rail import Rail
-from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.privileges import VERIFIER_ROLE
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.proof.verify import BookReader
 from pixconnect.usecases.running.installation import refuse_other_mode
-from pixconnect.usecases.running.known_cells import refuse_other_cell
 
 _log = structlog.get_logger(__name__)
-_WHY_NO_RAIL: Final = "there is one rail, and the home cell's look compares all cells with it"
 _SCHEMAS: Final = f"{SERVICE_SCHEMA}, verify"
 
 
 @asynccontextmanager
-async def open_book_reader(settings: Settings, known: KnownCell | None = None) -> AsyncGenerator[BookReader]:
+async def open_book_reader(settings: Settings) -> AsyncGenerator[BookReader]:
     """Connect as the reader.
-
-    Args:
-        known: The cell that these settings lead to; ``None`` is the one that they name.
 
     Raises:
         SchemaError: The tables are not those of this program.
-        InstallationError: They are of the other mode, or of another cell.
+        InstallationError: They are of the other mode.
     """
     own_url = settings.verify_database_url or settings.operators_url
     connection = await _connect(own_url)
@@ -47,13 +40,10 @@ async def open_book_reader(settings: Settings, known: KnownCell | None = None) -
     try:
         await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
-        if known is not None:
-            await refuse_other_cell(connection, known)
-        # There is one rail, and the home cell's reader compares all cells with it.
-        async with nullcontext() if known else _open_rail(settings) as rail:
+        async with _open_rail(settings) as rail:
             operator = settings.operator or name_system_user()
             standby = await _open_standby(settings.read_database_url, own_url)
-            reader = BookReader(
+            yield BookReader(
                 connection=connection,
                 standby=standby,
                 standby_age_max_s=settings.read_age_max_s,
@@ -61,7 +51,6 @@ async def open_book_reader(settings: Settings, known: KnownCell | None = None) -
                 operator=operator,
                 rail=rail,
             )
-            yield reader if known is None else structs.replace(reader, cell=known.number, why_no_rail=_WHY_NO_RAIL)
     finally:
         if standby is not None:
             # It may hang.

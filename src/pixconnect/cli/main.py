@@ -21,7 +21,6 @@ _PARTS = (
     ("console", "console:console", "Serve the console, in one process."),
     ("sandbox", "processes:sandbox", "Run the simulated rail, in one process."),
     ("migrate", "migrate:migrate", "Bring the database's tables up to date."),
-    ("cell", "cell:app", "Databases beside the home cell's, over which holders are spread."),
     ("systemd", "systemd:app", "The service under systemd."),
     ("doctor", "doctor:doctor", "Check this machine and the service, and say what to do."),
     ("completion", "completion:completion", "Print the script that lets your shell complete verbs and options."),

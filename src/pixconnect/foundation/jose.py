@@ -28,7 +28,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
-from pixconnect.domain.frame import cell, errors
+from pixconnect.domain.frame import errors
 
 ALGORITHM = "ES256"
 TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
@@ -86,12 +86,9 @@ class PrivateKey:
         self._key = _private_part(key)
         self._plain_head = _head({"alg": ALGORITHM, "kid": kid})
 
-    def sign(
-        self, payload: bytes, header: Mapping[str, str] | None = None, *, opening: Mapping[str, str] | None = None
-    ) -> str:
-        """A compact JWS with the members of ``header`` behind ``alg`` and ``kid``, and those of ``opening`` before them."""
-        members = {**(opening or {}), "alg": ALGORITHM, "kid": self.kid, **(header or {})}
-        head = _head(members) if header or opening else self._plain_head
+    def sign(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:
+        """A compact JWS with the members of ``header`` behind ``alg`` and ``kid``."""
+        head = _head({"alg": ALGORITHM, "kid": self.kid, **header}) if header else self._plain_head
         signed = head + b"." + encode_base64url(payload)
         return (signed + b"." + self._sign(signed)).decode()
 
@@ -176,12 +173,7 @@ def is_signed_by(compact: str, key: ECKey) -> bool:
 
 
 def sign_token(key: PrivateKey, claims: Claims) -> str:
-    """A token that also says to a proxy, where its holder is not in the home cell, which cell that is."""
-    number = cell.cell_of_id(int(claims.holder_id))
-    # First of all and with three digits: so it has its place in the encoded token too, ``eyJjZWxsIjoi`` and four characters.
-    # Proxies' configurations know that, so it stays as it is. No process of ours reads it: what counts are the claims.
-    opening = None if number == cell.HOME else {"cell": f"{number:03}"}
-    return key.sign(_write(claims), {"typ": TOKEN_TYPE}, opening=opening)
+    return key.sign(_write(claims), {"typ": TOKEN_TYPE})
 
 
 def read_token_kid(token: bytes) -> str:
@@ -198,15 +190,6 @@ def read_token_kid(token: bytes) -> str:
     if header.typ != TOKEN_TYPE or header.crit:
         raise TokenInvalid(f"must be of type {TOKEN_TYPE}")
     return header.kid
-
-
-def find_unproved_claims(token: bytes) -> Claims | None:
-    """What a token says, whoever has written it; ``None`` if it does not have the form of ours."""
-    parts = token.split(b".")
-    try:
-        return _read_claims(decode_base64url(parts[1])) if len(parts) == 3 else None
-    except (ValueError, msgspec.MsgspecError, RecursionError):
-        return None
 
 
 def verify_token(token: bytes, key: ECKey) -> Claims:

@@ -9,7 +9,6 @@ from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Literal
 
-import msgspec
 from msgspec import Struct
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -48,10 +47,6 @@ class Measured(Struct, frozen=True, kw_only=True):
     family: MetricFamily
     values: Mapping[tuple[str, ...], Value]
     """By the labels' values, in the order of ``MetricFamily.labels``."""
-    of_cells: Mapping[str, Mapping[tuple[str, ...], Value]] = msgspec.field(
-        default_factory=dict[str, Mapping[tuple[str, ...], Value]]
-    )
-    """The same of the cells beside the home cell, by their names."""
 
 
 Read = Callable[[], Awaitable[Sequence[Measured]]]
@@ -67,17 +62,13 @@ def write_text(measured: Iterable[Measured]) -> str:
         family = one.family
         lines.append(f"# HELP {family.name} {family.meaning}")
         lines.append(f"# TYPE {family.name} {family.kind}")
-        lines += _write_values(family, one.values, {})
-        for name, values in one.of_cells.items():
-            lines += _write_values(family, values, {"cell": name})
+        lines += _write_values(family, one.values)
     return "\n".join(lines) + "\n"
 
 
-def _write_values(
-    family: MetricFamily, values: Mapping[tuple[str, ...], Value], also: Mapping[str, str]
-) -> Iterable[str]:
+def _write_values(family: MetricFamily, values: Mapping[tuple[str, ...], Value]) -> Iterable[str]:
     for words, value in sorted(values.items(), key=lambda item: item[0]):
-        labels = {**dict(zip(family.labels, words, strict=True)), **also}
+        labels = dict(zip(family.labels, words, strict=True))
         if isinstance(value, Histogram):
             yield from _write_histogram(family.name, labels, value)
         else:

@@ -6,7 +6,7 @@ process refuses them before it writes anything.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import asyncpg
@@ -44,16 +44,8 @@ class Applied(Struct, frozen=True):
     checksum: str
 
 
-async def migrate(
-    connection: asyncpg.Connection,
-    schema: str,
-    migrations: Sequence[Migration],
-    check: Callable[[Connection], Awaitable[None]] | None = None,
-) -> list[Migration]:
+async def migrate(connection: asyncpg.Connection, schema: str, migrations: Sequence[Migration]) -> list[Migration]:
     """Apply missing steps as the schema's owner, and return those; the schema is made if there is none.
-
-    Args:
-        check: Called where steps are missing, while nobody else may begin with any.
 
     Raises:
         ForeignHistoryError: Other steps have made the tables.
@@ -67,8 +59,6 @@ async def migrate(
         applied = await _read(connection)
         judge(schema, migrations, applied)
         missing = list(migrations[len(applied) :])
-        if missing and check is not None:
-            await check(connection)
         for migration in missing:
             await steps.apply(connection, schema, migration)
         return missing

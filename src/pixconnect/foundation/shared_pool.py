@@ -48,9 +48,8 @@ Look = Callable[["asyncpg.Connection[asyncpg.Record]"], Awaitable[None]]
 
 
 class SharedPool(_AnyPool):
-    # The driver's: it replaces connections of an earlier one, and opens all by the same words.
+    # The driver's: it replaces connections of an earlier one.
     _generation: int
-    _connect_kwargs: dict[str, Any]
 
     def __init__(
         self,
@@ -80,10 +79,6 @@ class SharedPool(_AnyPool):
     def expire(self) -> None:
         """Replace each open connection before it is used again."""
         self._generation += 1
-
-    def lead_to(self, url: str) -> None:
-        """Open connections to where the same database is by now; whoever waits for one goes on there."""
-        self.set_connect_args(url, **self._connect_kwargs)
 
     def acquire(self, *, timeout: float | None = None, insists: bool = False) -> _Acquired:  # type: ignore[override]  ours cannot be awaited
         """A connection; whoever ``insists`` tries to open one although others could not."""

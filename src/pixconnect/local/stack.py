@@ -16,7 +16,6 @@ import os
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
-from pathlib import Path
 from socket import socket
 
 import msgspec
@@ -37,8 +36,6 @@ from pixconnect.local.supervisor import SupervisedPart, Supervisor
 
 # For the operator's verbs, housekeeping and people with psql.
 _OTHER_CONNECTIONS = 30
-_BESIDE_POOL = 3
-"""Of a process in each cell: it asks for access, waits for events or holds leases, and follows the clock."""
 
 _CONSOLE_ABOVE_API = 1000
 """The console's port, unless it was chosen: so far above the API's that a second service beside the first has room."""
@@ -249,21 +246,15 @@ def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[st
     return EmbeddedPostgres(
         home.path,
         version=settings.postgres_version,
-        connections_max=count_connections(settings, home.path, api_count),
+        connections_max=count_connections(settings, api_count),
         tell=tell,
     )
 
 
-def count_connections(settings: Settings, home: Path, api_count: int) -> int:
-    """How many connections all parts together may want of the embedded server, which may have all cells."""
-    # A process that serves a cell keeps a file for it. One that is added meanwhile has room from the next start on.
-    others_count = sum(1 for _ in home.glob("database-*.json"))
-    # The worker, and the console's visitors.
-    of_each_cell = api_count + 2
-    # Beside those: sandbox, preparation.
-    pools_count = of_each_cell * (1 + others_count) + 2
-    beside_count = others_count * of_each_cell * _BESIDE_POOL
-    return pools_count * settings.database_connections_max + beside_count + _OTHER_CONNECTIONS
+def count_connections(settings: Settings, api_count: int) -> int:
+    """How many connections all parts together may want of the embedded server."""
+    # Beside the API: the worker, the console, the sandbox and the preparation.
+    return (api_count + 4) * settings.database_connections_max + _OTHER_CONNECTIONS
 
 
 def _resolve(

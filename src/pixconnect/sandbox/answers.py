@@ -89,14 +89,10 @@ def final_answer(order: KnownOrder) -> QueryAnswer:
     return Rejected(code=order.code, reason=reject_code.explain(order.code))
 
 
-def outcome_report(
-    order_id: str, due_at: datetime, code: str | None, *, crosses: bool = False
-) -> SettledReport | RejectedReport:
-    # What has come of an order that crosses was told by its id.
-    report_id = f"{order_id}/end" if crosses else order_id
+def outcome_report(order_id: str, due_at: datetime, code: str | None) -> SettledReport | RejectedReport:
     if code is None:
-        return SettledReport(report_id=report_id, id=order_id, settled_at=due_at)
-    return RejectedReport(report_id=report_id, id=order_id, code=code, reason=reject_code.explain(code))
+        return SettledReport(report_id=order_id, id=order_id, settled_at=due_at)
+    return RejectedReport(report_id=order_id, id=order_id, code=code, reason=reject_code.explain(code))
 
 
 def split_credit(credit: CreditReport, how: Behaviour) -> list[CreditReport]:

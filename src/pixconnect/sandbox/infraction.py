@@ -63,7 +63,6 @@ select amount_cents, coalesce(settled_at, due_at) as settled_at, amount_cents - 
 )::bigint as left_cents
 from arrival a
 where id = $1 and kind = 'credit' and code is null and not is_open
-    and not exists (select from settlement s where s.id = a.id and s.crosses)
 """
 LEFT = """
 select amount_cents - (

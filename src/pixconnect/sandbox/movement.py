@@ -91,11 +91,9 @@ def make_arrival(report: MovementReport, number: int, at: datetime, waits_for: s
 def make_fees_of_orders(
     fees: Mapping[str, NewFee], orders: Mapping[str, NewOrder], now: datetime, numbers: Iterator[int]
 ) -> list[tuple[NewArrival, Pending]]:
-    """The fees of those orders that will settle, due as they are; of one that crosses it waits for the end."""
+    """The fees of those orders that will settle, due as they are."""
     return [
-        make_fee(
-            fee, name, next(numbers), now + timedelta(milliseconds=orders[name].delay_ms), waits=orders[name].crosses
-        )
+        make_fee(fee, name, next(numbers), now + timedelta(milliseconds=orders[name].delay_ms), waits=False)
         for name, fee in fees.items()
         if name in orders and orders[name].code is None
     ]

@@ -33,7 +33,7 @@ from pixconnect.domain.money.rail import (
 )
 from pixconnect.domain.rules.name_window import is_outside_window
 from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import answers, behaviour, cell_transfer, infraction, movement, order_group, tables
+from pixconnect.sandbox import answers, behaviour, infraction, movement, order_group, tables
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults, Message
 from pixconnect.sandbox.order_group import OrderGroup
@@ -76,8 +76,6 @@ class Network:
         self._is_stale = True
         self._waiting: dict[str, asyncio.Future[str | None]] = {}
         self._waiting_fees: set[str] = set()
-        self._crossing: set[str] = set()
-        """Orders that end with what came of them."""
         self.outbox = Outbox(clock)
         self.arrival_numbers: Iterator[int] = iter(())
 
@@ -87,15 +85,13 @@ class Network:
             await self._load()
 
     async def submit(self, orders: Sequence[Order]) -> list[answers.OrderAnswer]:
-        return await self._take(
-            "order", order_group.read_orders(self._faults, orders, self._latency_ms, self._clock.now())
-        )
+        return await self._take("order", order_group.read_orders(self._faults, orders, self._latency_ms))
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[answers.OrderAnswer]:
         """Take refund orders; the payer's institution rejects (AM09) more than it sent."""
         async with self.giving_back:
             originals = await tables.find_originals(self._pool, [order.original_end_to_end_id for order in orders])
-            taken = order_group.read_refunds(self._faults, orders, originals, self._latency_ms, self._clock.now())
+            taken = order_group.read_refunds(self._faults, orders, originals, self._latency_ms)
             return await self._take("refund", taken)
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
@@ -127,17 +123,15 @@ class Network:
         await self._refresh()
         orders, contested, arrivals = answers.sort_acknowledged(acknowledgements, self.outbox.find)
         steps: list[AfterStep] = []
-        ends: list[Pending] = []
         async with self._lock.shared():
             now = self._clock.now()
             if orders:
                 await tables.close_orders(self._pool, list(orders.values()))
             if arrivals:
-                steps, ends = await self._end_arrivals(arrivals, now)
+                steps = await self._end_arrivals(arrivals, now)
             for contest in await infraction.acknowledge_all(self._pool, contested, now) if contested else ():
                 self._schedule_contest(contest, now)
             self.outbox.close((*orders, *contested, *arrivals))
-            self.outbox.put(ends)
             for step in steps:
                 if step.is_open:
                     self._schedule.add(step.due_at, [answers.make_pending(step.report, step.due_at)])
@@ -160,28 +154,23 @@ class Network:
             await self._load()
         return written
 
-    async def _end_arrivals(
-        self, arrivals: Mapping[str, Acknowledged], now: datetime
-    ) -> tuple[list[AfterStep], list[Pending]]:
-        """Write how arrivals end, with all that waits for them; answers their next steps, and what is told of orders by it."""
+    async def _end_arrivals(self, arrivals: Mapping[str, Acknowledged], now: datetime) -> list[AfterStep]:
+        """Write how arrivals end, with the fees that wait for them; return their next steps."""
         acknowledged = list(arrivals.values())
         names = {one.id for one in acknowledged}
-        if self._waiting_fees.isdisjoint(names) and self._crossing.isdisjoint(names):
-            return await tables.acknowledge_arrivals(self._pool, acknowledged, now), []
+        if self._waiting_fees.isdisjoint(names):
+            return await tables.acknowledge_arrivals(self._pool, acknowledged, now)
         try:
             async with self._pool.acquire() as connection, connection.transaction():
                 steps = await tables.acknowledge_arrivals(connection, acknowledged, now)
                 ended = {step.id: step.code for step in steps if not step.is_open}
                 fees = [(movement.fee_id(name), code) for name, code in ended.items() if name in self._waiting_fees]
                 steps += await tables.release_fees(connection, fees, now) if fees else []
-                crossed = {name: code for name, code in ended.items() if name in self._crossing}
-                ends = await cell_transfer.end(connection, crossed, now) if crossed else []
         except BaseException:
             self._is_stale = True
             raise
         self._waiting_fees -= ended.keys()
-        self._crossing -= crossed.keys()
-        return steps, [Pending(answers.outcome_report(*told, crosses=True)) for told in ends]
+        return steps
 
     def _tell_payers(self, ended: Iterable[tuple[str, str | None]]) -> None:
         for name, code in ended:
@@ -288,7 +277,6 @@ class Network:
                 now, [arriving[order_id] for order_id in arriving if order_id in taken], new, behaviours
             )
             self._schedule_arrivals(arrivals)
-            self._crossing |= {name for name in group.arriving if name in taken and arriving[name].crosses}
         self._sweep()
         if any(how.is_early for how in behaviours):
             await asyncio.sleep(HELD_BACK_S)
@@ -305,7 +293,7 @@ class Network:
         }
         groups: defaultdict[int, list[Pending]] = defaultdict(list)
         for order in written:
-            if order.is_open and not order.crosses:
+            if order.is_open:
                 due_at = now + timedelta(milliseconds=order.delay_ms)
                 report = answers.outcome_report(order.id, due_at, order.code)
                 groups[order.delay_ms].append(Pending(report, repeated.get(order.id, 1)))
@@ -342,7 +330,6 @@ class Network:
         orders = await tables.open_orders(self._pool)
         arrivals = await tables.open_arrivals(self._pool)
         contests = await infraction.list_unfinished(self._pool)
-        self._crossing = await cell_transfer.list_under_way(self._pool)
         self._schedule.clear()
         self.outbox.clear()
         now = self._clock.now()
@@ -371,4 +358,4 @@ class Network:
 
 
 def _tell_end(order: KnownOrder | DueOrder) -> Report:
-    return answers.outcome_report(order.id, order.due_at, order.code, crosses=order.crosses)
+    return answers.outcome_report(order.id, order.due_at, order.code)

@@ -1,6 +1,6 @@
 """Orders as they come in: what is decided of each, and what is written together with it.
 
-Merchants' codes are paid, fees are taken, and an order to a holder of the same installation brings what arrives there.
+Merchants' codes are paid, and fees are taken.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.money.rail import Order, RefundOrder
-from pixconnect.sandbox import answers, behaviour, cell_transfer, directory, movement, tables
+from pixconnect.sandbox import answers, behaviour, directory, movement, tables
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults, Message
 from pixconnect.sandbox.movement import NewFee
@@ -30,52 +30,41 @@ class OrderGroup(Struct, frozen=True, kw_only=True):
     claims: dict[str, str] = {}
     """The merchants' codes that they pay."""
     fees: dict[str, NewFee] = {}
-    arriving: Mapping[str, cell_transfer.Arriving] = {}
-    """What comes of those that go to holders of the same installation."""
 
 
-def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int, now: datetime) -> OrderGroup:
+def read_orders(faults: Faults, orders: Sequence[Order], latency_ms: int) -> OrderGroup:
     """Orders as they would be written.
 
     Args:
         faults: Counted down by those that follow a rule.
         orders: As they came.
         latency_ms: How long an ordinary one takes to settle.
-        now: The network's instant.
     """
     behaviours = [_treat_order(faults, order) for order in orders]
-    arriving = {
-        order.end_to_end_id: credit for order in orders if (credit := cell_transfer.make_credit(order, now)) is not None
-    }
     new = [
-        _make_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how, latency_ms, arriving)
+        _make_order(order.end_to_end_id, None, order.amount_cents, order.credit_party.key, how, latency_ms)
         for order, how in zip(orders, behaviours, strict=True)
     ]
     # A code that is paid once is a dynamic one, and only those have a txid of this length. Merchants are outside.
     claims = {
         order.end_to_end_id: order.txid
         for order in orders
-        if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN and order.end_to_end_id not in arriving
+        if order.txid is not None and len(order.txid) >= _DYNAMIC_TXID_MIN
     }
     fees = movement.find_fees(orders, behaviours)
-    return OrderGroup(orders=new, behaviours=behaviours, claims=claims, fees=fees, arriving=arriving)
+    return OrderGroup(orders=new, behaviours=behaviours, claims=claims, fees=fees)
 
 
 def read_refunds(
-    faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original], latency_ms: int, now: datetime
+    faults: Faults, orders: Sequence[RefundOrder], originals: Mapping[str, Original], latency_ms: int
 ) -> OrderGroup:
     """As ``read_orders``; ``originals`` are the payments that are given back, by their ids."""
     behaviours = _treat_refunds(faults, orders, originals)
-    arriving = {
-        order.return_id: cell_transfer.make_return(order, now)
-        for order in orders
-        if (original := originals.get(order.original_end_to_end_id)) is not None and original.has_crossed
-    }
     new = [
-        _make_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how, latency_ms, arriving)
+        _make_order(order.return_id, order.original_end_to_end_id, order.amount_cents, None, how, latency_ms)
         for order, how in zip(orders, behaviours, strict=True)
     ]
-    return OrderGroup(orders=new, behaviours=behaviours, arriving=arriving)
+    return OrderGroup(orders=new, behaviours=behaviours)
 
 
 def _treat_order(faults: Faults, order: Order) -> Behaviour:
@@ -117,14 +106,13 @@ def _make_order(
     key: str | None,
     how: Behaviour,
     latency_ms: int,
-    arriving: Mapping[str, cell_transfer.Arriving],
 ) -> NewOrder:
     delay_ms = latency_ms if how.delay_ms is None else how.delay_ms
     # The network's own rejection waits for nobody, and an early outcome must overtake its answer.
     if how.is_early or how.is_rejected_at_once:
         delay_ms = 0
     is_told = how.reports_count > 0
-    return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, is_told, order_id in arriving)
+    return NewOrder(order_id, original_id, amount_cents, key, delay_ms, how.code, is_told)
 
 
 async def write(
@@ -135,15 +123,15 @@ async def write(
     group: OrderGroup,
     numbers: Iterator[int],
 ) -> tuple[set[str], dict[str, NewOrder], list[tuple[NewArrival, Pending]]]:
-    """Write orders, payers of merchants' codes, and what comes of orders: fees, and payments to other holders of ours.
+    """Write orders, payers of merchants' codes, and fees.
 
     Returns:
-        The new ids, the orders as written, and what comes of them.
+        The new ids, the orders as written, and the fees.
     """
     if not arriving:
         return set(), arriving, []
     # Without all that one statement is enough, and no transaction.
-    if not group.claims and not group.fees and not group.arriving:
+    if not group.claims and not group.fees:
         return await tables.insert_orders(pool, kind, now, list(arriving.values())), arriving, []
     async with pool.acquire() as connection, connection.transaction():
         codes = await tables.find_codes(connection, list(group.claims.values()))
@@ -155,7 +143,6 @@ async def write(
             await tables.claim_codes(connection, list(paid), list(paid.values()))
         settling = {order_id: arriving[order_id] for order_id in taken}
         made = movement.make_fees_of_orders(group.fees, settling, now, numbers)
-        made += cell_transfer.make_arrivals(group.arriving, settling, now, numbers)
         if made:
             await tables.insert_arrivals(connection, [arrival for arrival, _ in made])
     return taken, arriving, made

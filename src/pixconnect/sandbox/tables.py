@@ -13,19 +13,18 @@ from asyncpg.pool import PoolConnectionProxy
 from msgspec import Struct
 
 INSERT_ORDERS = """
-insert into settlement (id, kind, original_id, amount_cents, key, taken_at, due_at, code, is_open, crosses)
+insert into settlement (id, kind, original_id, amount_cents, key, taken_at, due_at, code, is_open)
 select o.id, $1::text, o.original_id, o.amount_cents, o.key, $2::timestamptz,
-    case when o.crosses then 'infinity' else $2::timestamptz + o.delay_ms * interval '1 millisecond' end, o.code, o.is_open,
-    o.crosses
-from unnest($3::text[], $4::text[], $5::bigint[], $6::text[], $7::integer[], $8::text[], $9::boolean[], $10::boolean[])
-    as o (id, original_id, amount_cents, key, delay_ms, code, is_open, crosses)
+    $2::timestamptz + o.delay_ms * interval '1 millisecond', o.code, o.is_open
+from unnest($3::text[], $4::text[], $5::bigint[], $6::text[], $7::integer[], $8::text[], $9::boolean[])
+    as o (id, original_id, amount_cents, key, delay_ms, code, is_open)
 order by o.id
 on conflict (id) do nothing
 returning id
 """
 
 FIND_ORDERS = """
-select id, kind, key, amount_cents, due_at, code, is_due or due_at <= $2::timestamptz as is_over, is_closed, crosses
+select id, kind, key, amount_cents, due_at, code, is_due or due_at <= $2::timestamptz as is_over, is_closed
 from settlement
 where id = any($1::text[])
 """
@@ -42,8 +41,7 @@ on conflict (id) do nothing
 REFUNDED = """
 select a.id, a.key, a.amount_cents,
     coalesce((select sum(s.amount_cents) from settlement s where s.original_id = a.id and s.code is null), 0)::bigint
-        as refunded_cents,
-    exists (select from settlement s where s.id = a.id and s.crosses) as has_crossed
+        as refunded_cents
 from arrival a
 where a.id = any($1::text[]) and a.kind = 'credit'
 """
@@ -83,9 +81,8 @@ LAST_NUMBER = """
 select greatest((select coalesce(max(number), 0) from arrival), (select coalesce(max(number), 0) from infraction))
 """
 
-# One that crosses and is under way falls due at no time: its end is made by what came of it.
 OPEN_ORDERS = """
-select id, due_at, code, is_due, crosses from settlement where is_open and due_at < 'infinity' order by due_at, id
+select id, due_at, code, is_due from settlement where is_open order by due_at, id
 """
 
 # A fee whose payment has settled is due, and one whose payment has failed is none.
@@ -128,13 +125,6 @@ class NewOrder(Struct, frozen=True):
     delay_ms: int
     code: str | None
     is_open: bool
-    goes_to_us: bool = False
-    """To a holder of the same installation."""
-
-    @property
-    def crosses(self) -> bool:
-        """Whether something comes of it, which it waits for; the network itself may reject it instead."""
-        return self.goes_to_us and self.code is None
 
 
 class KnownOrder(NamedTuple):
@@ -148,8 +138,6 @@ class KnownOrder(NamedTuple):
     """Whether ``due_at`` has come."""
     is_closed: bool
     """Whether this is no order but a closed id: no order came in time, and none will be accepted."""
-    crosses: bool
-    """Whether it goes to a holder of the same installation."""
 
 
 class NewArrival(NamedTuple):
@@ -206,8 +194,6 @@ class Original(NamedTuple):
     key: str | None
     amount_cents: int
     refunded_cents: int
-    has_crossed: bool
-    """Whether a holder of the same installation has paid it, by an order that has the same id."""
 
 
 class MerchantClaim(NamedTuple):
@@ -236,7 +222,6 @@ async def insert_orders(
         [order.delay_ms for order in orders],
         [order.code for order in orders],
         [order.is_open for order in orders],
-        [order.crosses for order in orders],
     )
     return {row[0] for row in rows}
 
@@ -285,7 +270,6 @@ class DueOrder(NamedTuple):
     due_at: datetime
     code: str | None
     is_due: bool
-    crosses: bool
 
 
 async def open_orders(executor: Executor) -> list[DueOrder]:

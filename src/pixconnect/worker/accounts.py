@@ -200,13 +200,7 @@ async def send_defences(context: Context, opened: OpenAccount, fence: Fence, tol
 
 
 async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Begin what goes back by itself, hand over what is due over an account, and ask about what is silent.
-
-    While its cell is about to be closed for a move, only ask: what had begun comes to its end.
-    """
-    if opened.account.is_held_at(context.clock.real_now()):
-        await ask_about_orders(context, opened, fence, told)
-        return
+    """Begin what goes back by itself, hand over what is due over an account, and ask about what is silent."""
     await give_back_due(context, opened)
     until = context.clock.now()
     while await move_due_there(context, fence, opened.account.id, until, ORDERS_MAX) == ORDERS_MAX:

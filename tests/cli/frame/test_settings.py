@@ -43,7 +43,6 @@ def test_a_verb_beside_a_running_service_takes_over_what_it_found_out(home: Path
     found = settings.read_settings()
     assert found.database_url == "postgresql://login@/pixconnect"
     assert found.owner_database_url == "postgresql://owner@/pixconnect"
-    # Who makes a cell lets the console look into it.
     assert found.console_login_url == "postgresql://console@/pixconnect"
     assert found.public_auth_url == "http://127.0.0.1:1234"
     assert (found.mode, found.secret_key, found.rail_url) == ("live", "key", "http://127.0.0.1:2345")

@@ -11,6 +11,7 @@ from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.foundation import migrations, schema_history
 from pixconnect.store.running import offending
 from pixconnect.usecases.identity.signing_key import about_key
+from pixconnect.usecases.running.installation import InstallationError
 from support import postgres
 
 
@@ -217,8 +218,11 @@ async def _plant(database: postgres.Addresses, version: int, statements: list[st
 
 
 def _version_before() -> int:
-    steps = migrations.read_migrations("pixconnect.store")
-    return next(step.version for step in steps if step.name == migrate.RULED_BY) - 1
+    return _version_of(migrate.RULED_BY) - 1
+
+
+def _version_of(name: str) -> int:
+    return next(step.version for step in migrations.read_migrations("pixconnect.store") if step.name == name)
 
 
 async def test_rows_that_break_a_new_rule_are_named_and_nothing_is_changed(
@@ -252,6 +256,37 @@ async def test_rows_that_break_a_new_rule_are_named_and_nothing_is_changed(
                 await count
     # An order of nothing can be cleared away.
     await owner.execute("delete from open_order where resource_id = 404")
+    await owner.close()
+
+
+SPREAD = {
+    "a home that knows another database": "insert into cell (number, name, address) values (1, 'two', 'postgresql://h/two')",
+    "the other database": "insert into installation (mode, cell) values ('sandbox', 1)",
+}
+
+
+@pytest.mark.parametrize("what", SPREAD)
+async def test_a_home_of_several_databases_is_refused_and_nothing_is_changed(
+    database: postgres.Addresses, what: str
+) -> None:
+    owner = await _plant(database, _version_of("no_cells") - 1, [SPREAD[what]])
+    settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
+    with pytest.raises(InstallationError, match="make a new home with `PIXCONNECT_HOME=FOLDER pixconnect run`"):
+        await migrate.bring_up_to_date(settings)
+    # Also where somebody runs the step by hand.
+    with pytest.raises(asyncpg.RaiseError, match="more than one cell"):
+        await schema_history.migrate(owner, "pixconnect", migrations.read_migrations("pixconnect.store"))
+    await owner.execute("set search_path = pixconnect")
+    assert await owner.fetchval("select max(version) from schema_version") == _version_of("no_cells") - 1
+    assert await owner.fetchval("select to_regclass('key_cell') is not null")
+    await owner.close()
+
+
+async def test_a_home_of_one_database_is_brought_up_to_date(database: postgres.Addresses) -> None:
+    owner = await _plant(database, _version_of("no_cells") - 1, ["insert into installation (mode) values ('sandbox')"])
+    settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
+    assert "no_cells" in {migration.name for migration in await migrate.bring_up_to_date(settings)}
+    assert await owner.fetchval("select mode from installation") == "sandbox"
     await owner.close()
 
 

@@ -6,20 +6,19 @@ import pytest
 
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.frame import identifiers
-from pixconnect.domain.frame.cell import HOME
 
 INSTANT = datetime(2026, 11, 20, 7, 53, 59, 999_999, tzinfo=UTC)
 
 
 def test_an_end_to_end_id_says_who_and_when() -> None:
-    name = identifiers.make_end_to_end_id("99999003", INSTANT, SystemEntropy(), HOME)
+    name = identifiers.make_end_to_end_id("99999003", INSTANT, SystemEntropy())
     assert (name[:21], len(name)) == ("E99999003202611200753", 32)
     assert identifiers.is_end_to_end_id(name)
     assert not identifiers.is_return_id(name)
 
 
 def test_a_return_id_says_who_and_when() -> None:
-    name = identifiers.make_return_id("9999A003", INSTANT, SystemEntropy(), HOME)
+    name = identifiers.make_return_id("9999A003", INSTANT, SystemEntropy())
     assert (name[:21], len(name)) == ("D9999A003202611200753", 32)
     assert identifiers.is_return_id(name)
     assert not identifiers.is_end_to_end_id(name)
@@ -27,19 +26,19 @@ def test_a_return_id_says_who_and_when() -> None:
 
 def test_the_minute_is_that_of_utc() -> None:
     brasilia = INSTANT.astimezone(timezone(timedelta(hours=-3)))
-    assert identifiers.make_end_to_end_id("99999003", brasilia, SystemEntropy(), HOME)[9:21] == "202611200753"
+    assert identifiers.make_end_to_end_id("99999003", brasilia, SystemEntropy())[9:21] == "202611200753"
 
 
 def test_a_txid_has_32_letters_and_digits() -> None:
-    txid = identifiers.make_txid(INSTANT, SystemEntropy(), HOME)
+    txid = identifiers.make_txid(INSTANT, SystemEntropy())
     assert len(txid) == 32
     assert identifiers.is_txid(txid)
 
 
 def test_no_two_names_are_alike() -> None:
     entropy = SystemEntropy()
-    assert len({identifiers.make_end_to_end_id("99999003", INSTANT, entropy, HOME) for _ in range(1000)}) == 1000
-    assert len({identifiers.make_txid(INSTANT, entropy, HOME) for _ in range(1000)}) == 1000
+    assert len({identifiers.make_end_to_end_id("99999003", INSTANT, entropy) for _ in range(1000)}) == 1000
+    assert len({identifiers.make_txid(INSTANT, entropy) for _ in range(1000)}) == 1000
 
 
 @pytest.mark.parametrize(

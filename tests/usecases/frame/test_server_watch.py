@@ -61,7 +61,6 @@ CHANGES = {
     "system identifier": "update installation set system_identifier = system_identifier - 1",
     "database": "update installation set database_oid = database_oid - 1",
     "tables": "update installation set tables_oid = tables_oid - 1",
-    "elsewhere": "update installation set elsewhere_since = clock_timestamp()",
 }
 STARTED_EARLIER = "update installation set started_at = started_at - interval '1 hour'"
 

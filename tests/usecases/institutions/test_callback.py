@@ -17,8 +17,6 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
 from pixconnect.assembly.keep_running import running_beside
-from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
@@ -29,7 +27,6 @@ from pixconnect.http.server import Server
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.callback import Callbacks
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker.accounts import AccountReaders
 from pixconnect.worker.leases import SlotLeases
 from support.account_shop import Shop
@@ -184,26 +181,6 @@ async def test_nothing_leaves_a_paused_account_and_what_comes_in_is_recorded(sho
                 await asyncio.sleep(0.02)
     assert (await shop.live.fetch("select status from charge"))[0]["status"] == "APPROVED"
     assert await shop.live.fetch(f"select from rail_step where order_name = '{refund.return_id}'") == []
-
-
-async def test_what_is_accepted_while_its_cell_is_moved_leaves_an_account_afterwards(shop: Shop) -> None:
-    shop.there.traits = InstitutionTraits(sends=("KEY",))
-    await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
-    hold = "update institution_account set held_at = {}, revision = revision + 1"
-    await shop.live.execute_as_owner(hold.format("now()"))
-    request = KeyTransferRequest(amount_cents=700, key="joana@pix.example", key_type="EMAIL")
-    made = (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
-    assert made.status == "PROCESSING"
-    shop.there.lists.clear()
-    async with reading(shop):
-        # It is read as ever; several looks at its orders have passed by then.
-        await wait_for(shop, 2)
-        await asyncio.sleep(2)
-        assert not any(call.startswith("send") for call in shop.there.calls)
-        await shop.live.execute_as_owner(hold.format("null"))
-        await until(lambda: any(call.startswith("send") for call in shop.there.calls))
 
 
 async def test_a_closed_account_is_told_nothing(shop: Shop) -> None:

@@ -146,7 +146,6 @@ def dying_of(shop: Shop) -> Context:
 
 
 async def test_what_a_loss_has_paused_is_that_until_it_is_closed(live: Service, there: FakeInstitution) -> None:
-    """Another cell may have it by now, and then nobody reads it here meanwhile."""
     shop, maria, joana = await open_filled(live, there)
     await live.execute_as_owner(
         "insert into database_loss (reason, system_identifier, started_at, orders_count) values ('a test', 1, now(), 0)"

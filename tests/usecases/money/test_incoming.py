@@ -161,14 +161,14 @@ async def test_a_key_is_given_to_nobody_while_payments_to_it_are_being_refused(
     key = "nobody@test.example"
     async with service.context.pool.acquire() as connection:
         async with connection.transaction():
-            assert not (await refused_store.hold_accounts(connection, [key])).owned
+            assert not (await refused_store.hold_accounts(connection, [key]))
             adding = asyncio.create_task(
                 holder_usecases.add_pix_key(as_operator(service.context), caller.holder_id, "EMAIL", key)
             )
             done, _ = await asyncio.wait([adding], timeout=0.3)
             assert not done
         await adding
-        assert (await refused_store.hold_accounts(connection, [key, "0001 9"])).owned == {key}
+        assert (await refused_store.hold_accounts(connection, [key, "0001 9"])) == {key}
 
 
 async def test_refusals_are_forgotten_after_a_time(service: Service) -> None:

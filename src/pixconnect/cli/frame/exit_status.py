@@ -17,7 +17,7 @@ class ExitStatus(IntEnum):
     ENDED_BADLY = 5
     """The event, trigger or payment that the verb watched ended in another way than expected."""
     FOUND = 6
-    """`doctor` or `cell check` found something that must be mended."""
+    """`doctor` found something that must be mended."""
     BROKEN = 7
     """`verify` found something wrong in the books."""
     INTERRUPTED = 130

@@ -54,7 +54,7 @@ _BY_NAME = {
     "ClientCertificateError": "PIXCONNECT_WEBHOOK_CERTIFICATE_FILE, PIXCONNECT_WEBHOOK_KEY_FILE: {}",
     "InvalidPasswordError": "PostgreSQL refuses the login ({}): look at the user and password of DATABASE_URL",
     "InvalidAuthorizationSpecificationError": "PostgreSQL refuses the login ({}): look at DATABASE_URL",
-    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at {address}",
+    "InvalidCatalogNameError": "there is no such database ({}): create it, or look at DATABASE_URL",
     "InsufficientPrivilegeError": "the role may not do that ({}): set PIXCONNECT_OWNER_DATABASE_URL to a role that owns "
     "the tables and may make roles, for operators' verbs PIXCONNECT_OPERATOR_DATABASE_URL to one that may take "
     "pixconnect_operator, and for the console PIXCONNECT_CONSOLE_DATABASE_URL to one that may take pixconnect_console",
@@ -63,22 +63,13 @@ _BY_NAME = {
     "UndefinedTableError": "the tables are missing or old ({}): run `pixconnect migrate`",
     "InvalidSchemaNameError": "the tables are missing ({}): run `pixconnect migrate`",
     "DiskFullError": "the database's disk is full ({}): make room and try again",
-    "ClientConfigurationError": "{address} is no address of a PostgreSQL database ({})",
+    "ClientConfigurationError": "DATABASE_URL is no address of a PostgreSQL database ({})",
     "SSLCertVerificationError": "the database's certificate is not the one that was expected ({}): look at sslrootcert, "
     "and at the name of the server, in PIXCONNECT_DATABASE_URL or the address of this part",
     "ReadOnlySQLTransactionError": "the database only reads ({}): it is a standby, or was set so; try again when it writes",
     "ObjectNotInPrerequisiteStateError": "the database is in no state to do that ({}): look at its log, and try again",
     "InsufficientResourcesError": "PostgreSQL has reached a limit of its server ({}): look at its memory, and try again",
     "PostgresSystemError": "PostgreSQL cannot read or write its files ({}): look at its log",
-}
-
-
-CELL_ADDRESS = "the cell's address"
-_OF_A_CELL = {
-    # A move may have closed it.
-    "InvalidCatalogNameError": "there is no such database ({}): make none there, `pixconnect cell check` says what to do",
-    "TooManyConnectionsError": "PostgreSQL has no connection left ({}): raise its max_connections; or, if that is a limit of "
-    "this database alone, which a move of the cell may have set to 0, run `pixconnect cell set` with the address of the cell",
 }
 
 
@@ -112,12 +103,8 @@ _MISSING_ROLE = re.compile(r'role "([^"]*)" does not exist$')
 _UNKNOWN_SETTING = re.compile(r'unrecognized configuration parameter "([^"]*)"$')
 
 
-def explain(error: BaseException, address: str = "DATABASE_URL") -> str | None:
-    """The line to show; ``None`` for a defect of ours, whose traceback says more.
-
-    Args:
-        address: What has the database's address.
-    """
+def explain(error: BaseException) -> str | None:
+    """The line to show; ``None`` for a defect of ours, whose traceback says more."""
     if isinstance(error, _SAY_IT_ALL):
         return str(error)
     if type(error).__name__ in _ABOUT_ROLES and (missing := _MISSING_ROLE.search(str(error))):
@@ -125,23 +112,22 @@ def explain(error: BaseException, address: str = "DATABASE_URL") -> str | None:
             return f"this server has never had our tables ({error}): run `pixconnect migrate`"
         return f"the login {missing[1]} does not exist: create it, or look at the users in the database's addresses"
     if type(error).__name__ == "UndefinedObjectError" and (unknown := _UNKNOWN_SETTING.search(str(error))):
-        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of {address}"
+        return f"PostgreSQL has no setting {unknown[1]!r}: look at what stands behind the ? of DATABASE_URL"
     for kind in type(error).__mro__:
         if kind.__name__ in _BY_NAME:
-            line = _OF_A_CELL.get(kind.__name__) if address == CELL_ADDRESS else None
-            return (line or _BY_NAME[kind.__name__]).format(error, address=address)
+            return _BY_NAME[kind.__name__].format(error)
     if isinstance(error, OSError) and is_disk_full(error):
         return f"the disk is full ({error.filename or error.strerror}): make room and try again"
     # Only we raise ConnectionError itself, with a message; the system raises its subclasses.
     if type(error) is ConnectionError:
         return str(error)
-    return _explain_loss(error, address)
+    return _explain_loss(error)
 
 
-def _explain_loss(error: BaseException, address: str) -> str | None:
+def _explain_loss(error: BaseException) -> str | None:
     said = error if str(error) else type(error).__name__
     if is_database_unreachable(error):
-        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at {address}"
+        return f"the database cannot be reached ({str(error) or 'no answer'}): start it, or look at DATABASE_URL"
     if is_database_away(error):
         return f"the database was lost ({said}): look at its log, and try again"
     if _is_one_of(error, _DATABASE_BUSY):

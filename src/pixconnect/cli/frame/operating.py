@@ -10,18 +10,13 @@ from typing import Annotated, TypeVar
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli.frame.cells import CellAnswers, ask_cells, drop_unknowing
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
-from pixconnect.domain.frame.cell import HOME, cell_of_id
-from pixconnect.domain.frame.errors import NotFound
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
-from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.statement import SettlingContext
-from pixconnect.usecases.running.known_cells import read_known_cell
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -29,7 +24,6 @@ Item = TypeVar("Item")
 HolderId = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 """An id that could exist."""
 TheHolder = Annotated[HolderId, Parameter(help="The holder.")]
-CellName = Annotated[str, Parameter(name="--cell", help="The cell that it is in, as `list` prints it.")]
 Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that the operator may repeat."""
 
@@ -66,72 +60,13 @@ def run_with_settings(do: Callable[[Settings], Coroutine[object, object, Result]
         return asyncio.run(do(settings))
 
 
-def run_everywhere(
-    use_case: Callable[[OperatorContext], Awaitable[Result]], *, compares_key: bool = True
-) -> CellAnswers[Result]:
-    """As ``run``, in each cell; one that does not answer is named, by ``refuse_missing`` after all else was printed."""
-
-    async def ask(home: OperatorContext) -> CellAnswers[Result]:
-        return await ask_cells(read_database_settings(), home, use_case, compares_key=compares_key)
-
-    return run(ask, compares_key=compares_key)
-
-
-def find_everywhere(use_case: Callable[[OperatorContext], Awaitable[Result]]) -> CellAnswers[Result]:
-    """As ``run_everywhere``, where a cell may know nothing of what is asked for: ``NotFound`` if none of them does."""
-
-    async def look(context: OperatorContext) -> Result | NotFound:
-        try:
-            return await use_case(context)
-        except NotFound as refusal:
-            return refusal
-
-    return drop_unknowing(run_everywhere(look))
-
-
-def run_for(own_id: int, use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
-    """As ``run``, in the cell that the id of a holder says, or of a holder's charge, transfer or refund."""
-
-    async def find(home: OperatorContext) -> int:
-        del home
-        return cell_of_id(own_id)
-
-    return run_at(find, use_case)
-
-
-def run_in(name: str, use_case: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
-    """As ``run``, in the cell of this name, for what has an id that does not say it."""
-
-    async def find(home: OperatorContext) -> int:
-        return HOME if name == HOME_NAME else (await read_known_cell(home, name)).number
-
-    return run_at(find, use_case)
-
-
-def run_at(
-    find_number: Callable[[OperatorContext], Awaitable[int]], use_case: Callable[[OperatorContext], Awaitable[Result]]
-) -> Result:
-    """As ``run``, in the cell that is found by asking the home cell."""
+def run_writing(use_case: Callable[[OperatorContext, SettlingContext], Awaitable[Result]]) -> Result:
+    """As ``run``, for a use case that also writes money, through queues as the service does."""
 
     async def do(settings: Settings) -> Result:
         from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
 
-        async with operators.open_operator_at(settings, find_number) as operator:
-            return await use_case(operator)
-
-    return run_with_settings(do)
-
-
-def run_writing(
-    find_number: Callable[[OperatorContext], Awaitable[int]],
-    use_case: Callable[[OperatorContext, SettlingContext], Awaitable[Result]],
-) -> Result:
-    """As ``run_at``, for a use case that also writes money, through queues as the service does."""
-
-    async def do(settings: Settings) -> Result:
-        from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
-
-        async with operators.open_operator_who_writes(settings, find_number) as (operator, writes):
+        async with operators.open_operator_who_writes(settings) as (operator, writes):
             return await use_case(operator, writes)
 
     return run_with_settings(do)

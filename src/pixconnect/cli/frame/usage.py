@@ -67,6 +67,13 @@ def explain(error: CycloptsError) -> str:
             return str(error)
 
 
+_REMOVED: Final = {
+    "cell": "an installation has one database; for holders in another one, make another installation with a host name of its "
+    "own: `PIXCONNECT_HOME=FOLDER pixconnect run`"
+}
+"""Verbs of earlier versions, and what to do instead."""
+
+
 def _find_near(word: str, words: Sequence[str]) -> list[str]:
     """What was probably meant; nothing where only the family of a name is right, and its last part is another word."""
     family, _, last = word.rpartition(".")
@@ -77,6 +84,8 @@ def _find_near(word: str, words: Sequence[str]) -> list[str]:
 
 def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
     """Say that a word is no verb of this group, and which verb was probably meant."""
+    if group == "pixconnect" and word in _REMOVED:
+        return f"{word}: this verb was removed: {_REMOVED[word]}"
     near = difflib.get_close_matches(word, verbs, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{word}: there is no such verb; {meant}`{group} --help` lists all"

@@ -1,7 +1,5 @@
 """``pixconnect audit``: what operators did."""
 
-from heapq import merge
-from itertools import islice
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -30,14 +28,8 @@ def list_entries(
         subject: Only those on this, as the list names it: `holder 2`.
     """
     subjects = None if subject is None else [subject]
-    answers = operating.run_everywhere(
-        lambda context: audit_usecases.list_entries(context, subjects=subjects, count_max=limit)
-    )
-    # Each cell numbers its own, in the order that they were written in.
-    by_cell = [[(cell, entry) for entry in own] for cell, own in answers.found]
-    newest = islice(merge(*by_cell, key=lambda each: each[1].at, reverse=True), limit)
-    output.show_list("entries", [answers.name(cell) | _shown(entry) for cell, entry in newest], as_json=json)
-    answers.refuse_missing()
+    entries = operating.run(lambda context: audit_usecases.list_entries(context, subjects=subjects, count_max=limit))
+    output.show_list("entries", [_shown(entry) for entry in entries], as_json=json)
 
 
 def _shown(entry: AuditEntry) -> output.Shown:

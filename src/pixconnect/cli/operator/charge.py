@@ -22,5 +22,5 @@ def remove(*, holder_id: HolderId, txid: Annotated[str, Parameter(help="The char
     Args:
         holder_id: Whose it is.
     """
-    removed = operating.run_for(holder_id, lambda context: charge_removal.remove_charge(context, holder_id, txid))
+    removed = operating.run(lambda context: charge_removal.remove_charge(context, holder_id, txid))
     output.show({"id": removed.id, "txid": removed.txid, "status": removed.status}, as_json=json)

@@ -10,7 +10,7 @@ from cyclopts import App, Parameter
 from pixconnect.adapters.system import SystemClock
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.frame.operating import HolderId, Result, TheHolder
+from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.settings import read_settings
@@ -42,9 +42,7 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
         name: A name by which you know the client.
         scope: The client's permissions; repeat the option for each scope. In the sandbox the default is all scopes.
     """
-    issued = operating.run_for(
-        holder_id, lambda context: access_usecases.create_client(context, holder_id, name, scope)
-    )
+    issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
     output.show(_shown(issued.client, issued.client_secret), as_json=json)
 
 
@@ -75,7 +73,7 @@ def rotate(*, client_id: ClientId, json: Json = False) -> None:
 
     When it returns, the change holds on every process.
     """
-    issued = _run(client_id, lambda context: access_usecases.rotate_client(context, client_id))
+    issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
     output.show(_shown(issued.client, issued.client_secret), as_json=json)
     operating.wait_until_in_force()
 
@@ -92,7 +90,7 @@ def disable(*, client_id: ClientId, json: Json = False) -> None:
 @app.command
 def enable(*, client_id: ClientId, json: Json = False) -> None:
     """Let a client in again."""
-    client = _run(client_id, lambda context: access_usecases.enable_client(context, client_id))
+    client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
     output.show(_shown(client), as_json=json)
 
 
@@ -142,9 +140,7 @@ def certificate(
     bound = None if remove else taken
     thumbprint = bound and jose.certificate_thumbprint(bound.der)
     expires_at = bound and bound.expires_at
-    client = _run(
-        client_id, lambda context: access_usecases.set_certificate(context, client_id, thumbprint, expires_at)
-    )
+    client = operating.run(lambda context: access_usecases.set_certificate(context, client_id, thumbprint, expires_at))
     shown = _shown(client)
     if made is not None:
         shown |= {
@@ -182,7 +178,7 @@ def _make_certificate(client_id: str, folder: Path | None) -> ClientFiles:
 @app.command(name="list")
 def list_clients(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's clients, oldest first."""
-    clients = operating.run_for(holder_id, lambda context: access_usecases.list_clients(context, holder_id))
+    clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
     output.show_list("clients", [_shown(client) for client in clients], as_json=json)
 
 
@@ -212,8 +208,7 @@ def activity(
     """
     initial_at = parse_instant("--since", since)
     final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)
-    found = _run(
-        client_id,
+    found = operating.run(
         lambda context: origin_usecases.list_activity(
             context, client_id, initial_at, final_at, kind=kind, token_id=token_id, peer=peer, holder_id=holder_id
         ),
@@ -222,13 +217,8 @@ def activity(
 
 
 def _change(client_id: str, act: Callable[[OperatorContext], Awaitable[Client]], *, as_json: bool) -> None:
-    output.show(_shown(_run(client_id, act)), as_json=as_json)
+    output.show(_shown(operating.run(act)), as_json=as_json)
     operating.wait_until_in_force()
-
-
-def _run(client_id: str, act: Callable[[OperatorContext], Awaitable[Result]]) -> Result:
-    """Run a use case in the cell of a client."""
-    return operating.run_at(lambda home: access_usecases.find_cell_of_client(home, client_id), act)
 
 
 def _shown(client: Client, client_secret: str | None = None) -> output.Shown:

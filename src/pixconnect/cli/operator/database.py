@@ -9,57 +9,47 @@ from cyclopts import App, Parameter
 from msgspec import structs
 
 from pixconnect.cli.frame import operating, output, terminal
-from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.operator.institution_opening import make_opener, make_others, run_at_account
-from pixconnect.domain.running.known_cell import HOME_NAME
+from pixconnect.cli.operator.institution_opening import make_opener
 from pixconnect.store.running.database_loss import Loss
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import loss
 from pixconnect.usecases.running import installation as installation_usecases
 
-TheCell = Annotated[str, Parameter(name="--cell", help="The cell whose database it is.")]
-
 app = App(name="database", help="Check the service's database.")
 
 
 @app.command
-def show(*, cell: TheCell = HOME_NAME, json: Json = False) -> None:
+def show(*, json: Json = False) -> None:
     """Print the database's mode, its server, and the settings that decide whether what was answered survives a crash."""
-    output.show(dict(operating.run_in(cell, installation_usecases.describe_database)), as_json=json)
+    output.show(dict(operating.run(installation_usecases.describe_database)), as_json=json)
 
 
 @app.command
 def recovered(
     *,
     institution: str | None = None,
-    cell: TheCell = HOME_NAME,
     statement_was_read: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
     """Say that what the database has forgotten is in the books again: money leaves accounts again, and health is well.
 
-    An account must have been read whole since, which a worker does by itself, and be in no other cell.
+    An account must have been read whole since, which a worker does by itself.
 
     Args:
-        institution: Say it of this account alone, wherever it is; otherwise of all accounts of the cell, and the rail.
+        institution: Say it of this account alone; otherwise of all accounts, and the rail.
         statement_was_read: You have read the statement of accounts whose institution's API tells none.
     """
-    if institution is not None and cell != HOME_NAME:
-        raise CommandError("--institution: says the cell by itself; leave --cell out")
     opener = make_opener()
 
     async def recover(context: OperatorContext) -> Sequence[Loss]:
         names = [account.name for account in await loss.list_lost(context)] if institution is None else [institution]
         for name in names:
-            account = await loss.recover_account(
-                context, opener, name, make_others(context), statement_was_read=statement_was_read
-            )
+            account = await loss.recover_account(context, opener, name, statement_was_read=statement_was_read)
             terminal.notice(f"{name} is {account.state}")
         return await installation_usecases.close_losses(context) if institution is None else ()
 
-    losses = operating.run_in(cell, recover) if institution is None else run_at_account(institution, recover)
-    _show_losses(losses, as_json=json)
+    _show_losses(operating.run(recover), as_json=json)
 
 
 def _show_losses(losses: Sequence[Loss], *, as_json: bool) -> None:

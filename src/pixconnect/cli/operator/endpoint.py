@@ -6,11 +6,10 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output
-from pixconnect.cli.frame.operating import CellName, HolderId
+from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import host as webhook_host_usecases
@@ -31,14 +30,12 @@ def list_endpoints(
         holder_id: Only this holder's endpoints.
         status: Only endpoints with this status: `disabled` are those that failed for too long.
     """
-    answers = operating.run_everywhere(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
-    found = [answers.name(cell) | _shown(endpoint) for cell, own in answers.found for endpoint in own]
-    output.show_list("endpoints", found, as_json=json)
-    answers.refuse_missing()
+    found = operating.run(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
+    output.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
 
 
 @app.command
-def resume(endpoint_id: EndpointId, *, cell: CellName = HOME_NAME, json: Json = False) -> None:
+def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
     """Resume an endpoint that failed for too long and was disabled; its pending deliveries are due at once.
 
     One that its owner has made inactive is the owner's to resume.
@@ -46,7 +43,7 @@ def resume(endpoint_id: EndpointId, *, cell: CellName = HOME_NAME, json: Json = 
     Args:
         endpoint_id: The endpoint.
     """
-    endpoint = operating.run_in(cell, lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
+    endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
     output.show(_shown(endpoint), as_json=json)
 
 
@@ -59,9 +56,8 @@ def allow(host: str, *, json: Json = False) -> None:
     Args:
         host: Its name, such as hooks.example.com.
     """
-    answers = operating.run_everywhere(lambda context: webhook_host_usecases.allow_host(context, host))
-    output.show(dict(host=answers.results[0]), as_json=json)
-    answers.refuse_undone()
+    allowed = operating.run(lambda context: webhook_host_usecases.allow_host(context, host))
+    output.show(dict(host=allowed), as_json=json)
 
 
 @app.command
@@ -70,7 +66,6 @@ def replay(
     *,
     since: str,
     until: str | None = None,
-    cell: CellName = HOME_NAME,
     json: Json = False,
 ) -> None:
     """Send the events of an interval to an endpoint again, as after an outage; prints how many.
@@ -86,8 +81,7 @@ def replay(
     """
     initial_at = parse_instant("--since", since)
     final_at = None if until is None else parse_instant("--until", until, is_end=True)
-    count = operating.run_in(
-        cell,
+    count = operating.run(
         lambda context: redelivery_usecases.redeliver_events_as_operator(context, endpoint_id, initial_at, final_at),
     )
     output.show(dict(replayed=count), as_json=json)

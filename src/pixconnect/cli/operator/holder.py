@@ -8,22 +8,16 @@ from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.cli.frame import cells, operating, output, terminal
+from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.settings import read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
-from pixconnect.cli.operator.institution_opening import find_cell_of
 from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
-from pixconnect.domain.running.known_cell import CellFigures
-from pixconnect.usecases.frame.cell_figures import choose_emptiest, read_cell_figures
-from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.holder import create_holder_there, move_holder, refuse_other_cells_account
+from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
-from pixconnect.usecases.running.known_cells import find_cell_to_open_in
 
 YesNo = Literal["true", "false"]
 Limit = Annotated[int | Literal["none"], Parameter(converter=read_limit)]
@@ -48,7 +42,6 @@ def create(  # noqa: PLR0913  each is an option on the command line
     night_limit: Limit | None = None,
     no_limits: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     institution: str | None = None,
-    cell: str | None = None,
     json: Json = False,
 ) -> None:
     """Open an empty account; prints the holder_id that the other verbs need.
@@ -70,7 +63,6 @@ def create(  # noqa: PLR0913  each is an option on the command line
         night_limit: Outgoing transfers of one night (20:00 to 06:00 in Sao Paulo) at most, in cents.
         no_limits: No limits but those that are named.
         institution: The account at an institution on which its money lies; by default none.
-        cell: The cell of all it has: that of the account; without one the smallest database, and in live mode the home cell.
     """
     # UNSET lets the use case judge: it refuses a limit that nobody named in live mode.
     unnamed = None if no_limits else UNSET
@@ -91,39 +83,14 @@ def create(  # noqa: PLR0913  each is an option on the command line
     make = partial(holder_usecases.create_holder, new=new)
     if institution is not None:
         make = partial(create_holder_there, new=new, name=institution)
-    output.show(_shown(operating.run_at(partial(_find_cell, cell, institution), make)), as_json=json)
-
-
-def _put_on_account(holder_id: int, institution: str) -> None:
-    async def find_own_cell(home: OperatorContext) -> int:
-        return refuse_other_cells_account(holder_id, institution, await find_cell_of(institution)(home))
-
-    operating.run_at(find_own_cell, lambda context: move_holder(context, holder_id, institution))
-    operating.wait_until_in_force()
-
-
-async def _find_cell(name: str | None, institution: str | None, home: OperatorContext) -> int:
-    account_in = None if institution is None else await find_cell_of(institution)(home)
-    number = await find_cell_to_open_in(home, name, account_in)
-    if number is not None:
-        return number
-    sizes = await cells.ask_cells(read_database_settings(), home, _measure)
-    for missing, why in sizes.missing.items():
-        terminal.notice(f"the cell {missing} was passed over: {why}")
-    return choose_emptiest(sizes.results)
-
-
-async def _measure(context: OperatorContext) -> tuple[int, CellFigures]:
-    return context.policy.cell, await read_cell_figures(context)
+    output.show(_shown(operating.run(make)), as_json=json)
 
 
 @app.command
 def show(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder: account, flags, limits, higher limits that wait, and its balance in cents."""
-    holder, funds = operating.run_for(
-        holder_id, lambda context: holder_usecases.read_holder_with_funds(context, holder_id)
-    )
-    wanted = operating.run_for(holder_id, lambda context: holder_usecases.find_waiting_limits(context, holder_id))
+    holder, funds = operating.run(lambda context: holder_usecases.read_holder_with_funds(context, holder_id))
+    wanted = operating.run(lambda context: holder_usecases.find_waiting_limits(context, holder_id))
     output.show(_shown(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json)
 
 
@@ -140,9 +107,7 @@ def list_holders(
         after: Begin after this holder_id: the last one printed leads to the next page.
         limit: The most holders to print.
     """
-    # Ids of cells follow one another, and each cell answers by id.
-    answers = operating.run_everywhere(lambda context: holder_usecases.list_holders(context, after, limit))
-    found = [each for own in answers.results for each in own][:limit]
+    found = operating.run(lambda context: holder_usecases.list_holders(context, after, limit))
     shown: list[output.Shown] = [
         {
             "holder_id": holder.id,
@@ -155,7 +120,6 @@ def list_holders(
         for holder, funds in found
     ]
     output.show_list("holders", shown, as_json=json)
-    answers.refuse_missing()
 
 
 @app.command(name="set")
@@ -201,7 +165,8 @@ def change(  # noqa: PLR0913  as above
             or charges.
     """
     if institution is not None:
-        _put_on_account(holder_id, institution)
+        operating.run(partial(move_holder, holder_id=holder_id, name=institution))
+        operating.wait_until_in_force()
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),
@@ -229,7 +194,7 @@ def confirm_limits(*, holder_id: TheHolder, code: str, json: Json = False) -> No
     Args:
         code: That of what you have read in `holder show`: others may have taken its place since.
     """
-    holder = operating.run_for(holder_id, lambda context: holder_usecases.confirm_limits(context, holder_id, code))
+    holder = operating.run(lambda context: holder_usecases.confirm_limits(context, holder_id, code))
     output.show(_shown(holder), as_json=json)
 
 
@@ -247,8 +212,8 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 
 
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
-    holder = operating.run_for(holder_id, lambda context: holder_usecases.set_holder(context, holder_id, changes))
-    wanted = operating.run_for(holder_id, lambda context: holder_usecases.find_waiting_limits(context, holder_id))
+    holder = operating.run(lambda context: holder_usecases.set_holder(context, holder_id, changes))
+    wanted = operating.run(lambda context: holder_usecases.find_waiting_limits(context, holder_id))
     output.show(_shown(holder) | _shown_waiting(wanted), as_json=as_json)
 
 

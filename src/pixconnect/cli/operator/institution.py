@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
-from pixconnect.adapters.system import SystemClock
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
@@ -22,14 +21,11 @@ from pixconnect.cli.operator.institution_inquiry import ask
 from pixconnect.cli.operator.institution_opening import (
     AccountName,
     make_opener,
-    make_others,
-    run_at_account,
-    run_at_institution,
+    run_with_opener,
 )
 from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cell import cell_of_id
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.domain.institutions.allowance import Allowance
@@ -50,9 +46,6 @@ from pixconnect.usecases.running import account_alarm as alarm_usecases
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
 
-_HELD: Final = (
-    "its cell is being moved, and money leaves again afterwards: `pixconnect cell check` says if that was cut off"
-)
 app = App(name="institution", help="Accounts at institutions.")
 app.command(statement)
 app.command(days)
@@ -79,32 +72,29 @@ def add(
     Args:
         name: How other verbs call it: small letters, digits and dashes.
         file: The TOML file that describes it.
-        house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money. The
-            account is in its cell.
+        house: The holder to whom belongs what belongs to nobody else there; it needs the owner's CPF or CNPJ, and no money.
         opening_balance: What is on it, in cents, where the institution's API tells no balance.
     """
     said = _read_file(file)
     opener = make_opener()
 
     async def do(operator: OperatorContext, writes: SettlingContext) -> None:
-        others = make_others(operator)
-        account = await account_usecases.add_account(operator, opener, name, said, house, opening_balance, others)
+        from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
+
+        account = await account_usecases.add_account(
+            operator, opener, name, said, house, opening_balance, read_text_file
+        )
         await post_opening(writes, account)
 
-    async def find(home: OperatorContext) -> int:
-        return cell_of_id(house)
-
-    operating.run_writing(find, do)
+    operating.run_writing(do)
     _show_account(name, as_json=json)
 
 
 @app.command(name="list")
 def list_all(*, json: Json = False) -> None:
-    """List the accounts of all cells."""
-    answers = operating.run_everywhere(account_usecases.list_institutions)
-    rows = [_shown(one) | answers.name(cell) for cell, found in answers.found for one in found]
-    output.show_list("institutions", rows, as_json=json)
-    answers.refuse_missing()
+    """List the accounts."""
+    found = operating.run(account_usecases.list_institutions)
+    output.show_list("institutions", [_shown(one) for one in found], as_json=json)
 
 
 @app.command
@@ -144,7 +134,7 @@ def check(
         tried = await credential_usecases.try_permissions(context, opener, account)
         return [*tried, *webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))]
 
-    tried = run_at_institution(name, do)
+    tried = run_with_opener(do)
     shown: list[Shown] = [
         dict(
             permission=one.name,
@@ -173,12 +163,10 @@ def pause(
     if name:
         _set_state(name, "pause")
     else:
-        answers = operating.run_everywhere(pause_all)
-        for paused in answers.results:
-            failed += paused.failed
-            for one in paused.names:
-                terminal.say(f"{one} is paused")
-        failed += [f"those of the cell {cell} ({why})" for cell, why in answers.missing.items()]
+        paused = operating.run(pause_all)
+        failed += paused.failed
+        for one in paused.names:
+            terminal.say(f"{one} is paused")
     operating.wait_until_in_force()
     if failed:
         raise CommandError(f"all: these were not paused: {', '.join(failed)}; all others were")
@@ -186,10 +174,7 @@ def pause(
 
 @app.command
 def resume(name: AccountName) -> None:
-    """Let money leave again; after an alarm you say by it that what was seen is yours.
-
-    It is refused while another cell has this account too.
-    """
+    """Let money leave again; after an alarm you say by it that what was seen is yours."""
     _set_state(name, "resume")
 
 
@@ -204,17 +189,19 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
     said = _read_file(file)
 
     async def do(context: OperatorContext) -> None:
-        await account_usecases.rotate_account(context, name, said, make_others(context))
+        from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
 
-    run_at_account(name, do)
+        await account_usecases.rotate_account(context, name, said, read_text_file)
+
+    operating.run(do)
     _show_account(name, as_json=json)
 
 
 @app.command
 def remove(name: AccountName) -> None:
     """Forget an account on which no holder is and nothing has happened for 90 days, with its credentials."""
-    left = run_at_institution(name, lambda context, opener: webhook_usecases.withdraw_webhooks(context, opener, name))
-    run_at_account(name, lambda context: account_usecases.remove_account(context, name))
+    left = run_with_opener(lambda context, opener: webhook_usecases.withdraw_webhooks(context, opener, name))
+    operating.run(lambda context: account_usecases.remove_account(context, name))
     if left is not None:
         terminal.say(f"look at what is registered there: {terminal.on_one_line(left)}")
     terminal.say(f"{name} is removed")
@@ -224,9 +211,9 @@ def _set_state(name: str, verb: str) -> None:
     state = "paused" if verb == "pause" else "active"
 
     async def do(context: OperatorContext) -> InstitutionAccount:
-        return await account_usecases.set_state(context, name, state, make_others(context))
+        return await account_usecases.set_state(context, name, state)
 
-    account = run_at_account(name, do)
+    account = operating.run(do)
     terminal.say(f"{account.name} is {account.state}")
 
 
@@ -242,7 +229,7 @@ def _show_account(name: str, *, as_json: bool) -> None:
             return _shown(shown, there) | alarm | _show_days(days)
         return _shown(shown, there, webhooks.whose or "none") | alarm | _show_days(days)
 
-    output.show(run_at_institution(name, read), as_json=as_json)
+    output.show(run_with_opener(read), as_json=as_json)
 
 
 def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook: str | None = None) -> Shown:
@@ -253,7 +240,7 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         profile=account.profile,
         environment=account.environment,
         state=account.state,
-        paused_because=account.paused_because or (_HELD if account.is_held_at(SystemClock().real_now()) else None),
+        paused_because=account.paused_because,
         lost_at=account.lost_at,
         certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
         house=account.house_id,

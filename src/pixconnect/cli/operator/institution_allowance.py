@@ -8,10 +8,10 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 from msgspec.structs import asdict
 
-from pixconnect.cli.frame import output
+from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.cli.operator.institution_opening import AccountName, run_at_account, run_at_institution
+from pixconnect.cli.operator.institution_opening import AccountName, run_with_opener
 from pixconnect.domain.institutions.allowance import Payees, WantedAllowance
 from pixconnect.domain.institutions.give_back import UnmatchedCredit
 from pixconnect.domain.institutions.proposal import Proposal
@@ -54,7 +54,7 @@ def allow(
             await webhook_usecases.check_keys_pay(context, opener, name)
         return await allowance_usecases.allow(context, name, wanted)
 
-    proposed = run_at_institution(name, do)
+    proposed = run_with_opener(do)
     said: Shown = {member: value for member, value in asdict(wanted).items() if value is not None}
     if proposed is None:
         output.show(dict(name=name) | said | dict(acts_now=True), as_json=json)
@@ -74,7 +74,7 @@ def unmatched(
     Args:
         days: Of how many days.
     """
-    found = run_at_account(name, lambda context: give_back_usecases.list_without_charge(context, name, days))
+    found = operating.run(lambda context: give_back_usecases.list_without_charge(context, name, days))
     output.show_list(
         "unmatched",
         [_shown(credit) for credit in found],

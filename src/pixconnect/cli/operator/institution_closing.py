@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pixconnect.cli.frame import output, terminal
+from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.operator.institution_days import load_statement
-from pixconnect.cli.operator.institution_opening import AccountName, run_writing_at_account
+from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, say_proposal
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -27,7 +27,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     async def do(operator: OperatorContext, writes: SettlingContext) -> Proposal:
         return await closing_usecases.propose_closing(operator, writes, name, content)
 
-    proposed = run_writing_at_account(name, do)
+    proposed = operating.run_writing(do)
     output.show(
         dict(name=name, act=proposed.act, **proposed.proposal, confirmable_at=proposed.confirmable_at), as_json=json
     )
@@ -45,5 +45,5 @@ def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | No
     async def do(operator: OperatorContext, writes: SettlingContext) -> tuple[InstitutionAccount, Proposal]:
         return await proposal_usecases.confirm_proposal(operator, writes, name, act, code)
 
-    account, proposal = run_writing_at_account(name, do)
+    account, proposal = operating.run_writing(do)
     terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))

@@ -10,11 +10,11 @@ from typing import Annotated, Final
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from pixconnect.cli.frame import output, terminal
+from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.loading import load_file
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.cli.operator.institution_opening import AccountName, run_at_account, run_writing_at_account
+from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.foundation import outgoing_text
@@ -58,7 +58,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
         days = await day_usecases.list_days(writes, account, last_on, count)
         return recorded, settled, [_show_day(day) for day in days]
 
-    recorded, settled, days = run_writing_at_account(name, do)
+    recorded, settled, days = operating.run_writing(do)
     shown: Shown = dict(
         first_on=recorded.first_on.isoformat(),
         last_on=recorded.last_on.isoformat(),
@@ -98,7 +98,7 @@ def days(
             return _show_lines(await day_usecases.read_day(operator, account, lines))
         return [_show_day(day) for day in await day_usecases.list_days(operator, account, until, count)]
 
-    shown = run_at_account(name, do)
+    shown = operating.run(do)
     if as_csv:
         _write_csv(shown)
     elif lines is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pixconnect.cli.frame import output
 from pixconnect.cli.frame.operating import run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.operator.institution_opening import AccountName, find_cell_of
+from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import ReceivedPix
@@ -24,7 +24,7 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
     async def do(settings: Settings) -> InquiryAnswer:
         from pixconnect.assembly import inquiry  # noqa: PLC0415  it imports everything; help need not
 
-        return await inquiry.ask(settings, name, asked, find_cell_of(name))
+        return await inquiry.ask(settings, name, asked)
 
     says = run_with_settings(do)
     if says.is_unknown:

@@ -13,7 +13,6 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import run_with_settings
 from pixconnect.cli.frame.output import Shown
 from pixconnect.cli.frame.pix_key import guess_key_type
-from pixconnect.cli.operator.institution_opening import find_cell_of
 from pixconnect.config import Settings
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Context
@@ -33,7 +32,7 @@ def send_penny(
     async def do(settings: Settings) -> PennySent:
         from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
 
-        opening = operators.open_operator_beside_service(settings, "pixconnect check", find_cell_of(name))
+        opening = operators.open_operator_beside_service(settings, "pixconnect check")
         async with opening as (operator, context):
             plan = await penny_usecases.read_penny_terms(context, name)
             _ask(plan, key, is_agreed=is_agreed)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from pixconnect.cli.frame import output
+from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_at_account
+from pixconnect.cli.operator.institution_opening import AccountName, make_opener
 from pixconnect.domain.institutions.recording import RehearsalRecording, TakenExchange
 from pixconnect.usecases.institutions import rehearsal as rehearsal_usecases
 
@@ -28,7 +28,7 @@ def rehearse(name: AccountName, *, record: Path | None = None, json: Json = Fals
         raise CommandError(f"{record}: is there already; name another file")
     taken = list[TakenExchange]()
     opener = make_opener(taken.append)
-    found = run_at_account(name, lambda context: rehearsal_usecases.rehearse(context, opener, taken, name))
+    found = operating.run(lambda context: rehearsal_usecases.rehearse(context, opener, taken, name))
     if record is not None:
         _write(record, found.recording)
     rows: list[Shown] = [dict(step=one.step, outcome=one.outcome, text=one.text or None) for one in found.steps]

@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from pixconnect.cli.frame import output
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.operator.institution_opening import AccountName, run_at_institution
+from pixconnect.cli.operator.institution_opening import AccountName, run_with_opener
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.webhook import RegisteredWebhooks
 
@@ -19,7 +19,7 @@ app = App(name="webhook", help="What is registered at the institution for an acc
 def show(name: AccountName, *, json: Json = False) -> None:
     """List what is registered there, and whose it is."""
     _show(
-        run_at_institution(name, lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)),
+        run_with_opener(lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)),
         json=json,
     )
 
@@ -38,8 +38,7 @@ def register(
         replace: Also where another address stands, which is kept for restore.
         new_secret: Make another secret; the address before it rings no more.
     """
-    there = run_at_institution(
-        name,
+    there = run_with_opener(
         lambda context, opener: webhook_usecases.set_webhooks(
             context, opener, name, replaces=replace, has_new_secret=new_secret
         ),
@@ -50,7 +49,7 @@ def register(
 @app.command
 def restore(name: AccountName, *, json: Json = False) -> None:
     """Put back what stood there before ours, or nothing."""
-    there = run_at_institution(name, lambda context, opener: webhook_usecases.restore_webhooks(context, opener, name))
+    there = run_with_opener(lambda context, opener: webhook_usecases.restore_webhooks(context, opener, name))
     _show(there, json=json)
 
 

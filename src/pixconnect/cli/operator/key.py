@@ -21,7 +21,7 @@ def add(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json:
         key_type: Its type.
         key: The key; an EVP is made if you leave it out.
     """
-    added = operating.run_for(holder_id, lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
+    added = operating.run(lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
     output.show({**_shown(added), "holder_id": holder_id}, as_json=json)
 
 
@@ -36,7 +36,7 @@ def remove(*, holder_id: HolderId, key: str, json: Json = False) -> None:
         holder_id: The holder that the key leads to.
         key: The key, with its mask or without.
     """
-    removed = operating.run_for(holder_id, lambda context: holder_usecases.remove_pix_key(context, holder_id, key))
+    removed = operating.run(lambda context: holder_usecases.remove_pix_key(context, holder_id, key))
     output.show({**_shown(removed), "holder_id": holder_id}, as_json=json)
     operating.wait_until_in_force()
 
@@ -44,7 +44,7 @@ def remove(*, holder_id: HolderId, key: str, json: Json = False) -> None:
 @app.command(name="list")
 def list_keys(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's keys, oldest first."""
-    keys = operating.run_for(holder_id, lambda context: holder_usecases.list_pix_keys(context, holder_id))
+    keys = operating.run(lambda context: holder_usecases.list_pix_keys(context, holder_id))
     output.show_list("keys", [_shown(key) for key in keys], as_json=json)
 
 

@@ -1,17 +1,14 @@
 """``pixconnect report``: reports of the rail that a person must look at."""
 
-from heapq import merge
 from typing import Annotated
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output
-from pixconnect.cli.frame.operating import CellName
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.money.kept_report import KeptReport
-from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.usecases.money import kept_report as kept_usecases
 
 app = App(name="report", help="List and resolve reports of the rail that wait for an operator.")
@@ -30,33 +27,30 @@ def list_(
     Args:
         with_closed: Also print closed reports.
     """
-    answers = operating.run_everywhere(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
-    by_cell = [[(cell, kept) for kept in own] for cell, own in answers.found]
-    newest = merge(*by_cell, key=lambda each: each[1].first_seen_at, reverse=True)
-    output.show_list("reports", [answers.name(cell) | _shown(kept) for cell, kept in newest], as_json=json)
-    answers.refuse_missing()
+    found = operating.run(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
+    output.show_list("reports", [_shown(kept) for kept in found], as_json=json)
 
 
 @app.command
-def show(report_id: ReportId, *, cell: CellName = HOME_NAME, json: Json = False) -> None:
+def show(report_id: ReportId, *, json: Json = False) -> None:
     """Print one report, with all that the rail said.
 
     Args:
         report_id: Its id, as `list` prints it.
     """
-    kept = operating.run_in(cell, lambda context: kept_usecases.read_kept(context, report_id))
+    kept = operating.run(lambda context: kept_usecases.read_kept(context, report_id))
     output.show(_shown(kept) | {"report": kept.report}, as_json=json)
 
 
 @app.command
-def close(report_id: ReportId, *, reason: str, cell: CellName = HOME_NAME, json: Json = False) -> None:
+def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
     """Close a report that was dealt with. This moves no money; your name and reason are recorded.
 
     Args:
         report_id: Its id, as `list` prints it.
         reason: What you found, and what you did about it.
     """
-    kept = operating.run_in(cell, lambda context: kept_usecases.close_kept(context, report_id, reason))
+    kept = operating.run(lambda context: kept_usecases.close_kept(context, report_id, reason))
     output.show(_shown(kept), as_json=json)
 
 

@@ -14,30 +14,26 @@ app = App(name="secrets", help="Reseal stored secrets after a change of the secr
 
 @app.command
 def reseal(*, json: Json = False) -> None:
-    """Encrypt with PIXCONNECT_SECRET_KEY all that another key encrypted, in every cell; prints what was done and what is left.
+    """Encrypt with PIXCONNECT_SECRET_KEY all that another key encrypted; prints what was done and what is left.
 
     The service keeps running meanwhile. If this command is interrupted, run it again: it continues where it stopped.
     """
     # It judges every secret by itself, and names those that no key opens.
-    answers = operating.run_everywhere(secret_key_usecases.reseal, compares_key=False)
-    done = answers.results
-    broken = [
-        f"{name} in cell {cell}" if answers.name(cell) else name for cell, own in answers.found for name in own.broken
-    ]
+    done = operating.run(secret_key_usecases.reseal, compares_key=False)
+    broken = done.broken
     output.show(
         {
-            "webhook_endpoints_resealed": sum(own.webhook_endpoints_count for own in done),
-            "signing_keys_resealed": sum(own.signing_keys_count for own in done),
-            "authorities_resealed": sum(own.authorities_count for own in done),
-            "operators_resealed": sum(own.operators_count for own in done),
-            "institution_accounts_resealed": sum(own.institution_accounts_count for own in done),
+            "webhook_endpoints_resealed": done.webhook_endpoints_count,
+            "signing_keys_resealed": done.signing_keys_count,
+            "authorities_resealed": done.authorities_count,
+            "operators_resealed": done.operators_count,
+            "institution_accounts_resealed": done.institution_accounts_count,
             "secrets_left": len(broken),
-            "clients_left": sum(own.clients_left_count for own in done),
+            "clients_left": done.clients_left_count,
         },
         as_json=json,
     )
     # The result is printed all the same; the exit status says that something is left to do.
-    answers.refuse_undone()
     if broken:
         raise CommandError(
             f"neither key opens {', '.join(broken[:_NAMED_MAX])}{', ...' if len(broken) > _NAMED_MAX else ''}: "
@@ -49,11 +45,9 @@ def reseal(*, json: Json = False) -> None:
 @app.command(name="clients-left")
 def clients_left(*, json: Json = False) -> None:
     """Print the clients that have not logged in since the secret key was replaced: they still need the previous one."""
-    answers = operating.run_everywhere(secret_key_usecases.list_clients_left)
+    clients = operating.run(secret_key_usecases.list_clients_left)
     shown: list[output.Shown] = [
         {"client_id": one.client_id, "holder_id": one.holder_id, "name": one.name, "disabled_at": one.disabled_at}
-        for clients in answers.results
         for one in clients
     ]
     output.show_list("clients", shown, as_json=json)
-    answers.refuse_missing()

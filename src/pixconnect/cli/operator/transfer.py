@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from heapq import merge
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -27,10 +26,8 @@ def list_to_approve(*, holder_id: HolderId | None = None, json: Json = False) ->
     Args:
         holder_id: Of this holder only.
     """
-    answers = operating.run_everywhere(lambda context: approval_usecases.list_waiting_transfers(context, holder_id))
-    found = merge(*answers.results, key=lambda each: each.order.give_up_at)
+    found = operating.run(lambda context: approval_usecases.list_waiting_transfers(context, holder_id))
     output.show_list("transfers", [_shown(each) for each in found], as_json=json)
-    answers.refuse_missing()
 
 
 @app.command
@@ -50,8 +47,8 @@ def refuse(transfer_id: TransferId, /, *, json: Json = False) -> None:
 
 
 def _decide(transfer_id: int, *, is_approved: bool, as_json: bool) -> None:
-    said = operating.run_for(
-        transfer_id, lambda context: approval_usecases.decide_transfer(context, transfer_id, is_approved=is_approved)
+    said = operating.run(
+        lambda context: approval_usecases.decide_transfer(context, transfer_id, is_approved=is_approved)
     )
     shown: output.Shown = dict(
         id=transfer_id,

@@ -1,7 +1,6 @@
 """``pixconnect find --unresolved``: transfers and refunds that are under way."""
 
-from datetime import datetime, timedelta
-from heapq import merge
+from datetime import timedelta
 
 from msgspec import structs
 
@@ -34,25 +33,16 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
         found = await unresolved_usecases.list_unresolved(context, *asked)
         return found, await unresolved_usecases.list_accepted(context, *asked), charges
 
-    answers = operating.find_everywhere(look)
-    # Each cell answers in this order.
-    orders, accepted, charges = zip(*answers.results, strict=True)
-    found = list(merge(*orders, key=_handed_at))
+    found, accepted, charges = operating.run(look)
     output.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
             "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
-            "accepted": [_shown_credit(one) for one in merge(*accepted, key=lambda each: each.created_at)],
-            "charges": [structs.asdict(one) for one in merge(*charges, key=lambda each: each.since)],
+            "accepted": [_shown_credit(one) for one in accepted],
+            "charges": [structs.asdict(one) for one in charges],
         },
         as_json=as_json,
     )
-    answers.refuse_missing()
-
-
-def _handed_at(found: tuple[OpenOrder, Transfer | Refund | None]) -> datetime:
-    order, _ = found
-    return order.handed_at or order.due_at
 
 
 def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown:

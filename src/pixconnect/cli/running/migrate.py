@@ -12,21 +12,17 @@ from urllib.parse import urlsplit
 import asyncpg
 from cyclopts import Parameter
 
-from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.cli.frame import failures, terminal
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.config import Settings
 from pixconnect.domain.frame.secret_box import SecretBox
-from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import migrations, pool, pooler, privileges, schema_history
-from pixconnect.store.running import cell as cell_store
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import offending as offending_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.store.running.offending import Broken
 from pixconnect.usecases.identity.secret_key import refuse_other_key
-from pixconnect.usecases.running import known_cells
-from pixconnect.usecases.running.installation import check_mode, refuse_other_mode
+from pixconnect.usecases.running.installation import check_mode, refuse_other_mode, refuse_spread
 
 POSTGRES_VERSION_MIN = 160_000
 """16.0, as ``server_version_num`` counts."""
@@ -63,44 +59,10 @@ def migrate(
             asyncio.run(_make_roles(settings))
             terminal.say("the roles are there")
             return
-        done = asyncio.run(bring_all_up_to_date(settings, keep_offending=keep_offending))
-    for line in done:
-        terminal.say(line)
+        applied = asyncio.run(bring_up_to_date(settings, keep_offending=keep_offending))
+    for migration in applied:
+        terminal.say(f"applied {migration.version:04d} {migration.name}")
     terminal.say("the tables are up to date")
-
-
-async def bring_all_up_to_date(
-    settings: Settings, *, keep_offending: bool = False, box: SecretBox | None = None, passes_over: bool = False
-) -> list[str]:
-    """Apply the migrations that are missing in all cells, in the home cell last, and name them; errors as below.
-
-    Args:
-        passes_over: Go on where a cell cannot be brought up to date, and complain: no process serves it before it is.
-    """
-    done: list[str] = []
-    # The home cell last: what its tables say of a new version holds in all others then.
-    for cell in await list_migrated_cells(settings):
-        reached = settings_of(settings, cell)
-        try:
-            applied = await bring_up_to_date(reached, keep_offending=keep_offending, box=box, cell=cell)
-        except Exception as error:
-            said = failures.explain(error, failures.CELL_ADDRESS)
-            if said is None:
-                raise
-            if not passes_over:
-                raise failures.CommandError(
-                    f"the cell {cell.name}: {said}; cells before it are up to date, it and those after it, the home cell last, "
-                    "are not: mend this, and run `pixconnect migrate` again"
-                ) from error
-            terminal.complain(f"the cell {cell.name} is not brought up to date, and not served: {said}")
-        else:
-            done += [f"{cell.name}: {_say_applied(migration)}" for migration in applied]
-    at_home = await bring_up_to_date(settings, keep_offending=keep_offending, box=box)
-    return done + [_say_applied(migration) for migration in at_home]
-
-
-def _say_applied(migration: migrations.Migration) -> str:
-    return f"applied {migration.version:04d} {migration.name}"
 
 
 async def bring_up_to_date(
@@ -108,18 +70,16 @@ async def bring_up_to_date(
     *,
     keep_offending: bool = False,
     box: SecretBox | None = None,
-    cell: KnownCell | None = None,
 ) -> list[migrations.Migration]:
     """Apply the migrations that are missing, as the owner, and grant the service's login its roles.
 
     Args:
         keep_offending: List rows that break new rules, and hold the rules for all others.
         box: Of the secret key, which must be that of these tables; whoever only migrates may have none.
-        cell: Which one it is to be, and from then on is; ``None`` for the home cell.
 
     Raises:
         CommandError: The database is too old, or rows break new rules: then nothing was changed.
-        InstallationError: The tables are of the other mode, or another cell than they should be.
+        InstallationError: The tables are of the other mode.
         SchemaError: The tables were made by another program.
         SealBroken: The secret key is another one.
     """
@@ -128,7 +88,7 @@ async def bring_up_to_date(
         await connection.execute(f"set search_path = {_SCHEMA}")
         # Before the first change: tables of the other mode must stay as they are.
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
-        await _refuse_other_cell(connection, cell)
+        await refuse_spread(connection)
         if box is not None:
             await refuse_other_key(connection, box)
         login = await _login_of(connection, settings.database_url or url)
@@ -152,10 +112,7 @@ async def bring_up_to_date(
             await privileges.forbid_play(connection, _SCHEMA)
         for line in await privileges.narrow(connection, _SCHEMA, login, privileges.SERVICE_ROLE):
             terminal.complain(line)
-        if cell is None:
-            await check_mode(connection, settings.mode)
-        else:
-            await known_cells.claim_tables(connection, settings.mode, cell)
+        await check_mode(connection, settings.mode)
         return applied
     finally:
         await connection.close()
@@ -169,7 +126,7 @@ async def _make_tables(connection: asyncpg.Connection, settings: Settings, login
         if schema == "sandbox" and settings.mode != "sandbox":
             continue
         steps = migrations.read_migrations(package)
-        applied += await schema_history.migrate(connection, schema, steps, known_cells.refuse_while_copied)
+        applied += await schema_history.migrate(connection, schema, steps)
         user = (
             await _login_of(connection, settings.verify_database_url or settings.operators_url)
             if schema == "verify"
@@ -177,26 +134,6 @@ async def _make_tables(connection: asyncpg.Connection, settings: Settings, login
         )
         await privileges.let_take(connection, user, role)
     return applied
-
-
-async def _refuse_other_cell(connection: asyncpg.Connection, cell: KnownCell | None) -> None:
-    if cell is not None:
-        await known_cells.refuse_other_claim(connection, cell)
-    elif (claim := await cell_store.find_claim(connection)) is not None:
-        known_cells.refuse_cell_as_home(claim.number)
-
-
-async def list_migrated_cells(settings: Settings) -> list[KnownCell]:
-    """Those that the home cell knows; one that is being added has its tables made by whoever adds it."""
-    _, connection = await connect_as_owner(settings)
-    try:
-        await connection.execute(f"set search_path = {_SCHEMA}")
-        # A home of before there were cells, or without tables, knows none.
-        if not await connection.fetchval("select to_regclass('cell') is not null"):
-            return []
-        return await cell_store.list_open_cells_of_any_version(connection)
-    finally:
-        await connection.close()
 
 
 async def _make_roles(settings: Settings) -> None:
@@ -251,7 +188,7 @@ async def _list_offending(connection: asyncpg.Connection, broken: Sequence[Broke
     if not broken:
         return []
     steps = migrations.read_migrations("pixconnect.store")
-    applied = await schema_history.migrate(connection, _SCHEMA, steps[: _ruled_by()], known_cells.refuse_while_copied)
+    applied = await schema_history.migrate(connection, _SCHEMA, steps[: _ruled_by()])
     await connection.execute(f"set search_path = {_SCHEMA}")
     await offending_store.list_all(connection, broken)
     return applied

@@ -28,8 +28,7 @@ def prepare_under(lifeline: Lifeline) -> None:
 async def _prepare(settings: Settings) -> Prepared:
     # Once, before any other process starts: two of them would each make a key of their own.
     box = operators.prepare_home(settings)
-    # Holders of other cells go on where one cannot be reached.
-    applied = await migrate.bring_all_up_to_date(settings, box=box, passes_over=True)
+    applied = await migrate.bring_up_to_date(settings, box=box)
     if settings.mode != "sandbox":
         return Prepared(migrations_count=len(applied), sandbox_file=None)
     file = await _make_demonstration(settings)

@@ -10,20 +10,17 @@ from collections.abc import AsyncGenerator, Iterator
 from typing import Final
 
 import asyncpg
-from msgspec import structs
 
-from pixconnect.assembly.cell_settings import settings_of
 from pixconnect.cli.frame import failures, symptoms
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.symptoms import Symptom
-from pixconnect.cli.running.migrate import SCHEMAS, find_offending, list_migrated_cells, refuse_old_server
+from pixconnect.cli.running.migrate import SCHEMAS, find_offending, refuse_old_server
 from pixconnect.config import Settings
-from pixconnect.domain.running.known_cell import KnownCell
 from pixconnect.foundation import migrations, pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.migrations import Migration
 from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.running.installation import check_durability, refuse_other_mode
+from pixconnect.usecases.running.installation import check_durability, refuse_other_mode, refuse_spread
 
 _UPGRADE: Final = "upgrade"
 _FORMS: Final = {form.removeprefix("--").strip() for form in (migrations.OUTSIDE_A_TRANSACTION, migrations.IN_BATCHES)}
@@ -36,9 +33,6 @@ def look() -> Iterator[Symptom]:
         set_up_logging(settings.log_format, "error")
         with complaining_of_home(settings):
             yield from asyncio.run(_look(settings))
-            # As `migrate` goes over them.
-            for cell in asyncio.run(list_migrated_cells(settings)):
-                yield from _look_in(settings, cell)
     except Exception as error:
         explained = _explain(error)
         if not explained:
@@ -46,21 +40,9 @@ def look() -> Iterator[Symptom]:
         yield from explained
 
 
-def _look_in(settings: Settings, cell: KnownCell) -> Iterator[Symptom]:
-    """What there is in another cell, each by its name; one that does not answer hides nothing of the others."""
-    try:
-        found = asyncio.run(_look(settings_of(settings, cell)))
-    except Exception as error:
-        found = _explain(error, failures.CELL_ADDRESS)
-        if not found:
-            raise
-    for each in found:
-        yield structs.replace(each, text=f"cell {cell.name}: {each.text}")
-
-
-def _explain(error: Exception, address: str = "DATABASE_URL") -> list[Symptom]:
+def _explain(error: Exception) -> list[Symptom]:
     """What an operator can mend; nothing of a defect of ours, which keeps its traceback."""
-    line = failures.explain(error, address)
+    line = failures.explain(error)
     return [] if line is None else [symptoms.split(_UPGRADE, line)]
 
 
@@ -72,6 +54,7 @@ async def _look(settings: Settings) -> list[Symptom]:
         await connection.execute("set default_transaction_read_only = on")
         await refuse_old_server(connection)
         refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
+        await refuse_spread(connection)
         await check_durability(connection, settings.mode)
         found = [symptom async for symptom in _look_at_schemas(connection, settings)]
         return [*found, *await _look_at_rows(connection)]

@@ -2,9 +2,9 @@
 
 ::
 
-    E 99999003 202611200753 a1B2c3D4e 3F     an EndToEndId: one transfer, for as long as it lives
-    D 99999003 202611200753 f5E4d3C2b A0     a return id: one refund
-      ISPB     UTC minute   random    the tag of our cell (``cell.py``)
+    E 99999003 202611200753 a1B2c3D4e3F     an EndToEndId: one transfer, for as long as it lives
+    D 99999003 202611200753 f5E4d3C2bA0     a return id: one refund
+      ISPB     UTC minute   random
 
 They are made before the first try and kept through every retry: a second name would be a second transfer. Case counts.
 
@@ -12,11 +12,11 @@ Source: SPI message catalogue 5.13.1, pacs.008 EndToEndId and pacs.004 RtrId; Pi
 """
 
 import re
+import string
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
-from pixconnect.domain.frame.cell import PAIRS, draw_tagged
 from pixconnect.domain.frame.entropy import Entropy
 
 EndToEndId = str
@@ -26,6 +26,10 @@ ReturnId = str
 Txid = str
 """``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
 
+_DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
+_PAIRS: Final = tuple(first + second for first in _DIGITS for second in _DIGITS)
+"""Base 62 two digits at a time, in the order of ASCII, so that names sort as their numbers do."""
+
 # The ISPB, the minute in UTC, and 11 random characters.
 _NETWORK_ID: Final = r"[0-9A-Z]{8}[0-9]{4}[0-1][0-9][0-3][0-9][0-2][0-9][0-5][0-9][a-zA-Z0-9]{11}"
 _END_TO_END_ID: Final = re.compile("E" + _NETWORK_ID)
@@ -33,13 +37,12 @@ _RETURN_ID: Final = re.compile("D" + _NETWORK_ID)
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
 
 
-def make_end_to_end_id(ispb: str, instant: datetime, entropy: Entropy, cell: int) -> EndToEndId:
-    # A cell has 15 * 62^9 of them a minute, 2 * 10^17: of 5,000 a second two are alike once in nine years, and refused.
-    return f"E{ispb}{_minute(instant.replace(second=0, microsecond=0))}{draw_tagged(entropy, 11, cell)}"
+def make_end_to_end_id(ispb: str, instant: datetime, entropy: Entropy) -> EndToEndId:
+    return f"E{ispb}{_minute(instant.replace(second=0, microsecond=0))}{entropy.token(11)}"
 
 
-def make_return_id(ispb: str, instant: datetime, entropy: Entropy, cell: int) -> ReturnId:
-    return f"D{ispb}{_minute(instant.replace(second=0, microsecond=0))}{draw_tagged(entropy, 11, cell)}"
+def make_return_id(ispb: str, instant: datetime, entropy: Entropy) -> ReturnId:
+    return f"D{ispb}{_minute(instant.replace(second=0, microsecond=0))}{entropy.token(11)}"
 
 
 @lru_cache(maxsize=4)
@@ -47,13 +50,13 @@ def _minute(instant: datetime) -> str:
     return f"{instant.astimezone(UTC):%Y%m%d%H%M}"
 
 
-def make_txid(instant: datetime, entropy: Entropy, cell: int) -> Txid:
-    """Name a charge: 8 characters that rise with time, then 24 with 134 random bits, so that nobody can guess it."""
+def make_txid(instant: datetime, entropy: Entropy) -> Txid:
+    """Name a charge: 8 characters that rise with time, then 24 with 142 random bits, so that nobody can guess it."""
     # Names that rise are new at one end of their index, so the database touches, and writes whole, few of its pages.
     rest, fourth = divmod(int(instant.timestamp() * 1000), 3844)
     rest, third = divmod(rest, 3844)
     first, second = divmod(rest, 3844)
-    return PAIRS[first] + PAIRS[second] + PAIRS[third] + PAIRS[fourth] + draw_tagged(entropy, 24, cell)
+    return _PAIRS[first] + _PAIRS[second] + _PAIRS[third] + _PAIRS[fourth] + entropy.token(24)
 
 
 def is_end_to_end_id(text: str) -> bool:

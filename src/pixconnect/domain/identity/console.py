@@ -13,8 +13,6 @@ from pixconnect.domain.identity.access import SCOPES, Caller, Scope
 
 Role = Literal["reader", "operator"]
 VisitorKind = Literal["operator", "sandbox", "holder"]
-Session = tuple[int, int]
-"""The cell that has a session, and its number there."""
 
 SESSION_IDLE_MAX: Final = timedelta(minutes=30)
 """A session that nobody uses for so long is over."""
@@ -71,7 +69,6 @@ class Visitor(Struct, frozen=True, kw_only=True):
     """A person who has signed in."""
 
     session_id: int
-    """In its cell: each numbers its own."""
     kind: VisitorKind
     name: str
     """The operator's, or the client_id."""

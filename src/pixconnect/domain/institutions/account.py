@@ -8,7 +8,7 @@ others without being allowed to (Res. BCB 518 of 2025; CMN 5.261).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -29,8 +29,6 @@ ABILITIES: Final = Abilities(
 """Of the rail of every account: what settled there has settled, whatever we say to it."""
 _ANSWERS_TAKEN: Final = dict[str, int](efi=1000)
 """How many characters of an answer to a contest those take that tell of contests."""
-HOLD_LASTS: Final = timedelta(minutes=5)
-"""Much longer than a move keeps money from leaving, and short enough to be waited for where whoever moved the cell has died."""
 
 UNNAMED_ISPB: Final = UNKNOWN_PARTY.ispb
 """In ids of accounts whose owner takes no part in Pix: the list of participants has nobody of this number."""
@@ -96,12 +94,6 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     """What the database has forgotten, where that alone has paused it (``database_loss``), and no operator."""
     lost_at: datetime | None = None
     """When that was seen: the account is read, and nothing leaves it, until an operator says that it is in the books again."""
-    held_at: datetime | None = None
-    """When whoever moves its cell began to keep money from leaving it; what may leave is accepted all the same."""
-
-    def is_held_at(self, now: datetime) -> bool:
-        """Whether money is kept from leaving it at an instant of real time."""
-        return self.held_at is not None and now < self.held_at + HOLD_LASTS
 
     @property
     def profile_name(self) -> str:

@@ -25,7 +25,6 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.domain.frame import cell as cells
 from pixconnect.domain.frame import errors
 
 HexDigest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
@@ -41,8 +40,6 @@ class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     holder_id: Annotated[int, Meta(ge=1)] | None = None
     chain: ChainName | None = None
     """Which of the installation it is of."""
-    cell: Annotated[int, Meta(ge=0, lt=cells.CELLS_MAX)] = cells.HOME
-    """The cell that has this chain; of a holder's the id says it."""
     position: Annotated[int, Meta(ge=1)]
     """The link of the chain; of all holders' entries together the last one that was chained."""
     head: HexDigest
@@ -52,11 +49,6 @@ class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if (self.holder_id is None) == (self.chain is None):
             raise ValueError("a head is of a holder or of a chain of the installation")
-
-    @property
-    def is_kept_in(self) -> int:
-        """The number of the cell whose chain it is of."""
-        return self.cell if self.holder_id is None else cells.cell_of_id(self.holder_id)
 
 
 class ChainedEntry(Struct, frozen=True, kw_only=True):

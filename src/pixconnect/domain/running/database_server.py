@@ -8,8 +8,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 CAME_WITHIN: Final = timedelta(minutes=1)
-"""So much later than it came here it must have been seen at another place: clocks of two servers differ, and while a cell
-moves both are looked at."""
+"""So much later than it came here it must have been seen at another place: clocks of two servers differ."""
 
 
 class DatabaseServer(Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ WITH_DUE_DATE: Final[LocationKind] = "cobv"
 LocationStatus = Literal["COB_FREE", "COB_BOUND", "COBV_FREE", "COBV_BOUND"]
 
 TOKEN_LENGTH: Final = 22
-"""Characters of ``[a-zA-Z0-9]``: 122 random bits and the cell's tag. The txid of a charge of the contract is longer."""
+"""Characters of ``[a-zA-Z0-9]``: 130 random bits. The txid of a charge of the contract is longer."""
 _PATH: Final = re.compile(r"(?:(cobv)/)?([a-zA-Z0-9]{22,35})")
 _BOUND: Final = dict[LocationKind, LocationStatus]((("cob", "COB_BOUND"), ("cobv", "COBV_BOUND")))
 _FREE: Final = dict[LocationKind, LocationStatus]((("cob", "COB_FREE"), ("cobv", "COBV_FREE")))

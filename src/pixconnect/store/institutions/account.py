@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, LiteralString
 
-import asyncpg
 import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.institutions.account import AccountState, Environment, InstitutionAccount, Option
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
-from pixconnect.store.running.name_cell import IS_OF_ONE_CELL
 
 _decode_options = msgspec.json.Decoder(dict[str, Option]).decode
 _encode = msgspec.json.Encoder().encode
@@ -27,7 +25,7 @@ ACCOUNT: Final = Table(
     id smallint, name text, kind text, profile text, environment text, state text, tax_id text, base_url text,
     token_url text, authorities text, account text, keys text[], poll_s integer, options jsonb, house_id bigint,
     opened_at timestamptz, opening_cents bigint, revision bigint, created_at timestamptz, paused_because text,
-    lost_at timestamptz, held_at timestamptz
+    lost_at timestamptz
     """,
     key=("id",),
     read={"options": (_decode_options, "options")},
@@ -51,19 +49,14 @@ async def next_id(connection: Connection) -> int:
 
 _INSERT: Final[LiteralString] = f"""
     insert into institution_account ({ACCOUNT.names}, receiving_sealed, sending_sealed)
-    values ({ACCOUNT.parameters}, $23, $24) on conflict (name) where removed_at is null do nothing returning id
+    values ({ACCOUNT.parameters}, $22, $23) on conflict (name) where removed_at is null do nothing returning id
 """
 
 
 async def insert(connection: Connection, account: InstitutionAccount, sealed: SealedCredentials) -> bool:
-    """Remember a new account; ``False`` if its name is taken, here or in another cell."""
+    """Remember a new account; ``False`` if its name is taken."""
     values = ACCOUNT.values(account)
-    try:
-        return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
-    except asyncpg.UniqueViolationError as error:
-        if error.constraint_name != IS_OF_ONE_CELL:
-            raise
-        return False
+    return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
 
 
 _FIND: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where id = $1"
@@ -162,7 +155,7 @@ _WAIT_TO_NAME: Final[LiteralString] = "select set_config('lock_timeout', '3s', t
 
 
 async def name_alone(connection: Connection) -> None:
-    """Let nobody else add an account to this cell, or compare one with its accounts, until this transaction has ended.
+    """Let nobody else add an account, or compare one with those that are there, until this transaction has ended.
 
     PostgreSQL keeps the lock until a COMMIT is over, also where whoever asked for it has died.
 

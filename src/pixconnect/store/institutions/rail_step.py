@@ -14,7 +14,6 @@ from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.part import Part
 from pixconnect.store.frame.table import Table
-from pixconnect.store.institutions.account_hold import HELD
 from pixconnect.store.running import lease as lease_store
 
 STEP: Final = Table(
@@ -126,7 +125,7 @@ async def insert(connection: Connection | Pool, step: RailStep) -> None:
 
 
 # With the fence in it, it is one statement: it holds the account's slot before it touches the row. A worker that goes on
-# behind a pause, or beside a move of the cell, begins no call; that one was made which nobody remembers is noted all the same.
+# behind a pause begins no call; that one was made which nobody remembers is noted all the same.
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
     update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,
@@ -134,7 +133,7 @@ _TAKE: Final[LiteralString] = f"""
     where order_name = $3 and state = $4 and only_asked = $12 and (select count(*) from held) = cardinality($1)
         and ($5 <> 'calling' or ($4 = 'minted' and $6) or exists (
             select from institution_account as account
-            where account.id = institution_id and account.state = 'active' and not {HELD}
+            where account.id = institution_id and account.state = 'active'
         ))
     returning order_name
 """

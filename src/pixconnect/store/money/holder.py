@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
-import asyncpg
-
 from pixconnect.domain.money.holder import Holder
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import Limits
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
-from pixconnect.store.running.name_cell import IS_OF_ONE_CELL
 
 HOLDER: Final = Table(
     "holder",
@@ -66,18 +63,8 @@ insert into balance (holder_id, modified_at) select id, created_at from made ret
 
 
 async def insert(connection: Connection, holder: Holder) -> bool:
-    """Remember a new holder and open its balance; ``False`` if the account number is taken, here or in another cell."""
-    try:
-        return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
-    except asyncpg.UniqueViolationError as error:
-        return _is_of_this_cell(error)
-
-
-def _is_of_this_cell(error: asyncpg.UniqueViolationError) -> bool:
-    """``False`` where the home cell knows a name as another cell's: nothing more can be done in the transaction."""
-    if error.constraint_name != IS_OF_ONE_CELL:
-        raise error
-    return False
+    """Remember a new holder and open its balance; ``False`` if the account number is taken."""
+    return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
 
 
 _FIND: LiteralString = f"select {HOLDER.select} from holder where id = $1"
@@ -172,13 +159,9 @@ on conflict (key) do nothing
 """
 
 
-async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> bool:
-    """Register a key, unless it is registered already; ``False`` if another cell has it."""
-    try:
-        await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
-    except asyncpg.UniqueViolationError as error:
-        return _is_of_this_cell(error)
-    return True
+async def insert_key(connection: Connection, key: PixKey, holder_id: int, created_at: datetime) -> None:
+    """Register a key, unless it is registered already."""
+    await connection.execute(_INSERT_KEY, key.key, key.key_type, holder_id, created_at)
 
 
 _OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)"

@@ -24,45 +24,22 @@ class RefusedCredit(Struct, frozen=True, kw_only=True):
 REFUSED_CREDIT: Final = Table("refused_credit", RefusedCredit, "name text, kind text, refusal_code text", key=("name",))
 
 # Sorted, so that two processes never wait for each other.
-# Whoever gives it to a holder of this cell waits for the first, whoever says that it is another cell's for the second.
-_HOLD: Final[LiteralString] = """
-    select hold_account(account), hold_name(kind, name)
-    from unnest($1::text[], $2::text[], $3::text[]) as held (account, kind, name)
-"""
+_HOLD: Final[LiteralString] = "select hold_account(account) from unnest($1::text[]) as held (account)"
 # A statement of its own: it also finds a key or account that a holder got while it waited.
-_FIND_GIVEN: Final[LiteralString] = """
-    select account,
-        exists (select from pix_key where key = account) or exists (select from removed_pix_key where key = account)
+_FIND_OWNED: Final[LiteralString] = """
+    select account from unnest($1::text[]) as held (account)
+    where exists (select from pix_key where key = account) or exists (select from removed_pix_key where key = account)
         or exists (
             select from holder where account_number = split_part(account, ' ', 2) and branch = split_part(account, ' ', 1)
-        ) as is_owned,
-        case kind when 'key' then exists (select from key_cell where key = name)
-            else exists (select from account_cell where account_number = name) end as is_elsewhere
-    from unnest($1::text[], $2::text[], $3::text[]) as held (account, kind, name)
+        )
 """
 
 
-class HeldAccounts(Struct, frozen=True, kw_only=True):
-    """What nobody can be given until the transaction is over."""
-
-    owned: frozenset[str]
-    """A holder's of this cell, or were."""
-    elsewhere: frozenset[str]
-    """Another cell's, or are about to be; found at home alone."""
-
-
-async def hold_accounts(connection: Connection, accounts: Collection[str]) -> HeldAccounts:
-    """Let nobody be given these keys or accounts (``0001 123``) meanwhile."""
+async def hold_accounts(connection: Connection, accounts: Collection[str]) -> frozenset[str]:
+    """Let nobody be given these keys or accounts (``0001 123``) until the transaction ends; return those that holders had."""
     wanted = sorted(accounts)
-    split = [account.partition(" ") for account in wanted]
-    names = [number or key for key, _, number in split]
-    held = wanted, ["account" if number else "key" for *_, number in split], names
-    await connection.execute(_HOLD, *held)
-    rows = await connection.fetch(_FIND_GIVEN, *held)
-    return HeldAccounts(
-        owned=frozenset(row["account"] for row in rows if row["is_owned"]),
-        elsewhere=frozenset(row["account"] for row in rows if row["is_elsewhere"]),
-    )
+    await connection.execute(_HOLD, wanted)
+    return frozenset(row["account"] for row in await connection.fetch(_FIND_OWNED, wanted))
 
 
 _INSERT: Final[LiteralString] = f"""

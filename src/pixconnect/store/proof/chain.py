@@ -12,7 +12,6 @@ from typing import Final, LiteralString
 
 import msgspec
 
-from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.proof.chain import ChainedEntry, ChainHead
 from pixconnect.domain.proof.rule import Finding, Rule
 from pixconnect.foundation.pool import Connection, Pool
@@ -243,16 +242,12 @@ _LIST_NAMED: Final[LiteralString] = """
 """.replace("{all_until:chained_id}", _ALL_UNTIL.replace("{entry_id}", "chained_id"))
 
 
-async def list_named_heads(connection: Connection, number: int = HOME) -> list[ChainHead]:
-    """The last head of the audit's chain, of that of kept reports, and that of all holders' chains together.
-
-    Args:
-        number: Of the cell that these tables are.
-    """
+async def list_named_heads(connection: Connection) -> list[ChainHead]:
+    """The last head of the audit's chain, of that of kept reports, and that of all holders' chains together."""
     async with connection.transaction():
         # It looks at each holder once.
         await connection.execute("set local statement_timeout = 0")
-        return [ChainHead(**row, cell=number) for row in await connection.fetch(_LIST_NAMED)]
+        return [ChainHead(**row) for row in await connection.fetch(_LIST_NAMED)]
 
 
 async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> list[Finding]:

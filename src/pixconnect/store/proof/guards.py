@@ -120,9 +120,6 @@ GUARDS: Final = (
             union all
             select null, array['mode'], 'live', mode, made_at from installation
             where mode <> 'live' and exists (select from institution_account)
-            union all
-            select null, array['cell'], (seqmin >> 45)::text, cell::text, made_at from installation
-            join pg_sequence on seqrelid = to_regclass('holder_id') where seqmin >> 45 <> cell
         """,
         of="installation",
         meaning="somebody has written by hand what decides whether money is play money, or has lost it",

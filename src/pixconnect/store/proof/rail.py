@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 import msgspec
-from msgspec import Struct
 
 from pixconnect.domain.money.rail import SettledItem
 from pixconnect.domain.proof.rule import Finding, Rule
@@ -94,9 +93,7 @@ SUM: Final = Rule(
         with {_THEIRS},
         ahead as (
             select coalesce(sum(case when theirs.kind in ('credit', 'return', 'movement_in', 'held') then 1 else -1 end
-                * (theirs.amount_cents - coalesce(ours.amount_cents, 0))), 0) as cents,
-                coalesce(sum(case when theirs.kind in ('credit', 'return', 'movement_in', 'held') then 1 else -1 end
-                    * theirs.amount_cents), 0) as theirs_cents
+                * (theirs.amount_cents - coalesce(ours.amount_cents, 0))), 0) as cents
             from theirs left join ({_BY_NAME}) as ours on ours.id = theirs.id and ours.kind = theirs.kind
             where theirs.settled_at >= $2
         ),
@@ -111,8 +108,7 @@ SUM: Final = Rule(
             where institution_id is null
         )
         select null::bigint as holder_id, array['position'] as ids, $4::bigint::text as expected,
-            (held.cents + ahead.cents - behind.cents)::bigint::text as found, null::timestamptz as since,
-            theirs_cents::bigint
+            (held.cents + ahead.cents - behind.cents)::bigint::text as found, null::timestamptz as since
         from ahead cross join behind cross join held
         where held.cents + ahead.cents - behind.cents is distinct from $4
     """,
@@ -138,19 +134,8 @@ async def compare_items(
     return [read_finding(ITEMS.name, row) for row in rows]
 
 
-class HeldCents(Struct, frozen=True):
-    """What the rail should hold by the books of one cell."""
-
-    cents: int
-    """Once what only one of us knows yet is counted."""
-    theirs_cents: int
-    """What the rail says has settled lately, in less out, which is in ``cents`` but for what these books know of it."""
-
-
-async def read_share(
-    connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime
-) -> HeldCents:
-    """What the rail should hold, given all that it says has settled around an instant and until its position.
+async def sum_held(connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime) -> int:
+    """What the rail should hold, in cents, given all that it says has settled around an instant and until its position.
 
     Args:
         connection: As the reader.
@@ -160,7 +145,7 @@ async def read_share(
     """
     # Compared with nothing, so that it is always told.
     [row] = await connection.fetch(SUM.broken, _encode(theirs).decode(), since, until, None)
-    return HeldCents(int(row["found"]), row["theirs_cents"])
+    return int(row["found"])
 
 
 _FIRST: Final[LiteralString] = "select min(created_at) from holder"

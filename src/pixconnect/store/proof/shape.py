@@ -98,14 +98,8 @@ _SHAPE: Final[LiteralString] = r"""(
             case prokind when 'a' then 'aggregate' else pg_get_functiondef(oid) end
         from pg_proc where pronamespace = {schema}::regnamespace
         union all
-        -- Ids that say their cell begin where those of its holders do.
-        select 'sequence', relname, concat_ws(' ', seqincrement, seqmin - first_id, seqmax - first_id, seqcache, seqcycle)
-        from own join pg_sequence on seqrelid = own.oid cross join lateral (
-            select case when seqmin < 1::bigint << 45 then 0 else coalesce((
-                select (ids.seqmin >> 45) << 45 from own as holders join pg_sequence as ids on ids.seqrelid = holders.oid
-                where holders.relname = 'holder_id'
-            ), 0) end as first_id
-        ) as cell
+        select 'sequence', relname, concat_ws(' ', seqincrement, seqmin, seqmax, seqcache, seqcycle)
+        from own join pg_sequence on seqrelid = own.oid
         union all
         select 'enum', typname || '.' || enumlabel, '' from pg_type join pg_enum on enumtypid = pg_type.oid
         where typnamespace = {schema}::regnamespace

@@ -16,13 +16,7 @@ Mode = Literal["sandbox", "live"]
 
 _READ_MODE: Final[LiteralString] = "select mode from installation"
 _TAKE_MODE: Final[LiteralString] = """
-    with taken as (
-        insert into installation (mode, tagged_since)
-        -- Holders of before the mode was kept have names without a tag; all names of new tables have one.
-        select $1, case when exists (select from holder) then clock_timestamp() + offset_us * interval '1 microsecond'
-            else '-infinity' end from clock
-        on conflict do nothing returning mode
-    )
+    with taken as (insert into installation (mode) values ($1) on conflict do nothing returning mode)
     select mode from taken union all select mode from installation limit 1
 """
 
@@ -36,21 +30,23 @@ async def take_mode(connection: Connection, mode: Mode) -> Mode:
     return found or await connection.fetchval(_READ_MODE)
 
 
-async def read_cell(connection: Connection) -> int:
-    """The number of the cell that these tables are."""
-    return await connection.fetchval("select cell from installation")
-
-
-_READ_DATABASE: Final[LiteralString] = """
-    select system_identifier, (select oid::bigint from pg_database where datname = current_database()) as database_oid
-    from pg_control_system()
+# By the names of columns and tables that older and newer versions lack.
+_IS_SPREAD: Final[LiteralString] = """
+    select exists (
+        select from (select to_jsonb(installation) as row from installation) as found
+        where coalesce((row ->> 'cell')::integer, 0) <> 0
+    )
 """
 
 
-async def read_database(connection: Connection) -> tuple[int, int]:
-    """The server's identifier and the database's, which need have no tables."""
-    row = await fetch_row(connection, _READ_DATABASE)
-    return row["system_identifier"], row["database_oid"]
+async def is_spread(connection: Connection) -> bool:
+    """Whether an earlier version has spread this installation over several databases, which it called cells."""
+    if not await connection.fetchval("select to_regclass('installation') is not null"):
+        return False
+    has_list = await connection.fetchval("select to_regclass('cell') is not null")
+    if has_list and await connection.fetchval("select exists (select from cell)"):
+        return True
+    return await connection.fetchval(_IS_SPREAD)
 
 
 _LOOK_FOR_TABLES: Final[LiteralString] = """
@@ -115,7 +111,6 @@ _PREPARE_SESSION: Final[LiteralString] = f"""
     select {_SERVER}, pg_is_in_recovery() as is_standby, set_config('synchronous_commit', {_DURABLE}, false) as commits,
         array(select name from unnest(array['fsync', 'full_page_writes']) as name where current_setting(name) <> 'on') as weak,
         current_setting('cluster_name') as cluster,
-        exists (select from installation where elsewhere_since is not null) as was_elsewhere,
         set_config('session.tables_oid', to_regclass('installation')::bigint::text, false) as tables
     from pg_control_system() where refuse_old_session()
 """
@@ -130,15 +125,13 @@ class PreparedSession(Struct, frozen=True, kw_only=True):
     """The server's settings that may lose what was committed."""
     cluster: str
     """The name of the cluster that it is of; empty where it has none."""
-    was_elsewhere: bool
-    """Whether its cell may have gone on in another database, which nobody has counted as a loss yet."""
 
 
 async def prepare_session(connection: Connection) -> PreparedSession:
     """Make a new connection's session safe to use, and look at its server; raises as ``read_server``."""
     row = dict(await fetch_row(connection, _PREPARE_SESSION))
     del row["commits"], row["tables"]
-    beside = {name: row.pop(name) for name in ("is_standby", "weak", "cluster", "was_elsewhere")}
+    beside = {name: row.pop(name) for name in ("is_standby", "weak", "cluster")}
     return PreparedSession(server=DatabaseServer(**row), **beside)
 
 
@@ -186,53 +179,6 @@ async def note_server(connection: Connection, server: DatabaseServer, *, has_com
         has_come: Whether it is known that they were elsewhere, or not as they are, until now.
     """
     await connection.execute(_NOTE_SERVER, *server.identity, server.started_at, has_come)
-
-
-async def note_elsewhere(connection: Connection) -> None:
-    """Note that the cell may have gone on in another database: whoever serves this one next counts a loss."""
-    await connection.execute("update installation set elsewhere_since = clock_timestamp()")
-
-
-async def forget_elsewhere(connection: Connection) -> None:
-    """The loss is counted."""
-    await connection.execute("update installation set elsewhere_since = null")
-
-
-async def was_elsewhere(connection: Connection) -> bool:
-    """As a session says it when it is prepared."""
-    return await connection.fetchval("select exists (select from installation where elsewhere_since is not null)")
-
-
-_NOTES_MOVES: Final[LiteralString] = """
-    select exists (select from pg_attribute where attrelid = to_regclass('installation') and attname = 'came_by')
-"""
-
-
-async def notes_moves(connection: Connection) -> bool:
-    """Whether the tables are there, and of a program that notes moves in them."""
-    return await connection.fetchval(_NOTES_MOVES)
-
-
-async def has_come(connection: Connection, here: DatabaseServer) -> bool:
-    """Whether these tables say that they are on this server: a copy says so of the server of its source."""
-    noted = await find_noted_server(connection, here, None)
-    return noted is not None and noted.place == here.place
-
-
-async def find_last_move(connection: Connection) -> str | None:
-    """The last move of the cell that has ended, by the name of its copy; ``None`` without tables too.
-
-    An unfinished copy says it as its source does.
-    """
-    # A copy may have been begun by a program that did not note it.
-    if not await notes_moves(connection):
-        return None
-    return await connection.fetchval("select came_by from installation")
-
-
-async def note_last_move(connection: Connection, name: str) -> None:
-    """Note that a move has ended here: a home cell that is put back to before that knows nothing of it."""
-    await connection.execute("update installation set came_by = $1", name)
 
 
 async def find_waiting_cluster(connection: Connection) -> str | None:

@@ -17,7 +17,6 @@ from pixconnect.domain.webhooks.receivers import Receivers
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame.identifiers import IdBlocks
-from pixconnect.usecases.frame.directories import Directories, NoDirectories
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.failed_reports import FailedReports
 from pixconnect.usecases.frame.institutions import Institutions, NoInstitutions
@@ -74,11 +73,6 @@ class HasRail(Protocol):
 class HasInstitutions(Protocol):
     @property
     def institutions(self) -> Institutions: ...
-
-
-class HasDirectories(Protocol):
-    @property
-    def directories(self) -> Directories: ...
 
 
 class HasLocations(Protocol):
@@ -156,7 +150,6 @@ class Context(Struct, frozen=True, kw_only=True):
     wake_workers: WakeWorkers
     """Returns at once. Nothing depends on it: workers also look from time to time."""
     institutions: Institutions = field(default_factory=NoInstitutions)
-    directories: Directories = field(default_factory=NoDirectories)
     under_way: UnderWay = field(default_factory=UnderWay)
     failed_reports: FailedReports = field(default_factory=FailedReports)
     lookups: LookupBudgets = field(default_factory=LookupBudgets)

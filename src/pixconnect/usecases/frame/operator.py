@@ -40,11 +40,6 @@ class OperatorContext(TokenContext, Protocol):
         """Of credentials that send money over accounts at institutions; ``None`` where there is no key of it."""
         ...
 
-    @property
-    def home(self) -> Pool | None:
-        """The home cell's connections, where the context is another cell's: which names that has is said there first."""
-        ...
-
 
 class Operator(Struct, frozen=True, kw_only=True):
     """The ``OperatorContext`` of a person who works beside the service."""
@@ -56,7 +51,6 @@ class Operator(Struct, frozen=True, kw_only=True):
     secret_box: SecretBox
     operator: str
     sending_box: SecretBox | None = None
-    home: Pool | None = None
 
 
 def acting_as(context: OperatorContext, operator: str) -> Operator:
@@ -69,5 +63,4 @@ def acting_as(context: OperatorContext, operator: str) -> Operator:
         secret_box=context.secret_box,
         operator=operator,
         sending_box=context.sending_box,
-        home=context.home,
     )

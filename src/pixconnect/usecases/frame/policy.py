@@ -26,8 +26,6 @@ class Policy(Struct, frozen=True, kw_only=True):
     charge_lifetime_s: int
     handover_timeout_s: int
     is_sandbox: bool
-    cell: int = 0
-    """The number of the cell that this context is of; its database says it."""
     has_rail: bool = True
     """Without one, no order is ever marked as handed over."""
     abilities: Abilities = Abilities()

@@ -6,7 +6,7 @@
     started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
     a standby of our cluster took over that had each commit ─────────── the same
     another server, timeline or database, other tables, or less ─────── the same, each open order counts as handed over, and
-    one that its cell had before ────────────────────────────────────── accounts at institutions are paused
+    one that had these tables before ───────────────────────────────── accounts at institutions are paused
     tables of another installation ──────────────────────────────────── not used, until its address leads to ours again
 
 A copy of the data that was put back looks like any other start, so we do the first at each start. We can see the
@@ -38,8 +38,6 @@ NOTE_EVERY_S: Final = 10.0
 """How often a process looks how far the server is: so much may be forgotten of its log and not be seen."""
 HIGH_WATER_EVERY: Final = 6
 """Notes of the position for each note of the ids: a start after a stop of a minute leaves out what a minute may use."""
-
-_ELSEWHERE: Final = "the cell was opened in this database, and may have gone on in another one"
 
 _log = structlog.get_logger(__name__)
 
@@ -109,7 +107,7 @@ class ServerWatch:
         found = session.server
         # Of connections that are opened together one does what follows from another server; the others find it done.
         async with self._judging:
-            if self._is_new(found) or session.was_elsewhere or (latest is not None and found.is_behind(latest)):
+            if self._is_new(found) or (latest is not None and found.is_behind(latest)):
                 await self._meet(connection, found, latest)
             if self._counted_at_s < asked_at_s:
                 await self._catch_up(connection)
@@ -126,8 +124,7 @@ class ServerWatch:
             raise ConnectionRefusedError(f"the database runs with {' and '.join(session.weak)} off")
         if self._cluster and session.cluster != self._cluster:
             raise ConnectionRefusedError(
-                f'the server is of the cluster "{session.cluster}", and the settings, or its cell\'s address, name '
-                f'"{self._cluster}"'
+                f'the server is of the cluster "{session.cluster}", and the settings name "{self._cluster}"'
             )
         known = self._known
         if known is not None and session.server.made_at != known.made_at:
@@ -217,12 +214,9 @@ class ServerWatch:
             has_waited = (
                 bool(self._cluster) and await installation_store.find_waiting_cluster(connection) == self._cluster
             )
-            if await installation_store.was_elsewhere(connection):
-                reason = _ELSEWHERE
-                await installation_store.forget_elsewhere(connection)
             # A takeover is believed only where commits are known to have waited for a standby, and nothing that one had is
             # missing.
-            elif noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
+            if noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
                 # Before the server is noted as known, and before anybody can move an order at it.

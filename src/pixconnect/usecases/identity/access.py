@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cell import HOME, draw_tagged, find_named_cell
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity import access as access_rules
@@ -17,7 +16,6 @@ from pixconnect.domain.identity.access import SCOPES, Client, IssuedClient
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.money import holder as holder_store
-from pixconnect.store.running import cell as cell_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -46,7 +44,7 @@ async def create_client(
         raise errors.BadRequest(f"name: must have 1 to {_NAME_LENGTH_MAX} printable characters")
     # No client gets all scopes of real money by oversight: in live mode the operator must name them.
     client = Client(
-        client_id=client_id or make_client_id(context.entropy, context.policy.cell),
+        client_id=client_id or make_client_id(context.entropy),
         holder_id=holder_id,
         name=name,
         scopes=access_rules.parse_scopes(scopes or (SCOPES if context.policy.is_sandbox else ())),
@@ -60,16 +58,6 @@ async def create_client(
         await access_store.insert(connection, client, secret_hash, context.secret_box.key_id)
         await audit.record(context, connection, "client create", _audited(client.client_id), after=client)
     return IssuedClient(client=client, client_secret=client_secret)
-
-
-async def find_cell_of_client(home: OperatorContext, client_id: str) -> int:
-    """The cell that a client is in, or would be: the home cell is asked first, since ids of before had no tag."""
-    async with home.pool.acquire() as connection:
-        if await access_store.find(connection, client_id) is not None:
-            return HOME
-        numbers = {known.number for known in await cell_store.list_all(connection)}
-    number = find_named_cell(client_id)
-    return HOME if number is None or number not in numbers else number
 
 
 async def set_scopes(
@@ -187,8 +175,8 @@ def _found(client: Client | None, client_id: str) -> Client:
     return client
 
 
-def make_client_id(entropy: Entropy, cell: int) -> str:
-    return draw_tagged(entropy, _CLIENT_ID_LENGTH, cell)
+def make_client_id(entropy: Entropy) -> str:
+    return entropy.token(_CLIENT_ID_LENGTH)
 
 
 def make_webhook_secret(entropy: Entropy) -> str:

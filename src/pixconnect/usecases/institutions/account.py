@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+import asyncpg
 import msgspec
 from msgspec import Struct
 
@@ -14,10 +15,11 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.account import (
     AccountState,
+    Environment,
     InstitutionAccount,
     may_lie_on,
 )
-from pixconnect.domain.institutions.account_file import AccountDescription, check_name
+from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.certificate import EndingCertificate
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
@@ -34,19 +36,12 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.account_naming import (
-    ALONE,
-    CellAccounts,
-    naming_alone,
-    refuse_brought_back,
-    refuse_elsewhere,
-    refuse_other_environment,
-)
 from pixconnect.usecases.institutions.credential import (
     KnownAccount,
     OpenInstitution,
     list_ending,
     open_for_operator,
+    read_no_file,
     refuse_same_account,
     seal_credentials,
 )
@@ -90,19 +85,18 @@ async def add_account(
     said: AccountDescription,
     house_id: int,
     opening_cents: int | None = None,
-    others: CellAccounts = ALONE,
+    read_file: ReadFile = read_no_file,
 ) -> InstitutionAccount:
     """Read an account's balance at the institution, and begin its books there; the house is on it from then on.
 
     Args:
-        context: Of the house's cell, in which the account is from then on.
         opening_cents: What is on it, where the institution's API tells no balance.
-        others: Those of the other cells, with which it is compared.
+        read_file: Reads the secrets that stay in files.
 
     Raises:
         BadRequest: The name is taken or wrong, the installation is of another environment, the house cannot lie there.
         NotFound: There is no such holder.
-        ServiceUnavailable: The institution or a cell that may have the account gave no answer; nothing was done.
+        ServiceUnavailable: The institution gave no answer, or another account is being added; nothing was done.
     """
     check_name(name)
     if context.policy.is_sandbox:
@@ -113,21 +107,19 @@ async def add_account(
             raise errors.BadRequest(f"name: there is an account {name}")
         await _check_house(connection, said.tax_id, house_id)
     opening = await _read_opening(context, open_institution(account, said.receiving), opening_cents)
-    async with naming_alone(context) as alone:
-        await refuse_elsewhere(others, KnownAccount(account=account, client=said.receiving))
-        await alone.claim(account)
-        async with alone.writing() as connection:
-            taken = await account_store.take_environment(connection, said.environment)
-            refuse_other_environment(said.environment, taken)
-            number = await account_store.next_id(connection)
-            account = msgspec.structs.replace(account, id=number, opened_at=opening.at, opening_cents=opening.cents)
-            described = KnownAccount(account=account, client=said.receiving)
-            await refuse_same_account(connection, context.secret_box, described, others.read_file)
-            sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
-            if not await account_store.insert(connection, account, sealed):
-                raise errors.BadRequest(f"name: there is an account {name}")
-            await put_on_account(connection, account, house_id)
-            await audit.record(context, connection, "institution add", name_account(name), after=account)
+    async with write_alone(context.pool) as connection:
+        await _name_alone(connection)
+        taken = await account_store.take_environment(connection, said.environment)
+        _refuse_other_environment(said.environment, taken)
+        number = await account_store.next_id(connection)
+        account = msgspec.structs.replace(account, id=number, opened_at=opening.at, opening_cents=opening.cents)
+        described = KnownAccount(account=account, client=said.receiving)
+        await refuse_same_account(connection, context.secret_box, described, read_file)
+        sealed = seal_credentials(context.secret_box, context.sending_box, said, account.id)
+        if not await account_store.insert(connection, account, sealed):
+            raise errors.BadRequest(f"name: there is an account {name}")
+        await put_on_account(connection, account, house_id)
+        await audit.record(context, connection, "institution add", name_account(name), after=account)
     return account
 
 
@@ -156,15 +148,8 @@ async def read_balance_there(
         await institution.close()
 
 
-async def set_state(
-    context: OperatorContext, name: str, state: AccountState, others: CellAccounts = ALONE
-) -> InstitutionAccount:
-    """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing.
-
-    One that another cell has too is not resumed.
-    """
-    if state == "active":
-        await refuse_brought_back(context, others, name)
+async def set_state(context: OperatorContext, name: str, state: AccountState) -> InstitutionAccount:
+    """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing."""
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, name), name)
         if before.state == "closed":
@@ -214,41 +199,56 @@ async def pause_all(context: OperatorContext) -> PausedAccounts:
 
 
 async def rotate_account(
-    context: OperatorContext, name: str, said: AccountDescription, others: CellAccounts = ALONE
+    context: OperatorContext, name: str, said: AccountDescription, read_file: ReadFile = read_no_file
 ) -> InstitutionAccount:
-    """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
-    async with naming_alone(context) as alone:
-        async with context.pool.acquire() as connection:
-            known = found(await account_store.find_named(connection, name), name)
-        known = msgspec.structs.replace(known, base_url=said.base_url, keys=said.keys)
-        await refuse_elsewhere(others, KnownAccount(account=known, client=said.receiving))
-        async with alone.writing() as connection:
-            before = found(await account_store.lock_named(connection, name), name)
-            if before.state == "closed":
-                raise errors.BadRequest(f"name: the account {name} is closed for good")
-            for field in ("kind", "profile", "environment", "tax_id", "account"):
-                if getattr(before, field) != getattr(said, field):
-                    raise errors.BadRequest(
-                        f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
-                    )
-            after = msgspec.structs.replace(
-                before,
-                base_url=said.base_url,
-                token_url=said.token_url,
-                authorities=said.authorities,
-                keys=said.keys,
-                poll_s=said.poll_s,
-                options=said.options,
-                revision=before.revision + 1,
-            )
-            described = KnownAccount(account=after, client=said.receiving)
-            await refuse_same_account(connection, context.secret_box, described, others.read_file)
-            sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
-            await account_store.rotate(connection, after, sealed)
-            await audit.record(
-                context, connection, "institution rotate", name_account(name), before=before, after=after
-            )
+    """Take another file for an account: credentials, addresses, keys, options; never another owner or institution.
+
+    Args:
+        read_file: Reads the secrets that stay in files.
+    """
+    async with write_alone(context.pool) as connection:
+        await _name_alone(connection)
+        before = found(await account_store.lock_named(connection, name), name)
+        if before.state == "closed":
+            raise errors.BadRequest(f"name: the account {name} is closed for good")
+        for field in ("kind", "profile", "environment", "tax_id", "account"):
+            if getattr(before, field) != getattr(said, field):
+                raise errors.BadRequest(
+                    f"{field}: is {getattr(before, field)!r} and stays so; add another account instead"
+                )
+        after = msgspec.structs.replace(
+            before,
+            base_url=said.base_url,
+            token_url=said.token_url,
+            authorities=said.authorities,
+            keys=said.keys,
+            poll_s=said.poll_s,
+            options=said.options,
+            revision=before.revision + 1,
+        )
+        described = KnownAccount(account=after, client=said.receiving)
+        await refuse_same_account(connection, context.secret_box, described, read_file)
+        sealed = seal_credentials(context.secret_box, context.sending_box, said, before.id)
+        await account_store.rotate(connection, after, sealed)
+        await audit.record(context, connection, "institution rotate", name_account(name), before=before, after=after)
     return after
+
+
+async def _name_alone(connection: Connection) -> None:
+    """Let nobody else add an account, or change its credentials, until this transaction has ended."""
+    try:
+        await account_store.name_alone(connection)
+    except asyncpg.LockNotAvailableError:
+        raise errors.ServiceUnavailable(
+            "another account at an institution is being added or changed; nothing was done: try again in a moment"
+        ) from None
+
+
+def _refuse_other_environment(environment: Environment, taken: Environment | None) -> None:
+    if taken not in (None, environment):
+        raise errors.BadRequest(
+            f"environment: this installation is of {taken}, and all its accounts are: begin with another database"
+        )
 
 
 async def remove_account(context: OperatorContext, name: str) -> InstitutionAccount:

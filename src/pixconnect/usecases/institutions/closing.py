@@ -93,7 +93,6 @@ async def close_account(
         holder_ids = await account_store.list_lying_on(connection, account.id)
         await _refuse_orders(writes, holder_ids)
         # A process learns of it within a second; what one has read or opened until then is seen at the end.
-        # One that a loss has paused is that until it is closed: another cell may have it, and then it is not read here.
         await account_store.pause(connection, account.id)
         await _give_up(connection, account)
     # Some at a time, each in a transaction of its own: killed in between, the rest is still pending, and is found again.

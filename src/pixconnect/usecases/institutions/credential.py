@@ -131,13 +131,11 @@ async def list_known(connection: Connection, box: SecretBox) -> list[KnownAccoun
 
 
 def find_shared(one: KnownAccount, other: KnownAccount, read_file: ReadFile) -> str | None:
-    """As ``find_shared_member``, wherever their secrets are kept; or that both have one name, as those of two cells may.
+    """As ``find_shared_member``, wherever their secrets are kept.
 
     Raises:
         BadRequest: Only what is in a file tells it, and that cannot be read.
     """
-    if one.account.name == other.account.name:
-        return f"name: {one.account.name}"
     shared = find_shared_member(one.account, one.client, other.account, other.client)
     # One that has a client_id is known by that, whatever its secret is.
     if (

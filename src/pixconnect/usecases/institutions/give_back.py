@@ -49,7 +49,7 @@ async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -
     planned = plan_giving_back(
         received,
         await context.ids.refund_id(),
-        identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell),
+        identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
     )
     # Whoever began it before may have died before it was noted.
     if await refund_store.find_by_external_id(context.pool, received.holder_id, planned.external_id) is not None:

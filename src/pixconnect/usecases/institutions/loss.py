@@ -5,8 +5,7 @@
     a loss is seen ──► paused, and read ──► an operator says so ──► as it was before
                                               │ it was not read whole since: refused
 
-The worker reads by itself whatever the institution lists; what no API tells an operator reads, and says so. What was restored
-may have forgotten that the account is another cell's by now, so where there are several it is compared before it is read.
+The worker reads by itself whatever the institution lists; what no API tells an operator reads, and says so.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, name_account
-from pixconnect.usecases.institutions.account_naming import ALONE, CellAccounts, refuse_brought_back
 from pixconnect.usecases.institutions.credential import (
     OpenInstitution,
     open_for_operator,
@@ -53,28 +51,24 @@ async def recover_account(
     context: OperatorContext,
     open_institution: OpenInstitution,
     name: str,
-    others: CellAccounts = ALONE,
     *,
     statement_was_read: bool,
 ) -> InstitutionAccount:
     """Let money leave an account again.
 
     Args:
-        others: Those of the other cells: one may have got this account since what was restored.
         statement_was_read: The operator's word, where the institution's API tells no statement.
 
     Raises:
         BadRequest: Nothing is known to be forgotten of it, or not everything was read since; or it pays under no name of ours,
-            and a day of that time has no statement here; or another cell has it too.
+            and a day of that time has no statement here.
         NotFound: There is no such account.
-        ServiceUnavailable: A cell that may have it gives no answer.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
         lasts = await sweep_store.list_last_of(connection, account.id)
     if account.lost_at is None:
         raise errors.BadRequest(f"institution: nothing is known to be forgotten of {name}")
-    await refuse_brought_back(context, others, name)
     traits = await _read_traits(context, open_institution, account)
     unread = [
         pace

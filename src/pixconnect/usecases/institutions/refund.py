@@ -243,9 +243,7 @@ async def _prepare(
         original=original,
         report=report,
         refund_id=await context.ids.refund_id(),
-        return_id=identifiers.make_return_id(
-            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
-        ),
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
         mistaken=await _find_mistaken(context, account, report),
     )
 

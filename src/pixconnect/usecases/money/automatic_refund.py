@@ -37,9 +37,7 @@ async def plan_refund(context: PlanningContext) -> AutomaticRefund | None:
         return None
     return AutomaticRefund(
         refund_id=await context.ids.refund_id(),
-        return_id=identifiers.make_return_id(
-            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
-        ),
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
     )
 
 

@@ -73,7 +73,7 @@ async def create_charge(context: ChargeContext, caller: Caller, request: ChargeR
         except RefusedByInstitution as refused:
             raise explain_refusal(refused.refusal) from None
     # All ids are made here, before the first try, so that a batch whose commit was lost finds what it wrote.
-    txid = identifiers.make_txid(context.clock.now(), context.entropy, context.policy.cell)
+    txid = identifiers.make_txid(context.clock.now(), context.entropy)
     new = NewCharge(
         holder_id=caller.holder_id,
         caller=caller,

@@ -214,7 +214,7 @@ async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opene
     if txid is None and external_id is not None:
         # What was refused opens anew under the same txid: should the refused one be there after all, it is this one.
         txid = await opening_store.find_refused_txid(context.pool, caller.holder_id, external_id)
-    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy, context.policy.cell)
+    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     if external_id is None:
         # At the standard's door a charge is named by its txid.
         external_id = txid if new.request is None else context.entropy.uuid7()

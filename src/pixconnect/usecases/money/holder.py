@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 import asyncpg
@@ -37,10 +36,8 @@ from pixconnect.store.money import waiting_limits as waiting_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.cell_figures import refuse_drained
 from pixconnect.usecases.frame.context import HasPool
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.name_claim import ACCOUNT_TAKEN, check_claim, claim_account, claim_name
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -105,14 +102,10 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
 
     Raises:
         AmountOutOfRange: A limit is below 0 or above what any Pix can have.
-        BadRequest: The cell is drained.
         InvalidTaxId: The tax id is neither a CPF nor a CNPJ.
     """
-    claim = await claim_account(context, new.branch, new.account_number)
     async with write_alone(context.pool) as connection:
-        holder = await make_holder(context, connection, new)
-        check_claim(claim)
-    return holder
+        return await make_holder(context, connection, new)
 
 
 async def make_holder(context: OperatorContext, connection: Connection, new: NewHolder) -> Holder:
@@ -123,7 +116,6 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
     tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
     tax_id_rules.check_tax_id(tax_id, "tax_id", "with its mask or without")
     account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
-    await refuse_drained(connection)
     now = await service_now_to_write(context.clock, connection)
     holder = Holder(
         id=await holder_store.next_id(connection),
@@ -146,7 +138,7 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
         postal_code=address["postal_code"],
     )
     if not await holder_store.insert(connection, holder):
-        raise errors.InvalidAccount(ACCOUNT_TAKEN)
+        raise errors.InvalidAccount("account_number: another holder has it")
     await audit.record(context, connection, "holder create", _subject(holder.id), after=holder)
     return holder
 
@@ -255,20 +247,17 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
             f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
         )
     key = pix_key.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
-    taken = errors.InvalidPixKey("key: another holder has it")
-    claim = await claim_name(context, "key", key.key, taken, partial(_check_removal, key=key, holder_id=holder_id))
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
         _found(await holder_store.find(connection, holder_id), holder_id)
-        is_of_this_cell = await holder_store.insert_key(connection, key, holder_id, now)
+        await holder_store.insert_key(connection, key, holder_id, now)
         # The insert leaves a key alone that exists already: only now can we see whose it is.
-        if not is_of_this_cell or (await holder_store.find_key_owners(connection, [key.key]))[key.key] != holder_id:
-            raise taken
+        if (await holder_store.find_key_owners(connection, [key.key]))[key.key] != holder_id:
+            raise errors.InvalidPixKey("key: another holder has it")
         # After the insert, which waits for a removal that is under way.
         await _check_removal(connection, key, holder_id)
         await holder_store.forget_removal(connection, key.key)
         await audit.record(context, connection, "key add", _subject(holder_id), after=key)
-        check_claim(claim)
     return key
 
 

@@ -171,7 +171,7 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
 
 async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | errors.PixConnectError | None]:
     """Refuse payments, and remember it; ``None`` for those whose account has a holder by now."""
-    held = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
+    owned = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
@@ -179,7 +179,7 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | e
     answers: list[ReportOutcome | errors.PixConnectError | None] = []
     for credit in batch:
         report, name = credit.report, credit.report.end_to_end_id
-        if credit.account in held.owned:
+        if credit.account in owned:
             answers.append(None)
         # The account may have been ours when it was reported before: then the first answer stands.
         elif name in known:
@@ -187,9 +187,6 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | e
             answers.append(ReportOutcome(acknowledgement=first_answer(report, known[name]), misfit=misfit))
         elif name in refused:
             answers.append(_refuse_again(report, refused[name], can_refuse=credit.can_refuse))
-        # It is told again, and given to that cell.
-        elif credit.account in held.elsewhere:
-            answers.append(errors.ServiceUnavailable("the account is another cell's, or is about to be"))
         else:
             code = reject_code.ACCOUNT_UNKNOWN
             refused[name] = new[name] = RefusedCredit(name=name, kind=kept_report.kind_of(report), refusal_code=code)

@@ -20,7 +20,7 @@ from pixconnect.domain.institutions.known_party import complete_party
 from pixconnect.domain.money import ability, br_code, pix_key, tax_id
 from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money.br_code import BrCode
-from pixconnect.domain.money.charge import PAID, Charge, asked_amount_cents, fixed_amount_cents
+from pixconnect.domain.money.charge import PAID, asked_amount_cents, fixed_amount_cents
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.order import Ending
 from pixconnect.domain.money.pix_key import PixKey
@@ -38,7 +38,6 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import settled_payee as payee_store
 from pixconnect.usecases.frame.context import (
     HasClock,
-    HasDirectories,
     HasDirectory,
     HasLocations,
     HasLookups,
@@ -46,14 +45,12 @@ from pixconnect.usecases.frame.context import (
     HasPool,
     HasRail,
 )
-from pixconnect.usecases.frame.directory import HolderDirectory, with_key
+from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.writing.service_time import service_now
 
 
-class PayeeContext(
-    HasPool, HasClock, HasPolicy, HasDirectory, HasDirectories, HasRail, HasLocations, HasLookups, Protocol
-): ...
+class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol): ...
 
 
 async def find_payee(
@@ -84,7 +81,7 @@ async def read_code_amount(context: PayeeContext, caller: Caller, text: str) -> 
     if code.location is None:
         amount_cents = code.fixed_amount_cents
     elif code.location.startswith(context.policy.location_prefix):
-        _, charge = await _find_charge(context, code.location.removeprefix(context.policy.location_prefix))
+        charge = await context.directory.find_served(code.location.removeprefix(context.policy.location_prefix))
         amount_cents = None if charge is None else asked_amount_cents(charge, context.clock.now()) or None
     else:
         try:
@@ -112,11 +109,6 @@ async def _look_key_up(
         lookup.found = "somebody"
         own = await context.directory.read_account(holder_id)
         return Payee(party=with_key(own.party, key), holder_id=holder_id)
-    # In live mode two cells are two accounts at institutions, and whose a key is the payer's finds out, as of any other.
-    there = await context.directories.find_owner(context.policy.cell, key.key) if context.policy.is_sandbox else None
-    if there is not None:
-        lookup.found = "somebody"
-        return Payee(party=with_key(there.party, key), holder_id=None)
     payer = await context.directory.read_account(caller.holder_id)
     if payer.institution_id is not None:
         # Whether anybody has it only the institution finds out, by paying; a refusal before that says that it is not ours.
@@ -152,19 +144,10 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
     if party.ispb != context.policy.ispb:
         return Payee(party=with_key(party, key), holder_id=None)
     async with context.lookups.looking_up(context, caller.holder_id, lookup):
-        own, there = await context.directory.find_account(party.branch, party.account_number), None
-        if own is None:
-            there = await context.directories.find_account(context.policy.cell, party.branch, party.account_number)
-            # It would be credited by the key: the account is meant, as where it is in this cell.
-            if there is not None and key is not None:
-                owner = await context.directories.find_owner(context.policy.cell, key.key)
-                key = key if owner is not None and owner.holder_id == there.holder_id else None
-        lookup.found = "somebody" if own or there else "nobody"
+        own = await context.directory.find_account(party.branch, party.account_number)
+        lookup.found = "somebody" if own else "nobody"
     if own is not None:
         return Payee(party=with_key(own.party, key), holder_id=own.holder_id)
-    if there is not None:
-        _refuse_between_accounts(context)
-        return Payee(party=with_key(there.party, key), holder_id=None)
     raise errors.InvalidAccount("credit_party.account_number: no such account at this institution")
 
 
@@ -208,7 +191,8 @@ async def _find_by_static_code(
 
 
 async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:
-    directory, charge = await _find_charge(context, location.removeprefix(context.policy.location_prefix))
+    directory = context.directory
+    charge = await directory.find_served(location.removeprefix(context.policy.location_prefix))
     if charge is None:
         raise errors.InvalidQrCode("emv: its location serves no charge")
     # As the network's directory would say, which a payer at another institution asks.
@@ -220,26 +204,7 @@ async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: 
         raise errors.QrCodeExpired("emv: the charge behind the code has expired")
     _check_code_amount(fixed_amount_cents(charge, context.clock.now()), amount_cents)
     party = with_key((await directory.read_account(charge.holder_id)).party, pix_key.parse_pix_key(charge.key))
-    if directory is not context.directory:
-        _refuse_between_accounts(context)
-        return Payee(party=party, holder_id=None, txid=charge.txid)
     return Payee(party=party, holder_id=charge.holder_id, txid=charge.txid, charge=charge)
-
-
-def _refuse_between_accounts(context: PayeeContext) -> None:
-    # No institution knows an account number or a code of ours: as between two accounts of one cell, a key does.
-    if not context.policy.is_sandbox:
-        raise errors.ServiceUnavailable(
-            "between two accounts at institutions of this service nothing is sent but to a key; nothing was done"
-        )
-
-
-async def _find_charge(context: PayeeContext, path: str) -> tuple[HolderDirectory, Charge | None]:
-    """The charge that a location of ours serves, and the directory of the cell that has it."""
-    charge = await context.directory.find_served(path)
-    if charge is None:
-        return await context.directories.find_served(context.policy.cell, path) or (context.directory, None)
-    return context.directory, charge
 
 
 def key_of_code(text: str) -> PixKey:

@@ -88,9 +88,7 @@ async def find_key(context: TransferContext, caller: Caller, key: PixKey) -> Par
 
 
 async def _find_payee(context: TransferContext, caller: Caller, request: TransferRequest) -> Party:
-    end_to_end_id = identifiers.make_end_to_end_id(
-        context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
-    )
+    end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     lookup = Lookup()
     try:
         payee = await payee_usecases.find_payee(context, caller, request, end_to_end_id, lookup)

@@ -100,9 +100,7 @@ async def start_refund(
         sent=await _find_sent(context, original) if original.is_book else None,
         refund_id=await context.ids.refund_id(),
         received_id=await context.ids.refund_id() if original.is_book else 0,
-        return_id=identifiers.make_return_id(
-            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
-        ),
+        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
         handover_timeout=timedelta(seconds=context.policy.handover_timeout_s),
         may_exist=request.external_id is not None,
     )

@@ -133,7 +133,7 @@ async def _try_transfer(
     lookup: Lookup,
 ) -> Transfer:
     end_to_end_id = terms.end_to_end_id or identifiers.make_end_to_end_id(
-        context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
+        context.policy.ispb, context.clock.now(), context.entropy
     )
     if request.external_id is not None and not isinstance(request, AccountTransferRequest):
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)  # before we ask the network anything

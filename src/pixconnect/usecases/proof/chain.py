@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 import structlog
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.proof.chain import HEADS_TOLD, ChainedEntry, ChainHead
 from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import record_chain as record_chain_store
-from pixconnect.usecases.frame.context import HasPolicy, HasPool
+from pixconnect.usecases.frame.context import HasPool
 
 CHAINED_MAX: Final = 5_000
 """Entries that are chained in one transaction."""
@@ -25,10 +24,6 @@ REST: Final = timedelta(minutes=1)
 """What is visible for good is chained so much later: longer than any batch waits that has taken its ids already."""
 
 _log = structlog.get_logger(__name__)
-
-
-class HeadsContext(HasPool, HasPolicy, Protocol):
-    """What telling heads needs."""
 
 
 async def chain_entries(context: HasPool, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:
@@ -44,16 +39,16 @@ async def chain_records(context: HasPool, chained_max: int = RECORDS_CHAINED_MAX
         return await record_chain_store.chain_records(context.pool, chained_max)
 
 
-async def list_heads(connection: Connection, number: int = HOME) -> list[ChainHead]:
-    """What each chain of a cell has come to, to be kept where nobody who writes the database can write."""
-    return await chain_store.list_heads(connection) + await chain_store.list_named_heads(connection, number)
+async def list_heads(connection: Connection) -> list[ChainHead]:
+    """What each chain has come to, to be kept where nobody who writes the database can write."""
+    return await chain_store.list_heads(connection) + await chain_store.list_named_heads(connection)
 
 
-async def tell_heads(context: HeadsContext) -> None:
+async def tell_heads(context: HasPool) -> None:
     """Write into the log what all chains have come to, in one line: where logs go, the database's owner cannot reach."""
     with for_everybody():
         async with context.pool.acquire() as connection:
-            heads = await chain_store.list_named_heads(connection, context.policy.cell)
+            heads = await chain_store.list_named_heads(connection)
     _log.info(HEADS_TOLD, heads=[msgspec.to_builtins(head) for head in heads])
 
 

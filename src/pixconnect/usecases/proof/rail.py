@@ -1,7 +1,4 @@
-"""Compares what has settled here with the rail's own statement and position, beside the service.
-
-There is one rail, whatever the number of cells: what it says has settled is in one of them, and it holds what all of them say.
-"""
+"""Compares what has settled here with the rail's own statement and position, beside the service."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ APART: Final = timedelta(hours=1)
 
 
 async def compare_with_rail(
-    cells: Sequence[Connection],
+    connection: Connection,
     rail: Rail,
     since: datetime | None,
     rules: Collection[str],
@@ -30,7 +27,7 @@ async def compare_with_rail(
     """Whatever breaks one of some rules of ``store/proof/rail.py``.
 
     Args:
-        cells: To all of them, as the reader.
+        connection: As the reader.
         rail: The rail.
         since: From when on items are compared; ``None`` for all.
         rules: Their names.
@@ -39,19 +36,20 @@ async def compare_with_rail(
     Raises:
         RailUnavailable: It does not answer.
     """
-    begun = [each for each in [await rail_store.find_first_instant(cell) for cell in cells] if each is not None]
-    if not begun:
+    first = await rail_store.find_first_instant(connection)
+    if first is None:
         return []
-    first = min(begun)
     found = list[Finding]()
     if rail_store.ITEMS.name in rules:
-        found += await _compare_items(cells, rail, max(first - APART, since) if since else first - APART, items_at_once)
+        found += await _compare_items(
+            connection, rail, max(first - APART, since) if since else first - APART, items_at_once
+        )
     if rail_store.SUM.name in rules:
-        found += await _compare_sums(cells, rail)
+        found += await _compare_sums(connection, rail)
     return found
 
 
-async def _compare_sums(cells: Sequence[Connection], rail: Rail) -> list[Finding]:
+async def _compare_sums(connection: Connection, rail: Rail) -> list[Finding]:
     now = (await rail.position()).as_of
     # Whoever puts a clock back has settled what is dated ahead of it: only the list from before tells that from what settles
     # after the position was taken.
@@ -61,9 +59,7 @@ async def _compare_sums(cells: Sequence[Connection], rail: Rail) -> list[Finding
     # What we date within the span may be dated before it there.
     theirs = [item async for page in rail.statement(recent - APART, position.as_of) for item in page]
     theirs += [item for item in ahead if item.settled_at >= position.as_of]
-    held = [await rail_store.read_share(cell, theirs, recent, position.as_of + APART) for cell in cells]
-    # Each has counted all that settled there lately.
-    cents = sum(each.cents for each in held) - sum(each.theirs_cents for each in held[1:])
+    cents = await rail_store.sum_held(connection, theirs, recent, position.as_of + APART)
     if cents == position.amount_cents:
         return []
     return [
@@ -78,7 +74,7 @@ async def _compare_sums(cells: Sequence[Connection], rail: Rail) -> list[Finding
     ]
 
 
-async def _compare_items(cells: Sequence[Connection], rail: Rail, begin: datetime, items_at_once: int) -> list[Finding]:
+async def _compare_items(connection: Connection, rail: Rail, begin: datetime, items_at_once: int) -> list[Finding]:
     until = (await rail.position()).as_of
     found, known = list[Finding](), list[SettledItem]()
     # What we date within the span may be dated before or after it there, ahead of a clock that was put back too.
@@ -86,17 +82,13 @@ async def _compare_items(cells: Sequence[Connection], rail: Rail, begin: datetim
         known += page
         end = known[-1].settled_at - APART
         if len(known) >= items_at_once and end > begin:
-            found += await _compare_span(cells, known, begin, end)
+            found += await _compare_span(connection, known, begin, end)
             known = [item for item in known if item.settled_at >= end - APART]
             begin = end
-    return found + await _compare_span(cells, known, begin, until)
+    return found + await _compare_span(connection, known, begin, until)
 
 
 async def _compare_span(
-    cells: Sequence[Connection], known: Sequence[SettledItem], begin: datetime, until: datetime
+    connection: Connection, known: Sequence[SettledItem], begin: datetime, until: datetime
 ) -> list[Finding]:
-    by_cell = [await rail_store.compare_items(cell, known, begin, until) for cell in cells]
-    found = [each for own in by_cell for each in own if each.found is not None]
-    # What settled there is one cell's, and only if none has it is it missing.
-    missing = [{each.name: each for each in own if each.found is None} for own in by_cell]
-    return found + [each for name, each in missing[0].items() if all(name in others for others in missing[1:])]
+    return await rail_store.compare_items(connection, known, begin, until)

@@ -16,7 +16,6 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cell import HOME
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.domain.proof.chain import ChainHead
@@ -64,10 +63,6 @@ class BookReader(Struct, frozen=True, kw_only=True):
     rail: Rail | None = None
     """``None`` where there is none that can be asked for all that has settled."""
     why_no_rail: str = "there is no rail whose statement can be asked for here"
-    cell: int = HOME
-    """The number of the cell whose books these are."""
-    others: Sequence[Connection] = ()
-    """To all other cells, which share the rail; the home cell's reader has them, and compares all with it."""
 
 
 class ProofRequest(Struct, frozen=True, kw_only=True):
@@ -144,7 +139,7 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
             of_accounts, found = await _judge_accounts(reader, unreadable)
             await run_store.add_seen(connection, run, found)
         # Without a file there is nothing to compare, and the rule is told as one that nobody could look at.
-        heads = [head for head in request.heads if head.is_kept_in == reader.cell]
+        heads = request.heads
         await run_store.add_seen(connection, run, await _compare_heads(connection, heads, unreadable) or [])
         why_not = await _look_again(reader, run, request.again_after_s, heads, unreadable) or why_not
     except BaseException:
@@ -247,7 +242,7 @@ async def _look_at_rail(reader: BookReader, run: Run, rules: Sequence[str]) -> s
     connection = reader.connection
     since = await run_store.find_last_checked(connection, rules[0]) if rules and run.extent == "changes" else None
     try:
-        asked = compare_with_rail([connection, *reader.others], reader.rail, since and since - OVERLAP, rules)
+        asked = compare_with_rail(connection, reader.rail, since and since - OVERLAP, rules)
         found = await look_store.read(asked)
     except NotReadableError as error:
         return _explain(error)
@@ -336,7 +331,7 @@ async def _look_at_rail_again(reader: BookReader, run: Run, seen: Sequence[Findi
     since = min((each.since for each in seen if each.since is not None), default=None)
     rules = {each.rule for each in seen}
     try:
-        asked = compare_with_rail([reader.connection, *reader.others], reader.rail, since and since - APART, rules)
+        asked = compare_with_rail(reader.connection, reader.rail, since and since - APART, rules)
         found = await look_store.read(asked)
     except NotReadableError as error:
         return _explain(error)

@@ -145,7 +145,7 @@ async def erase_person(context: OperatorContext, text: str, note: Note, batch_ma
 
 
 async def check_erasable(context: OperatorContext, text: str) -> None:
-    """Raise what ``erase_person`` would: of several cells none is erased in before all have been asked."""
+    """Raise what ``erase_person`` would, before anything is erased."""
     async with context.pool.acquire() as connection:
         await _read_erasable(connection, read_tax_id(text))
 

@@ -12,12 +12,10 @@ due at the target.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Final, Protocol, TypeVar
-
-import structlog
+from typing import Final, Protocol
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
@@ -27,7 +25,6 @@ from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard import received as received_store
 from pixconnect.store.webhooks import delivery as delivery_store
-from pixconnect.usecases.frame.cells import NO_ANSWER
 from pixconnect.usecases.frame.context import HasClock, HasPool
 from pixconnect.usecases.money.charge import ExpiryContext, expire_charges
 from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX
@@ -55,9 +52,6 @@ BEHIND_MAX: Final = timedelta(days=30)
 _EXPIRED_MAX = 1000
 _ALL_SLOTS = range(SLOTS_COUNT)
 
-Answer = TypeVar("Answer")
-_log = structlog.get_logger(__name__)
-
 
 class ClockContext(HasPool, HasClock, Protocol): ...
 
@@ -71,41 +65,31 @@ async def read_clock(context: ClockContext) -> datetime:
     return context.clock.now()
 
 
-# Each of these takes the cells beside the home cell too: there is one network, and its clock is that of all.
-
-
-async def advance_clock(
-    context: MovingContext, control: SandboxControl, by: timedelta, others: Sequence[MovingContext] = ()
-) -> datetime:
+async def advance_clock(context: MovingContext, control: SandboxControl, by: timedelta) -> datetime:
     async with _moving_alone(context):
-        return await _walk([context, *others], control, await read_clock(context) + by)
+        return await _walk(context, control, await read_clock(context) + by)
 
 
-async def move_clock(
-    context: MovingContext, control: SandboxControl, target: datetime, others: Sequence[MovingContext] = ()
-) -> datetime:
+async def move_clock(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
     """Walk the clock forward, or jump back; answers where it is when all that became due is done, or walking took too long."""
     async with _moving_alone(context):
         now = await read_clock(context)
         if target < now:
             if target < context.clock.real_now() - BEHIND_MAX:
                 raise errors.BadRequest(f"now: the clock goes back to {BEHIND_MAX.days} days before real time at most")
-            return await _jump_back([context, *others], control, context.clock.offset - (now - target))
-        return await _walk([context, *others], control, target)
+            return await _jump_back(context, control, context.clock.offset - (now - target))
+        return await _walk(context, control, target)
 
 
-async def reset_clock(
-    context: MovingContext, control: SandboxControl, others: Sequence[MovingContext] = ()
-) -> datetime:
+async def reset_clock(context: MovingContext, control: SandboxControl) -> datetime:
     """Return to real time. Open deadlines move back by as much as the clock does."""
-    cells = [context, *others]
     async with _moving_alone(context):
         await read_clock(context)
         if context.clock.offset < timedelta(0):
-            await _walk(cells, control, context.clock.real_now())
+            await _walk(context, control, context.clock.real_now())
             # Real time went on while it walked, and little is left of that.
-            return await _walk(cells, control, context.clock.real_now())
-        return await _jump_back(cells, control, timedelta(0))
+            return await _walk(context, control, context.clock.real_now())
+        return await _jump_back(context, control, timedelta(0))
 
 
 async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> None:
@@ -116,18 +100,6 @@ async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> 
         try:
             await read_clock(context)
             await control.call(SET_OFFSET, context.clock.offset)
-        finally:
-            await clock_store.unlock(connection)
-
-
-async def agree_with_home(context: ClockContext, home: ClockContext) -> None:
-    """Set the clock of another cell as the home cell's is: it was away when that was moved, or is new."""
-    async with home.pool.acquire() as connection:
-        if not await clock_store.try_lock_clock(connection):
-            return  # the process that moves it sets all
-        try:
-            await read_clock(home)
-            await _set_offset(context, home.clock.offset)
         finally:
             await clock_store.unlock(connection)
 
@@ -175,20 +147,12 @@ async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
         await asyncio.sleep(_LOOK_AGAIN_S)
 
 
-class _WalkedCell:
-    """A cell whose work is waited for, and the endpoints of it that are no longer."""
+class _Walk:
+    """How long a walk may take, and the endpoints whose deliveries it no longer waits for."""
 
-    def __init__(self, context: MovingContext) -> None:
+    def __init__(self, context: MovingContext, started_at_s: float) -> None:
         self.context = context
         self.slow_endpoint_ids: set[int] = set()
-
-
-class _Walk:
-    """How long a walk may take, and the cells that it takes along: the home cell, and those that answer."""
-
-    def __init__(self, contexts: Sequence[MovingContext], started_at_s: float) -> None:
-        self.home = contexts[0]
-        self.cells = [_WalkedCell(context) for context in contexts]
         self.ends_at_s = started_at_s + WALK_MAX_S
         self.hurries_at_s = started_at_s + _HURRY_AFTER_S
         self.timeout_s = _SLOW_AFTER_S
@@ -196,28 +160,14 @@ class _Walk:
     def end(self) -> None:
         """At the last stop the walk waits for slow endpoints too, while there is time."""
         self.timeout_s = WALK_MAX_S
-        for each in self.cells:
-            each.slow_endpoint_ids.clear()
-
-    async def in_each(self, ask: Callable[[_WalkedCell], Awaitable[Answer]]) -> list[Answer]:
-        """What each cell answers; one that cannot is left behind, and follows when it is back (``agree_with_home``)."""
-        answers: list[Answer] = []
-        for each in list(self.cells):
-            try:
-                answers.append(await ask(each))
-            except NO_ANSWER as error:
-                if each.context is self.home:
-                    raise
-                _log.warning("the clock moves without a cell", reason=type(error).__name__)
-                self.cells.remove(each)
-        return answers
+        self.slow_endpoint_ids.clear()
 
 
-async def _walk(contexts: Sequence[MovingContext], control: SandboxControl, target: datetime) -> datetime:
+async def _walk(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
     if target > _LATEST:
         raise errors.BadRequest("advance_s, now: the clock goes to the year 9000 at most")
-    clock = contexts[0].clock
-    walk = _Walk(contexts, clock.monotonic_s())
+    clock = context.clock
+    walk = _Walk(context, clock.monotonic_s())
     is_in_time = await _finish_due(control, walk)
     while is_in_time:
         stop = await _next_stop(control, target, walk)
@@ -236,23 +186,20 @@ async def _walk(contexts: Sequence[MovingContext], control: SandboxControl, targ
 
 async def _next_stop(control: SandboxControl, target: datetime, walk: _Walk) -> datetime | None:
     """The next deadline before the target, joined with those close to it; ``None`` if there is none."""
-
-    async def find_first(cell: _WalkedCell) -> datetime | None:
-        pool = cell.context.pool
-        found = [
-            await clock_store.find_first_due(pool),
-            await delivery_store.next_due_at(pool, target, cell.slow_endpoint_ids),
-        ]
-        return _first_of(found)
-
+    pool = walk.context.pool
     sandbox = await control.call(READ_DUE, None)
-    first = _first_of([*await walk.in_each(find_first), sandbox.next_due_at])
+    first = _first_of(
+        [
+            await clock_store.find_first_due(pool),
+            await delivery_store.next_due_at(pool, target, walk.slow_endpoint_ids),
+            sandbox.next_due_at,
+        ]
+    )
     if first is None or first >= target:
         return None
-    window = WIDE_WINDOW if walk.home.clock.monotonic_s() > walk.hurries_at_s else WINDOW
-    until = min(first + window, target)
-    lasts = await walk.in_each(lambda cell: clock_store.find_last_due(cell.context.pool, until))
-    return max([first, *(last for last in lasts if last is not None)])
+    window = WIDE_WINDOW if walk.context.clock.monotonic_s() > walk.hurries_at_s else WINDOW
+    last = await clock_store.find_last_due(pool, min(first + window, target))
+    return first if last is None else max(first, last)
 
 
 def _first_of(candidates: Sequence[datetime | None]) -> datetime | None:
@@ -260,22 +207,17 @@ def _first_of(candidates: Sequence[datetime | None]) -> datetime | None:
 
 
 async def _set_time(control: SandboxControl, walk: _Walk, now: datetime) -> None:
-    clock = walk.home.clock
+    clock = walk.context.clock
     # Never back: real time may have overtaken the stop.
     offset = max(now - clock.real_now(), clock.offset)
-
-    async def set_offset(cell: _WalkedCell) -> None:
-        cell.context.clock.set_offset(offset, await clock_store.move(cell.context.pool, offset))
-
-    await walk.in_each(set_offset)
+    clock.set_offset(offset, await clock_store.move(walk.context.pool, offset))
     await control.call(SET_OFFSET, offset)
 
 
 async def _finish_due(control: SandboxControl, walk: _Walk) -> bool:
     """Wait until workers have done all that is due; ``False`` if the time for walking is up."""
-    for cell in walk.cells:
-        cell.context.wake_workers()
-    while walk.home.clock.monotonic_s() < walk.ends_at_s:
+    walk.context.wake_workers()
+    while walk.context.clock.monotonic_s() < walk.ends_at_s:
         if await _is_all_done(control, walk):
             return True
         await asyncio.sleep(_STEP_S)
@@ -283,15 +225,11 @@ async def _finish_due(control: SandboxControl, walk: _Walk) -> bool:
 
 
 async def _is_all_done(control: SandboxControl, walk: _Walk) -> bool:
-    now = walk.home.clock.now()
+    context = walk.context
+    now = context.clock.now()
     sandbox = await control.call(READ_DUE, None)
     if sandbox.reports_count or (sandbox.next_due_at is not None and sandbox.next_due_at <= now):
         return False
-    return all(await walk.in_each(lambda cell: _is_done_in(cell, walk, now)))
-
-
-async def _is_done_in(cell: _WalkedCell, walk: _Walk, now: datetime) -> bool:
-    context = cell.context
     # What was asked for before the clock moves is made by the time at which it was asked for: due dates may pass.
     if await lot_store.is_anything_due(context.pool):
         return False
@@ -301,21 +239,20 @@ async def _is_done_in(cell: _WalkedCell, walk: _Walk, now: datetime) -> bool:
     if first_due_at is not None and first_due_at <= now:
         return False
     timeout_s = min(walk.timeout_s, max(0.0, walk.ends_at_s - context.clock.monotonic_s()))
-    if not await wait_until_sent(context, now, timeout_s, cell.slow_endpoint_ids):
+    if not await wait_until_sent(context, now, timeout_s, walk.slow_endpoint_ids):
         # We send its other deliveries all the same: one bad endpoint must not cost the others their attempts.
-        cell.slow_endpoint_ids.update(await delivery_store.find_due_endpoints(context.pool, now))
+        walk.slow_endpoint_ids.update(await delivery_store.find_due_endpoints(context.pool, now))
     return True
 
 
-async def _jump_back(contexts: Sequence[MovingContext], control: SandboxControl, offset: timedelta) -> datetime:
-    walk = _Walk(contexts, contexts[0].clock.monotonic_s())
-    await walk.in_each(lambda cell: _set_offset(cell.context, offset))
+async def _jump_back(context: MovingContext, control: SandboxControl, offset: timedelta) -> datetime:
+    await _set_offset(context, offset)
     await control.call(SET_OFFSET, offset)
-    return walk.home.clock.now()
+    return context.clock.now()
 
 
 async def _set_offset(context: ClockContext, offset: timedelta) -> None:
-    """Set one cell's clock; open deadlines move back by as much as it does, and forward nothing is waited for."""
+    """Set the clock; open deadlines move back by as much as it does, and forward nothing is waited for."""
     await read_clock(context)
     by = context.clock.offset - offset
     if not by:

@@ -29,9 +29,7 @@ Repeat = Literal["refused", "answered", "sent_again"]
 
 async def initiate_transfer(context: TransferContext, caller: Caller, key: PixKey) -> InitiatedTransfer:
     """Find whose a key is, and name the transfer that may follow; it costs a look-up until that is paid."""
-    end_to_end_id = identifiers.make_end_to_end_id(
-        context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
-    )
+    end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     # Of a key, the payee is the same whatever the amount.
     request = KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type)
     lookup = Lookup()

@@ -67,7 +67,7 @@ async def open_sandbox_holder(
     if new.balance_cents is not None:
         money.check_amount(new.balance_cents, "balance")
     client = Client(
-        client_id=access.make_client_id(context.entropy, context.policy.cell),
+        client_id=access.make_client_id(context.entropy),
         holder_id=0,
         name="tests",
         scopes=access_rules.parse_scopes(new.scopes),

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final, Protocol
 
 from pixconnect.domain.frame import errors, identifiers
-from pixconnect.domain.frame.cell import draw_tagged
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import ability, br_code
@@ -67,7 +66,7 @@ async def put_charge(
         if there is not None:
             return there
     ability.check_issues_codes(context.policy.abilities)
-    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy, context.policy.cell)
+    txid = txid or identifiers.make_txid(context.clock.now(), context.entropy)
     write = await make_write(context, caller, txid, kind, contents.key, location_id)
     write.contents, write.is_new = contents, is_new
     write.violations = [*write.violations, *no_address]
@@ -166,7 +165,7 @@ async def make_write(
         charge_id=await context.ids.charge_id(),
         own_location_id=await context.ids.location_id(),
         new_location_id=await context.ids.location_id(),
-        new_token=draw_tagged(context.entropy, location_rules.TOKEN_LENGTH, context.policy.cell),
+        new_token=context.entropy.token(location_rules.TOKEN_LENGTH),
         write_code=partial(
             _write_code, prefix, account.party.name, account.city, is_paid_once=kind == location_rules.AT_ONCE
         ),

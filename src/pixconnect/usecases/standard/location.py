@@ -12,7 +12,6 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cell import draw_tagged
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
@@ -63,7 +62,7 @@ async def create_location(context: LocationContext, caller: Caller, kind: Locati
     new = NewLocation(
         holder_id=caller.holder_id,
         location_id=await context.ids.location_id(),
-        token=draw_tagged(context.entropy, location_rules.TOKEN_LENGTH, context.policy.cell),
+        token=context.entropy.token(location_rules.TOKEN_LENGTH),
         kind=kind,
     )
     return await context.writes.submit(CREATE_LOCATIONS, new)

@@ -12,9 +12,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.frame.cell import HOME, cell_of_id
 from pixconnect.usecases.money.incoming import receive_credit
-from support import cells
 from support.books import chain_all
 from support.command_line import CommandLine
 from support.postgres import Addresses
@@ -86,48 +84,3 @@ def test_a_refusal_says_what_to_name(paid_long_ago: None, pixconnect: CommandLin
     assert "line 1: Invalid enum value 'holder'" in pixconnect.refusal(
         "person", "erase", "--again", str(tmp_path / "broken")
     )
-
-
-async def test_a_person_is_looked_for_in_all_cells_and_erased_in_all_or_none(
-    database: Addresses, other_database: Addresses, pixconnect: CommandLine, tmp_path: Path
-) -> None:
-    await cells.add_cell(database, other_database)
-    long_ago = datetime(2019, 1, 7, 15, tzinfo=UTC)
-    for addresses, number in ((database, HOME), (other_database, cells.NUMBER)):
-        async with open_service(addresses, clock=FakeClock(long_ago), cell=number) as service:
-            account = str(number + 1)
-            await open_holder(service, account_number=account)
-            report = credit_report(service, account_number=account)
-            await receive_credit(service.context, structs.replace(report, payer_message="pelo bolo"))
-    note, file = str(tmp_path / "note"), str(tmp_path / "person")
-
-    def found() -> list[int]:
-        lines = map(msgspec.json.decode, pixconnect.run("person", "export", "--tax-id", PERSON).stdout.splitlines())
-        return [cell_of_id(line["id"]) for line in lines if line["kind"] == "transfer"]
-
-    assert found() == [HOME, cells.NUMBER]
-    erase = ("person", "erase", "--tax-id", PERSON, "--note", note, "--yes")
-    # Open in one of them, so nothing is erased in the other either.
-    case = "insert into kept_case (kind, name, said, since) select 'rail', end_to_end_id, 'x', now() from transfer"
-    await cells.execute(other_database, case)
-    assert "while a case of this person is open" in pixconnect.refusal(*erase)
-    await cells.execute(database, "update cell set address = replace(address, '/test', '/gone')")
-    assert "nothing was erased: cell second" in pixconnect.refusal(*erase)
-    # A part is never handed over as the whole.
-    export = pixconnect.refusal("person", "export", "--tax-id", PERSON, "--file", file)
-    assert "what these have is missing: cell second" in export
-    assert not Path(file).exists()
-    assert Path(note).read_bytes() == b""
-    await cells.execute(database, "update cell set address = replace(address, '/gone', '/test')")
-    await cells.execute(
-        other_database, "set session_replication_role = replica; update kept_case set ended_at = now(), ended_as = 'closed', "
-        "ended_by = 'x', end_reason = 'x'",
-    )  # fmt: skip
-    erased = pixconnect.json(*erase)
-    assert erased["erased"]["transfer"] == 2
-    assert found() == []
-    assert pixconnect.json("person", "erase", "--again", note)["erased"]["transfer"] == 0
-    assert {cell_of_id(msgspec.json.decode(line)["holder_id"]) for line in Path(note).read_bytes().splitlines()} == {
-        HOME,
-        cells.NUMBER,
-    }

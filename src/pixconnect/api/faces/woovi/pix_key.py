@@ -72,9 +72,7 @@ async def _check(services: Services, request: Asked, text: str) -> Reply:
     record = ChaveConferida(
         key=key.key,
         kind=key.key_type,
-        lookup_id=identifiers.make_end_to_end_id(
-            context.policy.ispb, context.clock.now(), context.entropy, context.policy.cell
-        ),
+        lookup_id=identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy),
         owner=DonoDaChave(psp=party.ispb, name=party.name, tax_id=_mask(party.tax_id)),
     )
     return Reply(status=200, record=record)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from heapq import merge
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -14,7 +13,7 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.loading import load_file
-from pixconnect.cli.frame.operating import CellName, HolderId
+from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.frame import errors
@@ -22,7 +21,6 @@ from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import AdjustmentKind
 from pixconnect.domain.proof.case import CaseKind
 from pixconnect.domain.proof.case_ending import EVIDENCE_SIZE_MAX, CaseEnding, Evidence, SaidEnd
-from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
@@ -41,7 +39,6 @@ _Said = Annotated[
     str | None, Parameter(help="Those alone of which this is known, as `show` says it: a fee's text, a reason.")
 ]
 _COLUMNS: Final = (
-    "cell",
     "id",
     "kind",
     "institution",
@@ -69,26 +66,23 @@ def list_(
         kind: Of this kind only.
         with_ended: Also print those that have ended.
     """
-    answers = operating.run_everywhere(
+    found = operating.run(
         lambda context: case_usecases.list_cases(
             context, with_ended=with_ended, kind=kind, institution=institution, said=said
         )
     )
-    by_cell = [[(cell, one) for one in own] for cell, own in answers.found]
-    in_order = merge(*by_cell, key=lambda each: (each[1].case.ended_at is not None, each[1].case.since))
-    shown = [answers.name(cell) | _shown(one) for cell, one in in_order]
+    shown = [_shown(one) for one in found]
     output.show_list("cases", shown, as_json=json, columns=_COLUMNS, money=("amount_cents",))
-    answers.refuse_missing()
 
 
 @app.command
-def show(case_id: CaseId, *, cell: CellName = HOME_NAME, json: Json = False) -> None:
+def show(case_id: CaseId, *, json: Json = False) -> None:
     """Print one case: what is known, who looked at it, and how it ended.
 
     Args:
         case_id: Its id, as `list` prints it.
     """
-    found: ShownCase = operating.run_in(cell, lambda context: case_usecases.read_case(context, case_id))
+    found: ShownCase = operating.run(lambda context: case_usecases.read_case(context, case_id))
     notes: list[Shown] = [dict(operator=one.operator, noted_at=one.noted_at, note=one.note) for one in found.notes]
     adjusted: list[Shown] = [
         dict(
@@ -116,14 +110,14 @@ def show(case_id: CaseId, *, cell: CellName = HOME_NAME, json: Json = False) -> 
 
 
 @app.command
-def note(case_id: CaseId, text: str, *, cell: CellName = HOME_NAME, json: Json = False) -> None:
+def note(case_id: CaseId, text: str, *, json: Json = False) -> None:
     """Write down what you found about a case; your name is recorded.
 
     Args:
         case_id: Its id, as `list` prints it.
         text: What you found.
     """
-    noted = operating.run_in(cell, lambda context: case_usecases.note_case(context, case_id, text))
+    noted = operating.run(lambda context: case_usecases.note_case(context, case_id, text))
     output.show(dict(case_id=case_id, note=noted), as_json=json)
 
 
@@ -154,7 +148,7 @@ def adjust(
 
 
 @app.command
-def close(  # noqa: PLR0913  each narrows the choice
+def close(
     *case_ids: _CaseNumber,
     reason: str | None = None,
     said_end: Annotated[
@@ -172,7 +166,6 @@ def close(  # noqa: PLR0913  each narrows the choice
     kind: CaseKind | None = None,
     institution: _Institution = None,
     said: _Said = None,
-    cell: CellName = HOME_NAME,
     json: Json = False,
 ) -> None:
     """Close cases that were dealt with. This moves no money; your name and reason are recorded.
@@ -201,7 +194,7 @@ def close(  # noqa: PLR0913  each narrows the choice
         chosen = await _choose(context, case_ids, kind, institution, said)
         return await case_usecases.close_cases(context, chosen, reason)
 
-    ended = operating.run_in(cell, do)
+    ended = operating.run(do)
     output.show_list("cases", [_shown(one) for one in ended], as_json=json, columns=_COLUMNS, money=("amount_cents",))
     if not case_ids and len(ended) == case_usecases.LISTED_MAX:
         terminal.notice(f"the {len(ended)} oldest are closed: there may be more, so run it again")

@@ -10,13 +10,11 @@ from typing import Annotated, Final
 from cyclopts import App
 
 from pixconnect.cli.frame import output, terminal
-from pixconnect.cli.frame.cells import CellAnswers
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import TheHolder, run_with_settings
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.cli.operator.proof.readers import open_reader_of, open_readers
 from pixconnect.config import Settings
 from pixconnect.domain.proof.chain import ChainedEntry, ChainHead, format_heads, parse_heads
 from pixconnect.named_file import read_named_file
@@ -35,10 +33,7 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     Args:
         file: Where to; a file that is there is never written over. Without one, the lines go to standard output.
     """
-    answers = run_with_settings(_list_heads)
-    # What is kept must be all: a cell that is missing in it is one whose history could be rewritten.
-    answers.refuse_missing()
-    heads = [head for own in answers.results for head in own]
+    heads = run_with_settings(_list_heads)
     if file is None:
         terminal.say(format_heads(heads).decode().removesuffix("\n"))
         return
@@ -55,12 +50,11 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
     output.show(dict(file=str(file), holders=sum(head.chain is None for head in heads)), as_json=json)
 
 
-async def _list_heads(settings: Settings) -> CellAnswers[list[ChainHead]]:
-    async with open_readers(settings) as readers:
-        found = [
-            (name, await chain_usecases.list_heads(reader.connection, reader.cell)) for name, reader in readers.found
-        ]
-        return CellAnswers(found=found, missing=readers.missing, is_alone=readers.is_alone)
+async def _list_heads(settings: Settings) -> list[ChainHead]:
+    from pixconnect.assembly import proof  # noqa: PLC0415  it imports everything; help and wrong options need not
+
+    async with proof.open_book_reader(settings) as reader:
+        return await chain_usecases.list_heads(reader.connection)
 
 
 def read_heads(files: Sequence[Path]) -> list[ChainHead]:
@@ -82,7 +76,9 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
     """
 
     async def look(settings: Settings) -> ChainedEntry:
-        async with open_reader_of(settings, holder_id) as reader:
+        from pixconnect.assembly import proof  # noqa: PLC0415  as above
+
+        async with proof.open_book_reader(settings) as reader:
             return await chain_usecases.show_entry(reader.connection, entry_id, holder_id)
 
     found = run_with_settings(look)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -12,17 +12,14 @@ from cyclopts.validators import Number
 from msgspec import to_builtins
 
 from pixconnect.cli.frame import failures, operating, output, terminal
-from pixconnect.cli.frame.cells import CellAnswers, say_why_missing
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.operator.proof.chain import entry, heads_app, read_heads
-from pixconnect.cli.operator.proof.readers import open_readers
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.proof.rule import Finding, Rule
-from pixconnect.domain.running.known_cell import HOME_NAME
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.usecases.proof import verify as verify_usecases
 from pixconnect.usecases.proof.verify import ProofRequest, Verification
@@ -61,7 +58,7 @@ def verify(
     )
     try:
         with complaining_of_home(settings):
-            answers = asyncio.run(_look(settings, request))
+            found = asyncio.run(_look(settings, request))
     except CommandError as error:
         raise CommandError(str(error), status=ExitStatus.UNAVAILABLE) from None
     except DATABASE_FAILED as error:
@@ -69,69 +66,44 @@ def verify(
         raise CommandError(f"{why}: run it again", status=ExitStatus.UNAVAILABLE) from error
     rules = {each.name: each for each in verify_usecases.choose_rules(request)}
     if json:
-        output.show_json(_shown(answers, rules))
+        output.show_json(_shown(found, rules))
     else:
-        for cell, found in answers.found:
-            _tell(found, rules, cell=None if answers.is_alone else cell)
-        if settings.database_cluster and answers.results[0].waiting_cluster != settings.database_cluster:
+        _tell(found, rules)
+        if settings.database_cluster and found.waiting_cluster != settings.database_cluster:
             terminal.notice("commits wait for no standby: if a standby takes over now, answers may be forgotten")
-    _refuse(answers)
+    _refuse(found)
 
 
-async def _look(settings: Settings, request: ProofRequest) -> CellAnswers[Verification]:
-    """Look at one cell after the other: they may be on one server, and each looks as fast as that can."""
-    async with open_readers(settings) as readers:
-        found, missing = list[tuple[str, Verification]](), dict(readers.missing)
-        for name, reader in readers.found:
-            try:
-                found.append((name, await verify_usecases.verify(reader, request, _tell_progress)))
-            except Exception as error:
-                if name == HOME_NAME:
-                    raise
-                missing[name] = say_why_missing(error)
-        return CellAnswers(found=found, missing=missing, is_alone=readers.is_alone)
+async def _look(settings: Settings, request: ProofRequest) -> Verification:
+    from pixconnect.assembly import proof  # noqa: PLC0415  it imports everything; help and wrong options need not
+
+    async with proof.open_book_reader(settings) as reader:
+        return await verify_usecases.verify(reader, request, _tell_progress)
 
 
-def _refuse(answers: CellAnswers[Verification]) -> None:
+def _refuse(found: Verification) -> None:
     """Raise ``CommandError`` for what was found, and what could not be looked at."""
-    findings_count = sum(len(found.findings) for found in answers.results)
-    if findings_count:
-        unseen = f"; not looked at: cell {', cell '.join(answers.missing)}" if answers.missing else ""
-        raise CommandError(f"{findings_count} findings{unseen}", status=ExitStatus.BROKEN)
-    answers.refuse_missing("not looked at")
-    unreadable_count = sum(found.unreadable_count for found in answers.results)
-    if unreadable_count:
-        raise CommandError(f"{unreadable_count} rules could not be asked", status=ExitStatus.UNAVAILABLE)
+    if found.findings:
+        raise CommandError(f"{len(found.findings)} findings", status=ExitStatus.BROKEN)
+    if found.unreadable_count:
+        raise CommandError(f"{found.unreadable_count} rules could not be asked", status=ExitStatus.UNAVAILABLE)
 
 
 def _tell_progress(holders_count: int, found_count: int) -> None:
     terminal.notice(f"{holders_count} holders looked at, {found_count} to be looked at again")
 
 
-def _shown(answers: CellAnswers[Verification], rules: Mapping[str, Rule]) -> output.Shown:
-    home, results = answers.results[0], answers.results
+def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
     return dict(
-        rules=sum(each.verdict == "checked" for each in home.judgements),
-        broken=len({finding.rule for found in results for finding in found.findings}),
-        holders=sum(found.holders_count for found in results),
-        unchained=_add(found.unchained_count for found in results),
-        unchained_records=_add(found.unchained_records_count for found in results),
-        waiting_cluster=home.waiting_cluster,
-        judgements=[
-            answers.name(cell) | to_builtins(each) for cell, found in answers.found for each in found.judgements
-        ],
-        findings=[
-            answers.name(cell) | _shown_finding(finding, rules[finding.rule])
-            for cell, found in answers.found
-            for finding in found.findings
-        ],
+        rules=sum(each.verdict == "checked" for each in found.judgements),
+        broken=len({finding.rule for finding in found.findings}),
+        holders=found.holders_count,
+        unchained=found.unchained_count,
+        unchained_records=found.unchained_records_count,
+        waiting_cluster=found.waiting_cluster,
+        judgements=[to_builtins(each) for each in found.judgements],
+        findings=[_shown_finding(finding, rules[finding.rule]) for finding in found.findings],
     )
-
-
-def _add(counts: Iterable[int | None]) -> int | None:
-    """Of all cells; ``None`` where one of them is not known."""
-    known = list(counts)
-    return None if None in known else sum(filter(None, known))
 
 
 def _shown_finding(finding: Finding, rule: Rule) -> output.Shown:
@@ -147,9 +119,7 @@ def _shown_finding(finding: Finding, rule: Rule) -> output.Shown:
     )
 
 
-def _tell(found: Verification, rules: Mapping[str, Rule], *, cell: str | None) -> None:
-    if cell is not None:
-        terminal.say(f"cell {cell}")
+def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:
     for finding in found.findings:
         whose = "" if finding.holder_id is None else f" of holder {finding.holder_id}"
         # What callers and institutions call their things stands in it, and may look like a line of ours.

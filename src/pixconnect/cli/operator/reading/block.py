@@ -29,9 +29,8 @@ def list_(*, kind: BlockKind | None = None, holder_id: OfHolder = None, json: Js
         holder_id: Only this holder's.
     """
     kinds = () if kind is None else (kind,)
-    answers = operating.run_everywhere(lambda context: _list_all(context, holder_id, kinds))
-    output.show_list("blocks", [_shown(block) for own in answers.results for block in own], as_json=json)
-    answers.refuse_missing()
+    found = operating.run(lambda context: _list_all(context, holder_id, kinds))
+    output.show_list("blocks", [_shown(block) for block in found], as_json=json)
 
 
 async def _list_all(context: OperatorContext, holder_id: int | None, kinds: tuple[BlockKind, ...]) -> list[Block]:

@@ -1,6 +1,5 @@
 """``pixconnect find``: what has an id, and what the rail has not ended, of all holders."""
 
-from collections.abc import Sequence
 from datetime import date, datetime
 from typing import Annotated
 
@@ -72,11 +71,10 @@ def find(  # noqa: PLR0913  each narrows the search
         return
     if any_id is None:
         raise CommandError("--any-id: missing; name an id, say what is known, or ask for orders with `--unresolved`")
-    answers = operating.find_everywhere(lambda context: search_usecases.find_with_origins(context, any_id))
-    shown = [_shown(one, origin) for found, _ in answers.results for one, origin in found]
+    found, searched_to = operating.run(lambda context: search_usecases.find_with_origins(context, any_id))
+    shown = [_shown(one, origin) for one, origin in found]
     output.show_list("found", shown, as_json=json)
-    _say_how_far([searched_to for _, searched_to in answers.results])
-    answers.refuse_missing()
+    _say_how_far(searched_to)
 
 
 def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, tax_id: str | None) -> Wanted:
@@ -102,15 +100,14 @@ def _read_day(text: str | None) -> date | None:
 
 
 def _look_for(holder_id: int | None, wanted: Wanted, day: date | None, *, as_json: bool) -> None:
-    answers = operating.run_everywhere(lambda context: search_usecases.look_for(context, holder_id, wanted, day))
-    output.show_list("found", [_shown(one, None) for found, _ in answers.results for one in found], as_json=as_json)
-    _say_how_far([searched_to for _, searched_to in answers.results])
-    answers.refuse_missing()
+    found, searched_to = operating.run(lambda context: search_usecases.look_for(context, holder_id, wanted, day))
+    output.show_list("found", [_shown(one, None) for one in found], as_json=as_json)
+    _say_how_far(searched_to)
 
 
-def _say_how_far(searched_to: Sequence[datetime | None]) -> None:
-    if instants := list(filter(None, searched_to)):
-        terminal.notice(f"looked back to {max(instants).isoformat()}: name a day or a holder to look further")
+def _say_how_far(searched_to: datetime | None) -> None:
+    if searched_to is not None:
+        terminal.notice(f"looked back to {searched_to.isoformat()}: name a day or a holder to look further")
 
 
 def _shown(found: Found, origin: Origin | None) -> output.Shown:

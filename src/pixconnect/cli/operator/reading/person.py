@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -14,7 +14,6 @@ from cyclopts import App, Parameter
 from msgspec import structs
 
 from pixconnect.cli.frame import operating, output, terminal
-from pixconnect.cli.frame.cells import CellAnswers
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -41,7 +40,7 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
     """
     # Written line by line as it is read: a person may be in more rows than memory has room for.
     if file is None:
-        operating.run_everywhere(lambda context: _write_lines(context, tax_id, terminal.say)).refuse_missing()
+        operating.run(lambda context: _write_lines(context, tax_id, terminal.say))
         return
     with _open_private(file) as opened:
 
@@ -49,13 +48,12 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
             opened.write(line.encode() + b"\n")
 
         try:
-            answers = operating.run_everywhere(lambda context: _write_lines(context, tax_id, add))
-            answers.refuse_missing()
+            count = operating.run(lambda context: _write_lines(context, tax_id, add))
         except BaseException:
             # A part would be handed over as the whole, and the file's name could not be used again.
             file.unlink()
             raise
-    output.show({"file": str(file), "lines": sum(answers.results)}, as_json=json)
+    output.show({"file": str(file), "lines": count}, as_json=json)
 
 
 async def _write_lines(context: OperatorContext, tax_id: str, write: Callable[[str], None]) -> int:
@@ -99,10 +97,8 @@ def erase(
         raise CommandError("--tax-id: name a person, or a file of notes by --again, and not both")
     if again is not None:
         notes = _read_notes(again)
-        # Each cell passes over what is another's.
-        done = operating.run_everywhere(lambda context: person_usecases.erase_again(context, notes))
-        output.show({"erased": _add(done.results)}, as_json=json)
-        done.refuse_undone()
+        done = operating.run(lambda context: person_usecases.erase_again(context, notes))
+        output.show({"erased": done}, as_json=json)
         return
     if tax_id is None or note is None:
         raise CommandError("--note: name a file, or what is erased comes back with a restored backup, and nobody knows")
@@ -110,13 +106,11 @@ def erase(
     _ask(person_usecases.read_tax_id(tax_id), is_agreed=yes)
     # Opened before anything is read: a file that cannot be written shows before the first row is emptied.
     with _open_notes(note) as file:
-        erasable = operating.run_everywhere(lambda context: person_usecases.check_erasable(context, tax_id))
-        erasable.refuse_missing("nothing was erased")
-        answers = operating.run_everywhere(
+        operating.run(lambda context: person_usecases.check_erasable(context, tax_id))
+        erasure = operating.run(
             lambda context: person_usecases.erase_person(context, tax_id, lambda notes: _write_notes(file, notes))
         )
-    _show(answers, as_json=json)
-    answers.refuse_undone()
+    _show(erasure, as_json=json)
 
 
 def _ask(tax_id: str, *, is_agreed: bool) -> None:
@@ -160,17 +154,12 @@ def _read_notes(path: Path) -> list[ErasedRow]:
     return notes
 
 
-def _add(counts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The counts of all cells, by kind."""
-    return {kind: sum(own[kind] for own in counts) for kind in counts[0]}
-
-
-def _show(answers: CellAnswers[Erasure], *, as_json: bool) -> None:
+def _show(erasure: Erasure, *, as_json: bool) -> None:
     shown: Shown = {
-        "erased": _add([own.erased for own in answers.results]),
-        "stays": [answers.name(cell) | structs.asdict(stays) for cell, own in answers.found for stays in own.stays],
-        "told": [answers.name(cell) | structs.asdict(told) for cell, own in answers.found for told in own.told],
-        "exported_at": sorted(at for own in answers.results for at in own.exported_at),
+        "erased": erasure.erased,
+        "stays": [structs.asdict(stays) for stays in erasure.stays],
+        "told": [structs.asdict(told) for told in erasure.told],
+        "exported_at": sorted(erasure.exported_at),
     }
     if as_json:
         output.show(shown, as_json=True)

@@ -53,13 +53,11 @@ create table settlement (
     is_due boolean default false not null,
     is_open boolean not null,
     is_closed boolean default false not null,
-    crosses boolean default false not null,
     constraint settlement_pkey primary key (id),
     constraint settlement_kind_check check (kind in ('order', 'refund'))
 ) with (fillfactor=70);
 create index settlement_by_time on settlement (due_at, id) where code is null;
 create index settlement_of_original on settlement (original_id) where original_id is not null;
-create index settlement_under_way on settlement (id) where crosses and due_at = 'infinity'::timestamp with time zone;
 grant insert, select, update on table settlement to pixconnect_sandbox;
 comment on table settlement is 'What the service has ordered, and how each order ends: that is decided when it is taken.';
 comment on column settlement.id is 'The end_to_end_id of a transfer, or the return_id of a refund.';
@@ -75,8 +73,6 @@ comment on column settlement.is_due is 'Whether its time had come before the clo
 comment on column settlement.is_open is 'Whether a report of it is still to be acknowledged.';
 comment on column settlement.is_closed is
     'Whether it is no order: nothing had come under this id when its window was over, and nothing is taken any more.';
-comment on column settlement.crosses is
-    'Whether it goes to a holder of the same installation, in another of its databases: it ends with the arrival of the same id.';
 
 -- arrival: Payments and returns from outside, and what the institution moves by itself, of which the service is told.
 create table arrival (

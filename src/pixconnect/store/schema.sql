@@ -2164,7 +2164,6 @@ create table tally_change (
     change bigint not null
 );
 create index tally_change_list on tally_change (holder_id, kind, status, hour) include (change);
-alter table tally_change replica identity full;
 grant delete, insert, select on table tally_change to pixconnect_service;
 comment on table tally_change is
     'What must still be added to tally: batches only add rows here, and housekeeping sums them up.';
@@ -2427,23 +2426,6 @@ begin
 end $function$;
 revoke execute on function check_institution_account() from public;
 
--- refuse_institution_of_another_cell: migration 0158
-create function refuse_institution_of_another_cell() returns trigger language plpgsql
-as $function$
-declare
-    is_taken boolean;
-begin
-    perform hold_name('institution', new.name);
-    is_taken := case tg_table_name when 'institution_account' then exists (select from institution_cell where name = new.name)
-        else exists (select from institution_account where name = new.name and removed_at is null) end;
-    if is_taken then
-        raise exception 'this account is of another cell'
-            using errcode = 'unique_violation', constraint = 'a_name_is_of_one_cell';
-    end if;
-    return new;
-end $function$;
-revoke execute on function refuse_institution_of_another_cell() from public;
-
 -- institution_account: Accounts at institutions, over which live mode moves money.
 create table institution_account (
     id smallint not null,
@@ -2470,9 +2452,7 @@ create table institution_account (
     paused_because text,
     removed_at timestamp with time zone,
     lost_at timestamp with time zone,
-    held_at timestamp with time zone,
     constraint institution_account_pkey primary key (id),
-    constraint held_at_is_finite check (isfinite(held_at)),
     constraint institution_account_account_check check (length(account) <= 40),
     constraint institution_account_authorities_check check (length(authorities) <= 65536),
     constraint institution_account_base_url_check check (length(base_url) >= 1 and length(base_url) <= 255),
@@ -2502,8 +2482,6 @@ create trigger add_allowance after insert on institution_account for each row ex
 create trigger check_closed before update of state on institution_account for each row when (old.state <> new.state and
     ('closed' = old.state or 'closed' = new.state)) execute function check_closed_account();
 create trigger check_new before insert on institution_account for each row execute function check_institution_account();
-create trigger institution_is_of_one_cell before insert on institution_account for each row execute function
-    refuse_institution_of_another_cell();
 grant delete, insert, update (state, base_url, token_url, authorities, keys, poll_s, options, receiving_sealed, sending_sealed,
     revision, paused_because, removed_at, lost_at) on table institution_account to pixconnect_operator;
 grant select on table institution_account to pixconnect_service;
@@ -2536,32 +2514,6 @@ comment on column institution_account.removed_at is
     'When an operator has removed it, in real time; the row stays, without credentials, for what names it.';
 comment on column institution_account.lost_at is
     'When the database was seen to have forgotten something, in real time, until an operator has said that it is in the books again: the account is read, and nothing leaves it.';
-comment on column institution_account.held_at is
-    'Since when whoever moves the cell keeps money from leaving it, in real time; null while nobody does.';
-
--- refuse_name_of_another_cell: migration 0154
-create function refuse_name_of_another_cell() returns trigger language plpgsql
-as $function$
-declare
-    is_taken boolean;
-begin
-    if tg_argv[0] = 'key' then
-        perform hold_name('key', new.key);
-        is_taken := case tg_table_name when 'pix_key' then exists (select from key_cell where key = new.key)
-            else exists (select from pix_key where key = new.key) end;
-    else
-        perform hold_name('account', new.account_number);
-        is_taken := case tg_table_name when 'holder'
-            then exists (select from account_cell where account_number = new.account_number)
-            else exists (select from holder where account_number = new.account_number) end;
-    end if;
-    if is_taken then
-        raise exception 'this % is of another cell', tg_argv[0]
-            using errcode = 'unique_violation', constraint = 'a_name_is_of_one_cell';
-    end if;
-    return new;
-end $function$;
-revoke execute on function refuse_name_of_another_cell() from public;
 
 -- await_refusals: migration 0051
 create function await_refusals() returns trigger language plpgsql
@@ -2638,8 +2590,6 @@ create table holder (
     constraint holder_lies_on_an_account foreign key (institution_id) references institution_account(id)
 );
 create index holder_of_tax_id on holder (tax_id);
-create trigger account_is_of_one_cell before insert on holder for each row execute function
-    refuse_name_of_another_cell('account');
 create trigger await_refusals before insert on holder for each row execute function await_refusals();
 create trigger holder_address_moves_access_revision after update of street, city, state, postal_code on holder for each row when
     (old.street is distinct from new.street or old.city is distinct from new.city or old.state is distinct from new.state or
@@ -2697,7 +2647,6 @@ create table pix_key (
 );
 create index pix_key_of_holder on pix_key (holder_id, created_at, key);
 create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
-create trigger key_is_of_one_cell before insert on pix_key for each row execute function refuse_name_of_another_cell('key');
 create trigger key_removal_moves_access_revision after delete on pix_key for each row execute function move_access_revision();
 grant delete, insert on table pix_key to pixconnect_operator;
 grant select on table pix_key to pixconnect_service;
@@ -5331,7 +5280,6 @@ create table webhook_tally_change (
     change bigint not null
 );
 create index webhook_tally_change_list on webhook_tally_change (kind, owner_id, status, hour) include (change);
-alter table webhook_tally_change replica identity full;
 grant delete, insert, select on table webhook_tally_change to pixconnect_service;
 comment on table webhook_tally_change is
     'What must still be added to webhook_tally: triggers only add rows here, and housekeeping sums them up.';
@@ -5392,27 +5340,6 @@ comment on column schema_version.checksum is
     'The SHA-256 of its text, in hex: a program with another text refuses these tables.';
 comment on column schema_version.applied_at is 'When it was applied, in real time.';
 
--- refuse_other_number: migration 0152
-create function refuse_other_number() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'a cell keeps its number, its name and, once it is open, its identity: ids and names lead there'
-        using errcode = 'integrity_constraint_violation', constraint = tg_name;
-end $function$;
-revoke execute on function refuse_other_number() from public;
-
--- refuse_other_cell: migrations 0138, 0152
-create function refuse_other_cell() returns trigger language plpgsql
-as $function$
-begin
-    if old.cell <> 0 or exists (select from holder) or exists (select from cell) then
-        raise exception 'a cell keeps its number: its ids and names are in the hands of others'
-            using errcode = 'integrity_constraint_violation', constraint = 'cell_is_kept';
-    end if;
-    return new;
-end $function$;
-revoke execute on function refuse_other_cell() from public;
-
 -- refuse_other_mode: migration 0012
 create function refuse_other_mode() returns trigger language plpgsql
 as $function$
@@ -5437,36 +5364,23 @@ create table installation (
     tables_oid bigint,
     notes_count bigint default 0 not null,
     environment text,
-    cell smallint default 0 not null,
-    tagged_since timestamp with time zone default '-infinity'::timestamp with time zone not null,
     waiting_cluster text,
     beat_at timestamp with time zone,
-    cell_identity uuid,
-    drained_at timestamp with time zone,
-    elsewhere_since timestamp with time zone,
-    came_by text,
     constraint installation_pkey primary key (is_only_row),
-    constraint home_has_no_identity check (cell_identity is null or cell <> 0),
-    constraint installation_came_by_check check (length(came_by) <= 63),
     constraint installation_environment_check check (environment in ('production', 'homologation', 'counterpart')),
     constraint installation_is_only_row_check check (is_only_row),
     constraint installation_mode_check check (mode in ('sandbox', 'live')),
-    constraint installation_waiting_cluster_check check (length(waiting_cluster) >= 1 and length(waiting_cluster) <= 64),
-    constraint there_are_256_cells check (cell >= 0 and cell <= 255)
+    constraint installation_waiting_cluster_check check (length(waiting_cluster) >= 1 and length(waiting_cluster) <= 64)
 );
-create trigger cell_identity_is_kept before update of cell_identity on installation for each row when (old.cell_identity is not
-    null and old.cell_identity is distinct from new.cell_identity) execute function refuse_other_number();
-create trigger cell_is_kept before update of cell on installation for each row when (old.cell is distinct from new.cell) execute
-    function refuse_other_cell();
 create trigger environment_is_kept before update of environment on installation for each row when (old.environment is not null
     and old.environment is distinct from new.environment) execute function refuse_other_mode();
 create trigger installation_is_kept before delete or truncate on installation for each statement execute function
     refuse_other_mode();
 create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
     function refuse_other_mode();
-grant update (environment, beat_at, drained_at, elsewhere_since) on table installation to pixconnect_operator;
-grant insert (mode, tagged_since), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid,
-    waiting_cluster, beat_at, elsewhere_since) on table installation to pixconnect_service;
+grant update (environment) on table installation to pixconnect_operator;
+grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid,
+    waiting_cluster, beat_at) on table installation to pixconnect_service;
 comment on table installation is 'What these tables are for, and the server on which they were last seen.';
 comment on column installation.is_only_row is 'True: there is one row.';
 comment on column installation.mode is 'Whether it is a sandbox or live; it never changes.';
@@ -5489,169 +5403,10 @@ comment on column installation.tables_oid is
 comment on column installation.notes_count is
     'How often it was noted how far ids are; in data that was put back it is less than what processes know.';
 comment on column installation.environment is 'That of all its accounts at institutions; null before the first one.';
-comment on column installation.cell is 'The number of the cell that these tables are; 0 is the home cell.';
-comment on column installation.tagged_since is
-    'Service time since when names that are made here end with the tag of the cell; those of before are the home cell''s.';
 comment on column installation.waiting_cluster is
     'The name of the cluster whose commits wait for a standby, as last seen; null where they wait for none.';
 comment on column installation.beat_at is
     'When the primary was last told to note its own clock, in real time: a standby that has this instant is no older. Only where one is read from.';
-comment on column installation.cell_identity is
-    'What the home cell calls this database, if it is a cell; null in the home cell.';
-comment on column installation.drained_at is
-    'Since when no holder is opened here any more, in real time; null while holders are.';
-comment on column installation.elsewhere_since is
-    'Since when the cell may have gone on in another database, in real time; null once somebody has counted that as a loss.';
-comment on column installation.came_by is
-    'The last move by which this cell came to another database, by the name of its copy there; null where it has never moved.';
-
--- refuse_cell_elsewhere: migration 0152
-create function refuse_cell_elsewhere() returns trigger language plpgsql
-as $function$
-begin
-    if exists (select from installation where cell <> 0) then
-        raise exception 'these tables are a cell: only the home cell knows the others'
-            using errcode = 'integrity_constraint_violation', constraint = 'cells_are_known_at_home';
-    end if;
-    return null;
-end $function$;
-revoke execute on function refuse_cell_elsewhere() from public;
-
--- cell: The cells beside the home cell, in which alone this table has rows.
-create table cell (
-    number smallint not null,
-    name text not null,
-    address text not null,
-    identity uuid default gen_random_uuid() not null,
-    state text default 'OPENING' not null,
-    added_at timestamp with time zone default clock_timestamp() not null,
-    other_address text,
-    moving_since timestamp with time zone,
-    constraint cell_pkey primary key (number),
-    constraint cell_address_key unique (address),
-    constraint cell_identity_key unique (identity),
-    constraint cell_name_key unique (name),
-    constraint cell_other_address_key unique (other_address),
-    constraint address_has_no_login check (length(address) <= 1000 and address ~ '^postgresql://[^@?#]*/[^@/?#]+([?][^@#]*)?$'
-        and address !~* '[?&](user|password|passfile|service|sslcert|sslkey|sslpassword)='),
-    constraint cell_name_is_a_word check (name ~ '^[a-z][a-z0-9-]{0,31}$' and name <> 'home'),
-    constraint cell_state_check check (state in ('OPENING', 'OPEN', 'MOVING')),
-    constraint home_is_no_row check (number >= 1 and number <= 255),
-    constraint moves_to_another_address check ((state = 'MOVING') = (other_address is not null) and (state = 'MOVING') =
-        (moving_since is not null) and other_address is distinct from address),
-    constraint other_address_has_no_login check (length(other_address) <= 1000 and other_address ~
-        '^postgresql://[^@?#]*/[^@/?#]+([?][^@#]*)?$' and other_address !~*
-        '[?&](user|password|passfile|service|sslcert|sslkey|sslpassword)=')
-);
-create trigger cells_are_known_at_home after insert on cell for each statement execute function refuse_cell_elsewhere();
-create trigger known_cell_is_kept before update on cell for each row when (old.number <> new.number or old.name <> new.name or
-    old.state <> 'OPENING' and old.identity <> new.identity) execute function refuse_other_number();
-create trigger known_cell_stays before delete or truncate on cell for each statement execute function refuse_other_number();
-grant insert (number, name, address), update (address, identity, state, other_address, moving_since) on table cell to
-    pixconnect_operator;
-grant select on table cell to pixconnect_service;
-comment on table cell is 'The cells beside the home cell, in which alone this table has rows.';
-comment on column cell.number is 'What its ids have above their lowest 45 bits; it never changes.';
-comment on column cell.name is 'What operators call it; it never changes.';
-comment on column cell.address is 'Where its database is, without a login: each process logs in as it does to the home cell.';
-comment on column cell.identity is
-    'What the cell''s own tables say too, so that no other database with the same number passes for it.';
-comment on column cell.state is
-    'OPENING until its tables are made and say its number; then OPEN; MOVING while they are copied, and served where they were.';
-comment on column cell.added_at is 'When it was first named here, in real time.';
-comment on column cell.other_address is 'Where it is being moved to; null while nobody moves it.';
-comment on column cell.moving_since is
-    'When its move was begun, in real time: its former database is called by that once it is closed; null while nobody moves it.';
-
--- keep_former_cell: migration 0155
-create function keep_former_cell() returns trigger language plpgsql
-as $function$
-begin
-    insert into former_key_cell (key, cell) values (old.key, old.cell)
-    on conflict (key, cell) do update set left_at = clock_timestamp();
-    return null;
-end $function$;
-revoke execute on function keep_former_cell() from public;
-
--- key_cell: The Pix keys of holders in other cells than the home cell, in which alone this table has rows.
-create table key_cell (
-    key text not null,
-    cell smallint not null,
-    claimed_at timestamp with time zone default clock_timestamp() not null,
-    constraint key_cell_pkey primary key (key),
-    constraint key_is_bounded check (length(key) >= 1 and length(key) <= 255),
-    constraint key_of_a_known_cell foreign key (cell) references cell(number)
-);
-create index key_of_cell on key_cell (cell, key);
-create trigger keep_former_cell after delete on key_cell for each row execute function keep_former_cell();
-create trigger key_is_of_one_cell before insert on key_cell for each row execute function refuse_name_of_another_cell('key');
-grant insert (key, cell), update (claimed_at) on table key_cell to pixconnect_operator;
-grant delete, insert (key, cell), select, update (claimed_at) on table key_cell to pixconnect_service;
-comment on table key_cell is 'The Pix keys of holders in other cells than the home cell, in which alone this table has rows.';
-comment on column key_cell.key is 'The key as the network writes it.';
-comment on column key_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
-comment on column key_cell.claimed_at is
-    'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
-
--- account_cell: The account numbers of holders in other cells than the home cell, in which alone this table has rows.
-create table account_cell (
-    account_number text not null,
-    cell smallint not null,
-    claimed_at timestamp with time zone default clock_timestamp() not null,
-    constraint account_cell_pkey primary key (account_number),
-    constraint account_number_is_one check (account_number ~ '^[0-9A-Z]{1,20}$'),
-    constraint account_of_a_known_cell foreign key (cell) references cell(number)
-);
-create index account_of_cell on account_cell (cell, account_number);
-create trigger account_is_of_one_cell before insert on account_cell for each row execute function
-    refuse_name_of_another_cell('account');
-grant insert (account_number, cell), update (claimed_at) on table account_cell to pixconnect_operator;
-grant delete, insert (account_number, cell), select, update (claimed_at) on table account_cell to pixconnect_service;
-comment on table account_cell is
-    'The account numbers of holders in other cells than the home cell, in which alone this table has rows.';
-comment on column account_cell.account_number is 'The number, which one holder of all cells has.';
-comment on column account_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
-comment on column account_cell.claimed_at is
-    'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
-
--- institution_cell: The accounts at institutions in other cells than the home cell, in which alone this table has rows.
-create table institution_cell (
-    name text collate "C" not null,
-    cell smallint not null,
-    claimed_at timestamp with time zone default clock_timestamp() not null,
-    constraint institution_cell_pkey primary key (name),
-    constraint name_of_an_account check (name ~ '^[a-z][a-z0-9-]{0,39}$'),
-    constraint institution_of_a_known_cell foreign key (cell) references cell(number)
-);
-create index institution_of_cell on institution_cell (cell, name);
-create trigger institution_is_of_one_cell before insert on institution_cell for each row execute function
-    refuse_institution_of_another_cell();
-grant insert (name, cell), update (claimed_at) on table institution_cell to pixconnect_operator;
-grant delete, insert (name, cell), select, update (claimed_at) on table institution_cell to pixconnect_service;
-comment on table institution_cell is
-    'The accounts at institutions in other cells than the home cell, in which alone this table has rows.';
-comment on column institution_cell.name is 'The name, which one account of all cells has.';
-comment on column institution_cell.cell is 'The cell that was to have it; whether it has it, its own tables say.';
-comment on column institution_cell.claimed_at is
-    'When it was last claimed for that cell, in real time: soon after that, the cell may not have it yet.';
-
--- former_key_cell: The cells that a key of another cell than the home cell has led to and leads to no more, in the home cell
--- alone.
-create table former_key_cell (
-    key text not null,
-    cell smallint not null,
-    left_at timestamp with time zone default clock_timestamp() not null,
-    constraint former_key_cell_pkey primary key (key, cell),
-    constraint former_key_is_bounded check (length(key) >= 1 and length(key) <= 255),
-    constraint former_cell_is_known foreign key (cell) references cell(number)
-);
-create index former_key_cell_by_age on former_key_cell (left_at);
-grant delete, insert (key, cell), select, update (left_at) on table former_key_cell to pixconnect_service;
-comment on table former_key_cell is
-    'The cells that a key of another cell than the home cell has led to and leads to no more, in the home cell alone.';
-comment on column former_key_cell.key is 'The key as the network writes it.';
-comment on column former_key_cell.cell is 'The cell that had it.';
-comment on column former_key_cell.left_at is 'When the home cell found that the cell has it no more, in real time.';
 
 -- refuse_moved_clock: migration 0012
 create function refuse_moved_clock() returns trigger language plpgsql
@@ -6127,28 +5882,6 @@ revoke execute on function audit_client_act(client_id text, request_id text, ver
     from public;
 grant execute on function audit_client_act(client_id text, request_id text, verb text, subject text, before jsonb, after jsonb)
     to pixconnect_service;
-
--- become_cell: migration 0138
-create function become_cell(wanted integer) returns void language plpgsql
-as $function$
-declare
-    first_id bigint := wanted::bigint << 45;
-    ids text;
-begin
-    -- Nobody opens a holder meanwhile, whose id would be of the home cell.
-    lock table holder in share row exclusive mode;
-    update installation set cell = wanted;
-    if not found then
-        raise exception 'no program has said the mode of these tables yet';
-    end if;
-    foreach ids in array array['holder_id', 'charge_id', 'transfer_id', 'refund_id', 'location_id'] loop
-        execute format(
-            'alter sequence %I minvalue %s maxvalue %s start with %s restart', ids, first_id + 1, first_id + (1::bigint << 45) - 1,
-            first_id + 1
-        );
-    end loop;
-end $function$;
-revoke execute on function become_cell(wanted integer) from public;
 
 -- catch_up_sequence: migration 0052
 create function catch_up_sequence(wanted text) returns void language plpgsql security definer set search_path to 'pixconnect',
@@ -6880,15 +6613,6 @@ as $function$
 $function$;
 revoke execute on function hold_account(account text) from public;
 grant execute on function hold_account(account text) to pixconnect_service;
-
--- hold_name: migration 0154
-create function hold_name(kind text, name text) returns void language sql
-as $function$
-    select pg_advisory_xact_lock(hashtextextended(kind || ' ' || name, 7811889))
-$function$;
-revoke execute on function hold_name(kind text, name text) from public;
-grant execute on function hold_name(kind text, name text) to pixconnect_operator;
-grant execute on function hold_name(kind text, name text) to pixconnect_service;
 
 -- hold_refund_days: migration 0069
 create function hold_refund_days(account_ids smallint[], on_day date) returns table(institution_id smallint, left_cents bigint)

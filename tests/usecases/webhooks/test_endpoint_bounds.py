@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any
 
 import pytest
 from msgspec import structs
@@ -10,6 +12,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.webhooks.endpoint import EndpointChange
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
+from pixconnect.store.webhooks import redelivery as redelivery_store
 from pixconnect.store.webhooks.redelivery import redelivering_events
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
@@ -80,6 +83,44 @@ async def test_a_replay_that_would_leave_too_much_waiting_is_refused_and_nothing
     with pytest.raises(errors.LimitExceeded, match="and 10 do"):
         await replay(service, endpoint_id, with_pending_max(service, 10))
     assert await replay(service, endpoint_id, with_pending_max(service, 11)) == 1
+
+
+async def test_a_replay_that_was_cut_off_sends_the_rest_when_asked_again(
+    service: WebhookService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await service.announce(list(range(1, 11)))
+    endpoint_id = await paused_endpoint(service)
+    redeliver_some, batches_count = redelivery_store.redeliver_events, 0
+
+    async def lose_the_third(*args: Any) -> list[tuple[datetime, int]]:
+        nonlocal batches_count
+        batches_count += 1
+        if batches_count == 3:
+            raise ConnectionResetError
+        return await redeliver_some(*args)
+
+    monkeypatch.setattr(redelivery_store, "redeliver_events", lose_the_third)
+    with pytest.raises(errors.OutcomeUnknown):
+        await replay(service, endpoint_id, batch_max=3)
+    assert await service.statuses() == {"pending": 6}
+    assert await replay(service, endpoint_id, batch_max=3) == 4
+    assert await service.statuses() == {"pending": 10}
+
+
+async def test_a_replay_ends_where_its_endpoint_was_deleted(
+    service: WebhookService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await service.announce(list(range(1, 11)))
+    endpoint_id = await paused_endpoint(service)
+    redeliver_some = redelivery_store.redeliver_events
+
+    async def delete_after(*args: Any) -> list[tuple[datetime, int]]:
+        told = await redeliver_some(*args)
+        await endpoint_usecases.delete_endpoint(service.context, service.caller, endpoint_id)
+        return told
+
+    monkeypatch.setattr(redelivery_store, "redeliver_events", delete_after)
+    assert await replay(service, endpoint_id, batch_max=3) == 3
 
 
 async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService) -> None:

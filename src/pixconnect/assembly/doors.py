@@ -20,8 +20,8 @@ from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 
 
-class Door(Struct, frozen=True, kw_only=True):
-    """What callers come in by."""
+class ApiParts(Struct, frozen=True, kw_only=True):
+    """What the API has of its own."""
 
     context: Context
     keyring: Keyring
@@ -33,14 +33,14 @@ class Door(Struct, frozen=True, kw_only=True):
 
 
 @asynccontextmanager
-async def open_door(base: Base) -> AsyncGenerator[Door]:
+async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
     """Open it, and run what it needs beside the block."""
     async with _open_access_pool(base) as access_pool:
         verifier = TokenVerifier(base.context, base.keyring, access_pool)
         base.context.server.on_start(verifier.forget_all)
         feed_waits = FeedWaits(connect_as_service(base.settings, "pixconnect feed"))
         async with running_beside(verifier.keep_fresh, feed_waits.listen, *keep_up(base, for_others=False)):
-            yield Door(
+            yield ApiParts(
                 context=base.context,
                 keyring=base.keyring,
                 access_pool=access_pool,

@@ -159,8 +159,6 @@ class Table(Struct, frozen=True, kw_only=True):
     partitions: Sequence[tuple[str, str]]
     triggers: Sequence[Trigger]
     grants: Sequence[Grant]
-    is_replicated_whole: bool
-    """Whether logical replication finds its rows by all columns, for want of a key."""
 
 
 class Function(Struct, frozen=True, kw_only=True):
@@ -208,7 +206,7 @@ async def _read_schema(connection: asyncpg.Connection, name: str) -> Schema:
 _TABLES = """
     select oid, relname, obj_description(oid, 'pg_class') as comment, array_to_string(reloptions, ', ') as options,
         case relkind when 'p' then pg_get_partkeydef(oid) end as partitioned_by,
-        case relkind when 'v' then pg_get_viewdef(oid, true) end as view, relreplident = 'f' as is_replicated_whole
+        case relkind when 'v' then pg_get_viewdef(oid, true) end as view
     from pg_class where relnamespace = $1::text::regnamespace and relkind in ('r', 'p', 'v') and not relispartition
     order by relname
 """
@@ -307,7 +305,6 @@ async def _read_table(connection: asyncpg.Connection, row: asyncpg.Record) -> Ta
         comment=row["comment"],
         ending=_in_our_words(partitioned + stored),
         view=row["view"],
-        is_replicated_whole=row["is_replicated_whole"],
         columns=[
             Column(
                 name=column["attname"],

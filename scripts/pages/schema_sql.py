@@ -79,8 +79,6 @@ def _write_table(table: Table) -> str:
         lines.append(f"create table {table.name} (\n{body}\n){table.ending};")
     lines += [f"create table {name} partition of {table.name} {bounds};" for name, bounds in table.partitions]
     lines += [_fill(f"{index};") for index in table.indexes]
-    if table.is_replicated_whole:
-        lines.append(f"alter table {table.name} replica identity full;")
     lines += [_fill(f"{trigger.definition};") for trigger in table.triggers]
     lines += _write_grants("table", table.name, table.grants)
     kind = "view" if table.view else "table"

@@ -51,7 +51,6 @@ from pixconnect.store.standard import received as received_store
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import feed as feed_store
-from pixconnect.store.webhooks import redelivery as redelivery_store
 from pixconnect.writing.changes import Changes
 from support.postgres import Addresses
 from support.records import a_transfer, make_delivery
@@ -330,7 +329,6 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "how long the newest took": lambda c: figures_store.read_settling(a_pool(c), HOT, MIDDLE, LATER),
     "how long the newest took, of all holders": lambda c: figures_store.read_settling(a_pool(c), None, MIDDLE, LATER),
     "why the newest failed": lambda c: figures_store.read_reasons(a_pool(c), HOT, MIDDLE, LATER),
-    "events sent again": lambda c: redelivery_store.redeliver_events(c, RECEIVER, (MIDDLE, 0), LATER, STARTED_AT, 64),
     "charges looked back through": looking_back(browse_store.CHARGES, HOT, *STATUSES),
     "charges looked back through, of all holders": looking_back(browse_store.CHARGES, None, *STATUSES),
     "transfers looked back through": looking_back(browse_store.TRANSFERS, HOT, *get_args(TransferStatus)),

@@ -51,7 +51,11 @@ def wrk(
     method: str = "POST",
     content_type: str = "application/json",
 ) -> Load:
-    """Ask the same again and again, each time as the next of the callers with these tokens; text is sent as it stands."""
+    """Ask the same again and again, each time as the next of the callers with these tokens; text is sent as it stands.
+
+    Without tokens the operation is public: each request then names one of a thousand addresses in ``X-Forwarded-For``, which a
+    service that trusts this machine as a proxy counts apart.
+    """
     program = shutil.which("wrk")
     if program is None:
         raise SystemExit("bench: install wrk first (Debian: apt-get install wrk)")
@@ -59,7 +63,7 @@ def wrk(
     command = [program, "-t1", f"-c{connections}", f"-d{round(seconds)}s", "--latency", "-s", script, base_url]
     asked = {"METHOD": method, "TARGET": path, "CONTENT_TYPE": content_type}
     with tempfile.NamedTemporaryFile("w", prefix="pixconnect-tokens-") as file:
-        file.write("\n".join(tokens) + "\n")
+        file.write("".join(f"{token}\n" for token in tokens))
         file.flush()
         asked |= {"BODY": body if isinstance(body, str) else json.dumps(body), "TOKENS": file.name}
         return _run_wrk(command, asked, seconds)

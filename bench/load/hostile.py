@@ -4,6 +4,7 @@ import asyncio
 import json
 import multiprocessing
 import os
+import ssl
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
@@ -44,6 +45,11 @@ def read_location(txid: str) -> bytes:
     return compose("GET", f"/v1/qr/{txid}")
 
 
+def head_of(path: str) -> bytes:
+    """A request for a public document, of which only the head is sent back, on a connection of its own."""
+    return compose("HEAD", path).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
+
+
 def pay_by_code(token: str, port: int) -> bytes:
     """A transfer by the code of a merchant of ours, who is on this port."""
     code = br_code.format_dynamic_br_code(f"127.0.0.1:{port}/qr/1", "Loja", "Recife")
@@ -80,24 +86,23 @@ def _serve(told: Connection) -> None:
 
 
 class Attack:
-    """How many were answered, by hundreds of the status."""
+    """How many were answered, by hundreds of the status; the first are connections that were refused or closed."""
 
     def __init__(self) -> None:
         self.counts = multiprocessing.Array("q", 6)
 
     @property
     def answered_count(self) -> int:
-        """All of them."""
+        """All of them, refused connections too."""
         return sum(self.counts[:])
 
 
 @contextmanager
 def attacking(base_url: str, requests: Sequence[bytes], connections: int, cores: set[int]) -> Iterator[Attack]:
-    """Send them in turn over so many connections for as long as the block runs."""
+    """Send them in turn over so many connections for as long as the block runs; by TLS, without showing a certificate."""
     attack = Attack()
-    place = urlsplit(base_url)
     process = multiprocessing.Process(
-        target=_attack, args=(attack, place.hostname, place.port, requests, connections, cores), daemon=True
+        target=_attack, args=(attack, base_url, requests, connections, cores), daemon=True
     )
     process.start()
     try:
@@ -107,30 +112,42 @@ def attacking(base_url: str, requests: Sequence[bytes], connections: int, cores:
         process.join()
 
 
-def _attack(attack: Attack, host: str, port: int, requests: Sequence[bytes], connections: int, cores: set[int]) -> None:
+def _attack(attack: Attack, base_url: str, requests: Sequence[bytes], connections: int, cores: set[int]) -> None:
     os.sched_setaffinity(0, cores)
 
     async def run() -> None:
-        await asyncio.gather(*(_send(attack, host, port, requests[at % len(requests)]) for at in range(connections)))
+        await asyncio.gather(*(_send(attack, base_url, requests[at % len(requests)]) for at in range(connections)))
 
     asyncio.run(run())
 
 
-async def _send(attack: Attack, host: str, port: int, request: bytes) -> None:
+async def _send(attack: Attack, base_url: str, request: bytes) -> None:
+    place = urlsplit(base_url)
+    tls = _make_trusting_tls() if place.scheme == "https" else None
+    has_body = not request.startswith(b"HEAD ")
     while True:
         try:
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection(place.hostname, place.port, ssl=tls)
             while True:
                 writer.write(request)
-                status, _ = await read_answer(reader)
+                status, _ = await read_answer(reader, has_body=has_body)
                 attack.counts[status // 100] += 1
-        # Whoever refuses may hang up; the next connection is as good.
+        # The service may close the connection; the next one is as good.
         except (OSError, asyncio.IncompleteReadError):
+            attack.counts[0] += tls is not None
             await asyncio.sleep(0.001)
 
 
-async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+def _make_trusting_tls() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+async def read_answer(reader: asyncio.StreamReader, *, has_body: bool = True) -> tuple[int, bytes]:
     """Status and body of an answer with a length."""
     head = await reader.readuntil(b"\r\n\r\n")
+    if not has_body:
+        return int(head.split(b" ", 2)[1]), b""
     length = next((line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), b":0")
     return int(head.split(b" ", 2)[1]), await reader.readexactly(int(length.partition(b":")[2]))

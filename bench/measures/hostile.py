@@ -21,23 +21,36 @@ from bench.load.hostile import (
     attacking,
     compose,
     form_of_nothing,
+    head_of,
     hostile_merchant,
     malformed_json,
     pay_by_code,
     read_answer,
     read_location,
 )
+from support.ports import reserved_port
 
 SLOWER_TIMES = 2.0
 SLOWER_MS = 50.0
 PAUSE_S = 0.02
 KIB = 1024
+NO_CERTIFICATE = "no_certificate"
+"""The attack on the port that requires one: each connection is refused at the handshake."""
 
 
 def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
     """The victim alone and beside each attack, in turn; beside some of them only, if ``kinds`` are named."""
     all_cores = sorted(os.sched_getaffinity(0))
-    with _on_cores({all_cores[0]}), installed(PIXCONNECT_LOG_LEVEL="error") as service, hostile_merchant() as port:
+    with (
+        _on_cores({all_cores[0]}),
+        reserved_port() as tls_port,
+        installed(
+            PIXCONNECT_LOG_LEVEL="error",
+            PIXCONNECT_TLS_PORT=str(tls_port),
+            PIXCONNECT_TLS_CLIENT_CERTIFICATE="required",
+        ) as service,
+        hostile_merchant() as port,
+    ):
         victim, tenant = service.onboard(2)
         txid = service.open_charge(tenant)["transaction_identification"]
         attacks = {
@@ -47,12 +60,18 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
             "short_malformed_json": (8, [malformed_json(tenant.token, 8 * KIB - 1)]),
             "qr_codes": (16, [pay_by_code(tenant.token, port)]),
             "locations": (16, [read_location(txid)]),
+            "head_of_page": (16, [head_of("/docs/README.md")]),
+            "head_of_long_page": (16, [head_of("/docs/about/CHANGELOG.md")]),
+            "interface": (16, [compose("GET", "/docs")]),
+            "health": (16, [compose("GET", "/v1/connect/health")]),
+            NO_CERTIFICATE: (16, [compose("GET", "/v1/connect/health")]),
         }
         os.sched_setaffinity(0, {all_cores[-1]})
         for name in kinds or attacks:
             connections, requests = attacks[name]
             alone, _ = asyncio.run(ask_balance(service.base_url, victim.token, seconds))
-            with attacking(service.base_url, requests, connections, {all_cores[-1]}) as attack:
+            attacked_url = f"https://127.0.0.1:{tls_port}" if name == NO_CERTIFICATE else service.base_url
+            with attacking(attacked_url, requests, connections, {all_cores[-1]}) as attack:
                 time.sleep(1.0)
                 before_count = attack.answered_count
                 beside, refused_count = asyncio.run(ask_balance(service.base_url, victim.token, seconds))

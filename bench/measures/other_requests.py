@@ -26,7 +26,7 @@ FORM = "application/x-www-form-urlencoded"
 
 def measure_tokens(seconds: float, rounds: int) -> Iterator[Row]:
     """Log in again and again."""
-    with installed() as service:
+    with installed(PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32") as service:
         credentials = {name: service.sandbox[name] for name in ("client_id", "client_secret")}
         form = urlencode({"grant_type": "client_credentials", **credentials})
 
@@ -35,7 +35,7 @@ def measure_tokens(seconds: float, rounds: int) -> Iterator[Row]:
                 service.sandbox["auth_url"],
                 LOGIN,
                 form,
-                [""],
+                [],
                 connections=CONNECTIONS,
                 seconds=seconds,
                 content_type=FORM,

@@ -8,6 +8,8 @@ import http.client
 import json
 import statistics
 from collections.abc import Iterator
+from ipaddress import ip_network
+from itertools import cycle
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
@@ -20,7 +22,12 @@ KIB = 1024
 FORM = "application/x-www-form-urlencoded"
 CHARGE = "/v1/connect/charge"
 OAUTH = "/oauth/token"
+SAME_ADDRESS_MAX = 50
+"""After so many requests the next ones name another address, so that no pace by address refuses them."""
 DAY = "initial_date=2026-01-01T00:00:00Z&final_date=2026-01-02T00:00:00Z"
+
+
+_ADDRESSES = cycle(ip_network("198.18.0.0/15").hosts())
 
 
 class Kind(NamedTuple):
@@ -33,6 +40,7 @@ class Kind(NamedTuple):
     body: bytes = b""
     media_type: str = "application/json"
     bearer: str = ""
+    accepts: str = "identity"
     is_known: bool = False
 
 
@@ -43,7 +51,11 @@ def measure_request_costs(requests: int, rounds: int) -> Iterator[Row]:
     """Each kind in turn with health requests."""
     # Where a budget of look-ups would end the reading of codes, only the first ones would cost anything.
     with (
-        installed(PIXCONNECT_LOOKUP_TOKENS_MAX="1000000", PIXCONNECT_LOG_LEVEL="error") as service,
+        installed(
+            PIXCONNECT_LOOKUP_TOKENS_MAX="1000000",
+            PIXCONNECT_LOG_LEVEL="error",
+            PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
+        ) as service,
         hostile_merchant() as port,
     ):
         (caller,) = service.onboard(1)
@@ -80,11 +92,15 @@ def _measure(service: Installation, name: str, kind: Kind, requests: int, rounds
 def _cost(service: Installation, kind: Kind, count: int) -> tuple[float, int]:
     """CPU microseconds of the API for one of so many, and the last one's status."""
     place = urlsplit(service.base_url)
-    headers = {"Content-Type": kind.media_type} | ({"Authorization": f"Bearer {kind.bearer}"} if kind.bearer else {})
+    headers = {"Content-Type": kind.media_type, "Accept-Encoding": kind.accepts} | (
+        {"Authorization": f"Bearer {kind.bearer}"} if kind.bearer else {}
+    )
     connection = http.client.HTTPConnection(place.hostname or "", place.port or 80)
     meter = CpuMeter(service.process.pid)
     status = 0
-    for _ in range(count):
+    for number in range(count):
+        if number % SAME_ADDRESS_MAX == 0:
+            headers["X-Forwarded-For"] = str(next(_ADDRESSES))
         connection.request(kind.method, kind.path, kind.body, headers)
         answer = connection.getresponse()
         answer.read()
@@ -105,6 +121,17 @@ def _of_nobody(service: Installation, token: str, txid: str) -> dict[str, Kind]:
         "token": Kind("token request that is right", "POST", OAUTH, right, FORM),
         "forged_token": Kind("token with a forged signature", "GET", "/v1/connect/balance", bearer=forged),
         "long_token": Kind("4 KiB that are no token", "GET", "/v1/connect/balance", bearer="A" * 4 * KIB),
+        "liveness": Kind("`/livez`", "GET", "/livez"),
+        "head_of_page": Kind("`HEAD` of a page as Markdown", "HEAD", "/docs/README.md"),
+        "head_of_long_page": Kind("`HEAD` of the longest page as Markdown", "HEAD", "/docs/about/CHANGELOG.md"),
+        "page": Kind("page of the documentation", "GET", "/docs/README"),
+        "packed_page": Kind("page of the documentation, packed", "GET", "/docs/README", accepts="gzip"),
+        "interface": Kind("`/docs`, 0.7 MB", "GET", "/docs"),
+        "packed_interface": Kind("`/docs`, packed", "GET", "/docs", accepts="gzip"),
+        "openapi": Kind("OpenAPI document, packed", "GET", "/openapi.json", accepts="gzip"),
+        "key_set": Kind("keys that verify tokens", "GET", "/.well-known/jwks.json"),
+        "public_key": Kind("key that verifies tokens, as PEM too", "GET", "/v1/iam/public-key"),
+        "location_key_set": Kind("keys of QR codes, with certificates", "GET", "/v1/qr/jwks.json"),
         "location": Kind("payload of a QR code", "GET", f"/v1/qr/{txid}"),
         "long_path": Kind("path of 12 KiB of escapes", "GET", f"{CHARGE}/txid/" + "%41" * 4000),
     }

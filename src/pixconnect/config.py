@@ -72,7 +72,11 @@ class AddressSettings:
     """The port that the API listens on."""
 
     tls_port: Annotated[int, Meta(ge=0, le=65535)] = 0
-    """The port where the API also speaks TLS itself and asks for a client certificate; 0 is none."""
+    """The port where the API also speaks TLS itself, for clients with certificates; 0 is none."""
+
+    tls_client_certificate: Literal["auto", "required", "optional"] = "auto"
+    """Whether a connection to that port must show a certificate: ``auto`` requires one in live mode and in no sandbox.
+    ``optional`` also serves clients without one, for example callbacks of an institution that has none."""
 
     tls_host: str = ""
     """The address that it listens on there; empty means ``host``."""
@@ -87,7 +91,7 @@ class AddressSettings:
     """PEM file of the key of ``tls_certificate_file``."""
 
     tls_authority_file: str = ""
-    """PEM bundle of those who sign clients' certificates; a certificate of anybody else ends the handshake."""
+    """PEM bundle of the authorities that sign clients' certificates; a certificate of any other ends the handshake."""
 
     base_url: str = ""
     """The API's address as callers see it; empty means ``http://<host>:<port>``."""
@@ -286,6 +290,13 @@ class Settings(
         return self.tls_certificate_file, self.tls_key_file, self.tls_authority_file
 
     @property
+    def requires_client_certificate(self) -> bool:
+        """Whether ``tls_port`` refuses a handshake without a certificate."""
+        if self.tls_client_certificate == "auto":
+            return self.mode == "live"
+        return self.tls_client_certificate == "required"
+
+    @property
     def webhook_tls_files(self) -> tuple[str, str]:
         """Certificate, key."""
         return self.webhook_certificate_file, self.webhook_key_file
@@ -327,11 +338,13 @@ class Settings(
     def lacks_proxies(self) -> bool:
         """Whether callers seem to come through a proxy on this machine that is not named: it lends all of them its address."""
         seen = urlsplit(self.public_base_url)
-        # Callers may also connect to our own port for TLS, which need not be on loopback.
-        is_direct = (
-            self.tls_port != 0 and self.tls_port == seen.port and not is_loopback_host(self.tls_host or self.host)
-        )
+        is_direct = self.is_tls_port_public and not is_loopback_host(self.tls_host or self.host)
         return not (self.read_networks("trusted_proxies") or is_direct) and not is_loopback_host(seen.hostname or "")
+
+    @property
+    def is_tls_port_public(self) -> bool:
+        """Whether ``base_url`` leads to ``tls_port``, so that all callers connect there."""
+        return self.tls_port != 0 and self.tls_port == urlsplit(self.public_base_url).port
 
     def read_networks(self, name: str) -> tuple[IPv4Network | IPv6Network, ...]:
         """The networks that a setting names; ``SettingsError`` if it names something else."""

@@ -59,12 +59,12 @@ async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 @asynccontextmanager
-async def serving(files: Files, **options: Any) -> AsyncIterator[tuple[Server, int]]:
+async def serving(files: Files, *, is_required: bool = False, **options: Any) -> AsyncIterator[tuple[Server, int]]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         listening.listen()
         server = Server(app, **options)
-        context = make_context(str(files.server), str(files.server), str(files.authority))
+        context = make_context(str(files.server), str(files.server), str(files.authority), is_required=is_required)
         task = asyncio.create_task(server.serve([], tls=[Tls(context=context, sockets=[listening])]))
         try:
             yield server, listening.getsockname()[1]
@@ -103,6 +103,22 @@ async def test_a_client_is_known_by_the_certificate_that_it_shows_if_it_shows_on
             async with connected(port, context) as streams:
                 for body in (b"", b"abc", bytes(LARGE), b"d"):
                     assert await exchange(*streams, body) == (f"{thumbprint or None} {name}", body)
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_a_client_without_a_certificate_gets_no_answer_where_one_is_required(
+    files: Files, version: ssl.TLSVersion
+) -> None:
+    async with serving(files, is_required=True) as (server, port):
+        context, _ = files.client()
+        context.maximum_version = version
+        with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+            async with connected(port, context) as streams:
+                await exchange(*streams, b"")
+        await until(lambda: not server.connections.all)
+        context, thumbprint = files.client("shop")
+        async with connected(port, context) as streams:
+            assert await exchange(*streams, b"x") == (f"{thumbprint} shop", b"x")
 
 
 async def test_requests_sent_ahead_are_answered_in_their_order(files: Files) -> None:

@@ -91,7 +91,8 @@ async def serve(
             plain, secure = tls.split(sockets, settings.tls_port)
             plain, secured = open_doors(settings, noted, plain)
             if secure:
-                context, proxies = tls.make_context(*settings.tls_files), settings.read_networks("tls_proxies")
+                context = tls.make_context(*settings.tls_files, is_required=settings.requires_client_certificate)
+                proxies = settings.read_networks("tls_proxies")
                 secured.append(Tls(context=context, sockets=secure, app=TlsDoor(noted), proxies=proxies))
             await server.serve_until(plain, [stop], tls=secured, on_ready=report_ready, on_stop=door.feed_waits.end)
 

@@ -53,11 +53,11 @@ def split(sockets: Sequence[socket.socket], port: int) -> tuple[Sequence[socket.
 def make_context(
     certificate_file: str, key_file: str, authority_file: str, *, is_required: bool = False
 ) -> ssl.SSLContext:
-    """Make the TLS context of a server that asks each client for a certificate; it also serves clients without one.
+    """Make the TLS context of a server that asks each client for a certificate.
 
     Args:
-        authority_file: The authority that signs clients' certificates. A certificate from any other ends the handshake.
-        is_required: So does having none.
+        authority_file: The authorities that sign clients' certificates. A certificate of any other ends the handshake.
+        is_required: Whether a client without a certificate is refused at the handshake, before it can send a request.
 
     Raises:
         OSError: A file cannot be read, or holds something else; ``SSLError`` is one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -111,6 +112,11 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live
         ({"INSTITUTION_NAME": " \u2003"}, "PIXCONNECT_INSTITUTION_NAME: is blank or not printable; in live mode"),
         ({"INSTITUTION_NAME": "Banco\u202eX"}, "PIXCONNECT_INSTITUTION_NAME: is blank or not printable; in live mode"),
         ({"TLS_PORT": "8443"}, "PIXCONNECT_TLS_PORT: in live mode, "),
+        (
+            {"TLS_PORT": "8443", "BASE_URL": "https://pix.example:8443", "AUTH_URL": "https://x.example"}
+            | dict.fromkeys(("TLS_CERTIFICATE_FILE", "TLS_KEY_FILE", "TLS_AUTHORITY_FILE"), "some.pem"),
+            "PIXCONNECT_TLS_CLIENT_CERTIFICATE: PIXCONNECT_BASE_URL leads to PIXCONNECT_TLS_PORT, where payers'",
+        ),
         ({"INSTITUTION_NAME": ""}, "PIXCONNECT_INSTITUTION_NAME: Pix Connect Sandbox is the sandbox's; in live mode"),
         (
             {"DATABASE_URL": "postgresql://u:p@db.example/pix?sslmode=require"},
@@ -135,6 +141,23 @@ def test_a_proxy_that_nobody_named_is_warned_of_unless_callers_connect_to_us(tmp
     direct = {"PIXCONNECT_TLS_PORT": "8443", "PIXCONNECT_TLS_HOST": "192.0.2.1"}
     assert not read_live(tmp_path, PIXCONNECT_BASE_URL="https://pix.example:8443", **direct).lacks_proxies
     assert read_live(tmp_path, **direct).lacks_proxies
+
+
+@pytest.mark.parametrize(
+    ("mode", "setting", "is_required"),
+    [
+        ("live", "auto", True),
+        ("live", "required", True),
+        ("live", "optional", False),
+        ("sandbox", "auto", False),
+        ("sandbox", "required", True),
+        ("sandbox", "optional", False),
+    ],
+)
+def test_live_requires_certificates_on_the_tls_port_unless_a_setting_differs(
+    mode: Literal["live", "sandbox"], setting: Literal["auto", "required", "optional"], *, is_required: bool
+) -> None:
+    assert Settings(mode=mode, tls_client_certificate=setting).requires_client_certificate is is_required
 
 
 def test_live_shows_strangers_nothing_of_its_system_unless_an_operator_wants_it_to(tmp_path: Path) -> None:

@@ -48,6 +48,11 @@ def list_refusals(settings: Settings) -> Iterator[str]:
             "PIXCONNECT_TLS_PORT: in live mode, PIXCONNECT_TLS_CERTIFICATE_FILE, PIXCONNECT_TLS_KEY_FILE and "
             "PIXCONNECT_TLS_AUTHORITY_FILE must be set too"
         )
+    if settings.is_tls_port_public and settings.requires_client_certificate:
+        yield (
+            "PIXCONNECT_TLS_CLIENT_CERTIFICATE: PIXCONNECT_BASE_URL leads to PIXCONNECT_TLS_PORT, where payers' institutions "
+            "read QR codes and have no certificate of yours; set it to optional, or lead PIXCONNECT_BASE_URL to a proxy"
+        )
     # A home made for trying out, above all its secret key, must not guard real money.
     if (settings.home_path / DEMONSTRATION_FILE).exists():
         yield f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"

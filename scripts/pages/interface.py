@@ -8,7 +8,8 @@ from pixconnect.api.docs import openapi
 from pixconnect.api.docs.openapi import IDEMPOTENCY_KEY_PARAMETER
 from pixconnect.api.docs.records import list_fields
 from pixconnect.api.frame import idempotency_key
-from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import AnyOperation, Nothing
 from pixconnect.api.operations import list_sections
 
 _HEAD = """\

@@ -538,7 +538,7 @@ async def test_two_authorization_headers_are_none(api: Any) -> None:
 
 
 async def test_money_and_tokens_are_not_for_caches(api: Any) -> None:
-    for target in (CHARGE + "/1", "/v1/connect/ledger/balance", "/openapi.json", "/nowhere"):
+    for target in (CHARGE + "/1", "/v1/connect/ledger/balance", "/.well-known/jwks.json", "/nowhere"):
         assert (await api.get(target)).headers["cache-control"] == "no-store"
 
 

@@ -4,7 +4,8 @@ import inspect
 
 import pytest
 
-from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import AnyOperation, Nothing
 from pixconnect.api.operations import list_operations
 from pixconnect.domain.identity.access import SCOPES
 

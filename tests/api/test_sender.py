@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Hashable
 from ipaddress import ip_network
-from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -11,10 +10,9 @@ from msgspec import structs
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.authentication import read_address, read_sender
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard.payload import PACE_S
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.flow.refusal_pace import AT_ONCE_COUNT, EACH_S
+from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, UseCases
@@ -85,30 +83,6 @@ async def test_strangers_behind_a_trusted_proxy_are_parties_of_their_own_and_nob
     assert set(parties) == ({"203.0.113.9", "198.51.100.1"} if counts_apart else {"127.0.0.1"})
     await api.get(CHARGES, token="old", headers={"X-Forwarded-For": f"{LONG}, 203.0.113.9"})
     assert len(waited_s) == (1 if counts_apart else 2), "what stands before it is not believed"
-
-
-async def test_a_flood_of_readings_of_a_code_is_answered_at_a_pace_and_other_addresses_do_not_wait(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    waited_s: list[float] = []
-
-    async def read(context: object, path: str) -> str:
-        return "a.b.c"
-
-    async def note_wait(delay_s: float) -> None:
-        waited_s.append(delay_s)
-
-    monkeypatch.setattr("pixconnect.api.standard.payload.payload_usecases", SimpleNamespace(read_payload=read))
-    monkeypatch.setattr(asyncio, "sleep", note_wait)
-    api = behind_proxies(services, "127.0.0.0/8")
-    at_once_count = round(AT_ONCE_COUNT * EACH_S / PACE_S)
-    for _ in range(at_once_count + 20):
-        answer = await api.get("/v1/qr/" + "a" * 32, token=None, headers={"X-Forwarded-For": "203.0.113.9"})
-        assert answer.status == 200, answer
-    assert len(waited_s) == 20
-    before_count = len(waited_s)
-    await api.get("/v1/qr/" + "a" * 32, token=None, headers={"X-Forwarded-For": "198.51.100.1"})
-    assert len(waited_s) == before_count
 
 
 @pytest.mark.parametrize("trusted", ["", "127.0.0.0/8"])

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -23,6 +23,7 @@ from pixconnect.api.frame.authentication import authenticate, read_address, read
 from pixconnect.api.frame.envelope import Headers, Listing
 from pixconnect.api.frame.operation import NOBODY, AnyOperation, Later, Request
 from pixconnect.api.frame.prepared import PreparedOperation, prepare, read_headers, receive_body
+from pixconnect.api.frame.rates import OCTETS_EACH, PublicRates
 from pixconnect.api.frame.request_lines import RequestLines
 from pixconnect.api.frame.routing import Router
 from pixconnect.api.frame.sending import refusal_headers, send_response, write_answer
@@ -98,6 +99,7 @@ class Application:
         self._entropy = services.context.entropy
         self._access_log = access_log
         self._rates = services.rates
+        self._public_rates = PublicRates(services.context.clock)
         self._refusal_pace = RefusalPace()
         self._admission = services.admission
         self._turns = services.turns
@@ -129,6 +131,7 @@ class Application:
             form = choose_refusal_form(progress.operation, scope["raw_path"], is_sandbox=self._is_sandbox)
             refused = form.write(refusal, request_id, self._now())
             status, content, own_headers = refused.status, refused.content, refusal_headers(refused)
+        self._count_octets(progress, content)
         # An error of rates has its own headers, of the rate that was exceeded.
         if self._rates is not None and status != _RATE_LIMITED:
             own_headers = [*own_headers, *self._rates.headers(progress.caller)]
@@ -137,18 +140,22 @@ class Application:
         # Counted before it is slowed down or sent: a slow reader would make the service look slow.
         self._count(progress.operation, status, self._monotonic_s() - started_s)
         try:
-            interval_s = 0.0 if progress.operation is None else progress.operation.pace_s
-            # Of successes only what has a pace of its own waits.
             if status >= _REFUSED_FROM:
                 is_known = progress.caller is not NOBODY
-                interval_s = self._refusal_pace.interval_s(status, progress.cost_s, is_known=is_known) or interval_s
-            if interval_s:
-                await self._slow_down(progress, interval_s)
+                if interval_s := self._refusal_pace.interval_s(status, progress.cost_s, is_known=is_known):
+                    await self._slow_down(progress, interval_s)
             await send_response(send, scope, status, [*own_headers, (b"x-request-id", request_id.encode())], content)
         finally:
             # Otherwise a client that guesses could hang up before we send the refusal, and leave no line in the log.
             if self._access_log.wants(status):
                 self._note_access(progress, status, said)
+
+    def _count_octets(self, progress: _Progress, content: bytes | AsyncIterator[bytes]) -> None:
+        """Count a large answer to a public operation as several requests; to ``HEAD`` nothing of it is sent."""
+        if type(content) is not bytes or len(content) <= OCTETS_EACH or progress.scope["method"] == "HEAD":
+            return
+        if progress.operation is not None and progress.operation.scope is None:
+            self._public_rates.spend_octets(progress.operation.pace, progress.address, len(content))
 
     def _read_lookups_left(self, caller: Caller) -> Headers:
         context = self._services.context
@@ -174,7 +181,9 @@ class Application:
         scope, headers = progress.scope, progress.headers
         prepared, raw_parameters = self._router.find(scope["method"], scope["raw_path"])
         progress.operation = prepared.operation
-        if not prepared.is_public:
+        if prepared.is_public:
+            self._public_rates.spend(prepared.operation.pace, progress.address)
+        else:
             certificate, login = scope.get("client_certificate"), prepared.operation.login
             if login is None:
                 progress.caller = await authenticate(self._services.verifier, headers, certificate)
@@ -287,7 +296,7 @@ class Application:
         return self._admission.is_full
 
     async def _slow_down(self, progress: _Progress, interval_s: float) -> None:
-        """Let an answer wait if this party gets many that are paced."""
+        """Delay a refusal if this party gets many of them."""
         party: Hashable = progress.caller.holder_id
         if not party:
             # While the database is away nobody can be let in, and who shares an address would wait for all others there.

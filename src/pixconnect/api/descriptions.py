@@ -7,13 +7,15 @@ from functools import cache
 import msgspec
 
 from pixconnect.api.contract import oauth
-from pixconnect.api.docs import openapi_30
+from pixconnect.api.docs import documents, openapi_30
 from pixconnect.api.docs.guides import write_index
 from pixconnect.api.docs.openapi import describe_interface
 from pixconnect.api.docs.page import render_docs
 from pixconnect.api.docs.records import Schema
 from pixconnect.api.docs.search import write_search
 from pixconnect.api.docs.standard import describe_door
+from pixconnect.api.frame import browser
+from pixconnect.api.frame.document import KeptDocument
 from pixconnect.api.frame.services import Descriptions
 from pixconnect.api.operations import list_sections
 from pixconnect.api.standard.operations import SPOKEN
@@ -32,12 +34,25 @@ def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
         token_url = policy.auth_url + oauth.TOKEN_PATH
         return describe_door(SPOKEN, dict[str, str](SCOPE_TEXTS.items()), base_url=base_url, token_url=token_url)
 
-    # Kept encoded: all are served as they are for as long as the process lives.
+    def docs() -> KeptDocument:
+        # Only a sandbox's page may send requests: where money is real, documentation must not be able to move it.
+        allowed = browser.TRYING_POLICY if policy.is_sandbox else browser.DOCS_POLICY
+        content = render_docs(document(), sections, is_sandbox=policy.is_sandbox).encode()
+        return KeptDocument(content, documents.DOCS_TYPE, allowed)
+
+    def reading() -> KeptDocument:
+        content = write_index(base_url, document()["info"]["description"].partition("\n\n")[0])
+        return KeptDocument(content.encode(), documents.TEXT_TYPE)
+
     return Descriptions(
-        openapi=cache(lambda: msgspec.json.encode(document())),
-        openapi_30=cache(lambda: msgspec.json.encode(openapi_30.convert(document()))),
-        standard=cache(lambda: msgspec.json.encode(door())),
-        docs=cache(lambda: render_docs(document(), sections, is_sandbox=policy.is_sandbox).encode()),
-        search=cache(lambda: write_search(document(), sections)),
-        reading=cache(lambda: write_index(base_url, document()["info"]["description"].partition("\n\n")[0]).encode()),
+        openapi=cache(lambda: _keep_json(document())),
+        openapi_30=cache(lambda: _keep_json(openapi_30.convert(document()))),
+        standard=cache(lambda: _keep_json(door())),
+        docs=cache(docs),
+        search=cache(lambda: KeptDocument(write_search(document(), sections), documents.SCRIPT_TYPE)),
+        reading=cache(reading),
     )
+
+
+def _keep_json(document: Schema) -> KeptDocument:
+    return KeptDocument(msgspec.json.encode(document), documents.OPENAPI_TYPE)

@@ -28,20 +28,11 @@ from pixconnect.api.contract import (
 )
 from pixconnect.api.docs import documents, guides, security_contact
 from pixconnect.api.faces.operations import find_face_form, list_face_routes
-from pixconnect.api.frame import access
+from pixconnect.api.frame import access, rates
 from pixconnect.api.frame.decoding import FORM_MAX
+from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.envelope import Listing
-from pixconnect.api.frame.operation import (
-    ENVELOPED,
-    AnyOperation,
-    Anything,
-    Bare,
-    Document,
-    Nothing,
-    RefusalForm,
-    Reply,
-    Section,
-)
+from pixconnect.api.frame.operation import ENVELOPED, AnyOperation, Anything, Bare, Nothing, RefusalForm, Reply, Section
 from pixconnect.api.frame.operation import Operation as Row
 from pixconnect.api.frame.parameters import (
     END_TO_END_ID,
@@ -83,7 +74,7 @@ CHARGES: Final = Section(
             NONE, charge.ChargeListQuery, Nothing, Listing[charge.Charge], charge.list_charges, may_be_old=True),
         Row("get_location", "GET", payload.LOCATION_PATH + "{txid}", None,
             TXID, Anything, Nothing, Document, payload.get_payload, media_types=(payload.JOSE_TYPE,),
-            refusals=payload.REFUSALS, pace_s=payload.PACE_S),
+            refusals=payload.REFUSALS, pace=rates.LOCATIONS),
         Row("get_location_key_set", "GET", payload.LOCATION_KEY_SET_PATH, None,
             NONE, Anything, Nothing, Document, payload.get_location_key_set, media_types=(access.JWK_SET_TYPE,)),
     ),
@@ -232,17 +223,20 @@ SERVICE: Final = Section(
         Row("health_check", "GET", "/v1/connect/health", None,
             NONE, Anything, Nothing, health.Health, health.check_health),
         Row("check_liveness", "GET", "/livez", None,
-            NONE, Anything, Nothing, Bare[health.Liveness], health.check_liveness),
+            NONE, Anything, Nothing, Bare[health.Liveness], health.check_liveness, pace=rates.PROBES),
         Row("check_readiness", "GET", "/readyz", None,
-            NONE, Anything, Nothing, Bare[health.Readiness], health.check_readiness, refusals=health.NOT_READY),
+            NONE, Anything, Nothing, Bare[health.Readiness], health.check_readiness, refusals=health.NOT_READY,
+            pace=rates.PROBES),
         Row("get_openapi", "GET", "/openapi.json", None,
-            NONE, Anything, Nothing, Document, documents.get_openapi, media_types=(documents.OPENAPI_TYPE,)),
+            NONE, Anything, Nothing, Document, documents.get_openapi, media_types=(documents.OPENAPI_TYPE,), pace=rates.PAGES),
         Row("get_openapi_30", "GET", "/openapi-3.0.json", None,
-            NONE, Anything, Nothing, Document, documents.get_openapi_30, media_types=(documents.OPENAPI_TYPE,)),
+            NONE, Anything, Nothing, Document, documents.get_openapi_30, media_types=(documents.OPENAPI_TYPE,),
+            pace=rates.PAGES),
         Row("get_front_page", "GET", "/", None,
-            NONE, Anything, Nothing, Document, documents.get_front_page, media_types=("text/html; charset=utf-8",)),
+            NONE, Anything, Nothing, Document, documents.get_front_page, media_types=("text/html; charset=utf-8",),
+            pace=rates.PAGES),
         Row("get_docs", "GET", "/docs", None,
-            NONE, Anything, Nothing, Document, documents.get_docs, media_types=(documents.DOCS_TYPE,)),
+            NONE, Anything, Nothing, Document, documents.get_docs, media_types=(documents.DOCS_TYPE,), pace=rates.PAGES),
     ),
 )
 
@@ -288,45 +282,45 @@ SANDBOX: Final = Section(
 # Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
 PAGES: Final = (
     Row("get_docs_folder", "GET", "/docs/", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_folder, media_types=(documents.DOCS_TYPE,)),
+        NONE, Anything, Nothing, Document, documents.get_docs_folder, media_types=(documents.DOCS_TYPE,), pace=rates.PAGES),
     Row("get_docs_style", "GET", "/docs/page.css", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,)),
+        NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,), pace=rates.PAGES),
     Row("get_docs_script", "GET", "/docs/page.js", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,)),
+        NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,), pace=rates.PAGES),
     Row("get_security_contacts", "GET", security_contact.PATH, None,
         NONE, Anything, Nothing, Document, security_contact.get_security_contacts,
         media_types=(security_contact.MEDIA_TYPE,)),
     Row("get_pix_openapi", "GET", "/pix/openapi.json", None,
-        NONE, Anything, Nothing, Document, documents.get_pix_openapi, media_types=(documents.OPENAPI_TYPE,)),
+        NONE, Anything, Nothing, Document, documents.get_pix_openapi, media_types=(documents.OPENAPI_TYPE,), pace=rates.PAGES),
     Row("get_reading_index", "GET", "/llms.txt", None,
-        NONE, Anything, Nothing, Document, documents.get_reading_index, media_types=(documents.TEXT_TYPE,)),
+        NONE, Anything, Nothing, Document, documents.get_reading_index, media_types=(documents.TEXT_TYPE,), pace=rates.PAGES),
     *(Row(f"get_page_of_{folder.rpartition('/')[2]}", "GET", f"/{folder}/{{page}}", None,
           PAGE, Anything, Nothing, Document, documents.serve_pages(folder),
-          media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE))
+          media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE), pace=rates.PAGES)
       for folder in ("docs", *(f"docs/{name}" for name in guides.FOLDERS))),
     Row("get_docs_search", "GET", "/docs/search.js", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_search, media_types=(documents.SCRIPT_TYPE,)),
+        NONE, Anything, Nothing, Document, documents.get_docs_search, media_types=(documents.SCRIPT_TYPE,), pace=rates.PAGES),
     Row("get_docs_picture", "GET", f"/{guides.PICTURES}/{{picture}}", None,
         PICTURE, Anything, Nothing, Document, documents.get_docs_picture,
-        media_types=tuple(guides.PICTURE_TYPES.values())),
+        media_types=tuple(guides.PICTURE_TYPES.values()), pace=rates.PAGES),
 )
 
 # For payers' institutions, as the standard says: the page about that door describes it.
 DUE_PAYLOADS: Final = (
     Row("get_due_location", "GET", payload.LOCATION_PATH + payload.DUE_PATH + "{token}", None,
         TOKEN, payload.DuePayloadQuery, Nothing, Document, payload.get_due_payload, media_types=(payload.JOSE_TYPE,),
-        refusals=payload.DUE_REFUSALS, pace_s=payload.PACE_S, reader=READER),
+        refusals=payload.DUE_REFUSALS, pace=rates.LOCATIONS, reader=READER),
 )
 
 # For institutions, which are told the address: in live mode alone, and described nowhere.
 CALLBACKS: Final = (
     Row("take_callback", "POST", callback.CALLBACK_PATH, None,
         callback.ADDRESS, Anything, callback.CallbackBody, Reply, callback.take_callback, reader=callback.READER,
-        pace_s=callback.PACE_S),
+        pace=rates.CALLBACKS),
     Row("try_callback", "GET", callback.CALLBACK_PATH, None,
-        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace_s=callback.PACE_S),
+        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace=rates.CALLBACKS),
     Row("try_callback_by_options", "OPTIONS", callback.CALLBACK_PATH, None,
-        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace_s=callback.PACE_S),
+        callback.ADDRESS, Anything, Nothing, Reply, callback.try_callback, reader=callback.READER, pace=rates.CALLBACKS),
 )
 # fmt: on
 

@@ -3,8 +3,8 @@
 A caller that asks again at once after each refusal could fill the event loop with nothing but refusals. So each party gets its
 first refusals at once, and each further one a little after the one before; where the caller has made a mistake of its own, the
 longer its request took to read, the longer the next refusal waits. Nothing that is accepted waits for it, and no refusal
-becomes another one. What anybody may read and what costs more than that (``Operation.pace_s``) is told at its own pace from
-the same buckets. The number of connections bounds how many answers wait, since each connection has one request at a time.
+becomes another one. Public operations also have limits of their own (``api/frame/rates.py``). The number of connections
+bounds how many answers wait, since each connection has one request at a time.
 """
 
 from __future__ import annotations

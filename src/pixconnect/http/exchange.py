@@ -17,6 +17,7 @@ STATUS_LINES: Final = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus
 }
 
+_BODILESS: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _log = structlog.get_logger(__name__)
 
 
@@ -174,8 +175,8 @@ class Exchange:
         # We have not asked for the body, so the client may or may not send it: we cannot tell which octets come next.
         if self.more_body and self._expects_continue:
             self.keeps_alive = False
-        # RFC 9110, 6.4.1: it has no body, so neither a length nor chunks.
-        self._is_chunked = status != HTTPStatus.NO_CONTENT
+        # RFC 9110, 6.4.1: these have no body, so neither a length nor chunks.
+        self._is_chunked = status not in _BODILESS
         parts = [STATUS_LINES[status], self._channel.connections.common_head]
         for name, value in headers:
             parts += (name, b": ", value, b"\r\n")

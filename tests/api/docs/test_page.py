@@ -18,7 +18,8 @@ from pixconnect.api.docs.errors import RULES
 from pixconnect.api.docs.examples import example_of_answer, example_of_body
 from pixconnect.api.docs.samples import example_path, render_samples
 from pixconnect.api.frame import envelope
-from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import AnyOperation, Nothing
 from pixconnect.api.frame.services import Descriptions
 from pixconnect.api.operations import list_operations
 from pixconnect_client import Client
@@ -36,7 +37,7 @@ def test_the_rules_are_of_operations_that_exist_and_each_rule_is_of_one() -> Non
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.id)
 def test_samples_can_be_pasted(row: AnyOperation, described: Descriptions) -> None:
-    schemas = msgspec.json.decode(described.openapi())["components"]["schemas"]
+    schemas = msgspec.json.decode(described.openapi().content)["components"]["schemas"]
     tabs, curl, python, typescript = _unescape(render_samples(row, "http://127.0.0.1:8080", schemas)).split("<pre")
     assert "TypeScript" in tabs
     words = shlex.split(_code(curl))
@@ -78,22 +79,22 @@ def _code(html: str) -> str:
 
 
 def test_a_link_to_a_type_leads_to_one(described: Descriptions) -> None:
-    page = described.docs().decode()
+    page = described.docs().content.decode()
     linked = {part.partition(">")[0] for part in page.split("<a href=#")[1:]}
     targets = {part.split()[0].partition(">")[0] for part in page.split(" id=")[1:]}
     assert linked - targets == set()
 
 
 def test_the_first_page_gets_the_token_that_its_next_step_sends(described: Descriptions) -> None:
-    first = _unescape(described.docs().decode().partition("<section id=token>")[0])
+    first = _unescape(described.docs().content.decode().partition("<section id=token>")[0])
     assert first.index("TOKEN=$(") < first.index("Bearer $TOKEN")
 
 
 def test_in_live_mode_nothing_is_tried_from_the_page() -> None:
     policy: Any = SimpleNamespace(is_sandbox=False, auth_url="https://pix.example")
     described = descriptions.describe(policy, base_url="https://pix.example", version="0.1.0")
-    assert b"data-try" not in described.docs()
-    assert b"sandbox_pay" not in described.docs()
+    assert b"data-try" not in described.docs().content
+    assert b"sandbox_pay" not in described.docs().content
 
 
 @pytest.mark.parametrize(("path", "kind"), [("/docs/page.css", "text/css"), ("/docs/page.js", "text/javascript")])

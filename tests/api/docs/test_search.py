@@ -15,11 +15,11 @@ from support.api import Api
 
 @pytest.fixture(scope="module")
 def searched(described: Descriptions) -> dict[str, Any]:
-    return json.loads(described.search().decode().removeprefix("const SEARCHED = ").rstrip(";\n"))
+    return json.loads(described.search().content.decode().removeprefix("const SEARCHED = ").rstrip(";\n"))
 
 
 def test_everything_that_is_found_is_there(described: Descriptions, searched: dict[str, Any]) -> None:
-    ids = set(re.findall(r" id=([^ >]+)", described.docs().decode()))
+    ids = set(re.findall(r" id=([^ >]+)", described.docs().content.decode()))
     pages = {address: guides.render_page(page) for address, page in guides.find_pages().items()}
     for href, title, where, words, _ in searched["found"]:
         address, _, anchor = href.partition("#")

@@ -13,8 +13,6 @@ from pixconnect.api.frame.services import Services
 from pixconnect.domain.institutions.webhook import PATH
 
 CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"
-PACE_S: Final = 0.02
-"""As of payloads: a flood from one address gets 50 answers a second in each process."""
 _RUNG: Final = Reply(status=200)
 
 

@@ -6,7 +6,8 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.frame.operation import Document, Nothing, Request
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
 from pixconnect.domain.frame.clock import format_instant

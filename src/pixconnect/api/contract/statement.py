@@ -19,7 +19,8 @@ from msgspec import Meta, Struct
 
 from pixconnect.api.contract import statement_camt053, statement_csv, statement_ofx
 from pixconnect.api.frame import envelope
-from pixconnect.api.frame.operation import Document, Nothing, Request
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
 from pixconnect.domain.frame import errors

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
-import re
-from collections.abc import Mapping
-from functools import cache, lru_cache
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from pixconnect.api.docs import guides
 from pixconnect.api.frame import browser
-from pixconnect.api.frame.operation import Anything, Document, Handler, Nothing, Request
+from pixconnect.api.frame.document import Document, KeptDocument
+from pixconnect.api.frame.operation import Anything, Handler, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
 
@@ -23,28 +21,8 @@ TEXT_TYPE: Final = "text/markdown; charset=utf-8"
 SCRIPT_TYPE: Final = "text/javascript; charset=utf-8"
 
 
-# Fewer than there are pages: what is hardly ever read is not kept twice.
-_PACKED_MAX: Final = 128
-# ``gzip;q=0`` refuses it (RFC 9110, 12.5.3), and ``x-gzip`` is its old name.
-_TAKES_GZIP: Final = re.compile(
-    rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE
-)
-
-
-def _show(headers: Mapping[bytes, bytes], content: bytes, media_type: str, policy: bytes = browser.POLICY) -> Document:
-    """One of our pages, packed for who takes that: nothing in it is anybody's secret, so its length may tell what it likes."""
-    if _TAKES_GZIP.search(headers.get(b"accept-encoding", b"")) is None:
-        return Document(content=content, media_type=media_type, policy=policy)
-    return Document(content=_pack(content), media_type=media_type, policy=policy, encoding="gzip")
-
-
-@lru_cache(maxsize=_PACKED_MAX)
-def _pack(content: bytes) -> bytes:
-    # Without an instant the same page has the same octets in every process.
-    return gzip.compress(content, mtime=0)
-
-
-def _lead_to_docs(depth: str) -> Document:
+@cache
+def _lead_to_docs(depth: str) -> KeptDocument:
     """A page that leads to the documentation; ``depth`` leads from it to the service's address.
 
     Addresses are relative, because a proxy may serve us below a path of its own.
@@ -60,7 +38,7 @@ def _lead_to_docs(depth: str) -> Document:
 </main>
 </html>
 """
-    return Document(content=content.encode(), media_type=DOCS_TYPE)
+    return KeptDocument(content.encode(), DOCS_TYPE)
 
 
 async def get_front_page(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -68,7 +46,7 @@ async def get_front_page(services: Services, request: Request[None, Anything, No
 
     What a browser shows of the service's bare address.
     """
-    return _lead_to_docs("")
+    return _lead_to_docs("").answer(request.headers)
 
 
 async def get_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -76,7 +54,7 @@ async def get_openapi(services: Services, request: Request[None, Anything, Nothi
 
     OpenAPI 3.1.
     """
-    return _show(request.headers, services.descriptions.openapi(), OPENAPI_TYPE)
+    return services.descriptions.openapi().answer(request.headers)
 
 
 async def get_openapi_30(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -84,12 +62,12 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
 
     OpenAPI 3.0.3, for generators that do not read 3.1. It lacks the webhooks, for which 3.0 has no place.
     """
-    return _show(request.headers, services.descriptions.openapi_30(), OPENAPI_TYPE)
+    return services.descriptions.openapi_30().answer(request.headers)
 
 
 async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the OpenAPI document of the central bank's Pix API, as this service implements it."""
-    return _show(request.headers, services.descriptions.standard(), OPENAPI_TYPE)
+    return services.descriptions.standard().answer(request.headers)
 
 
 async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -97,24 +75,22 @@ async def get_docs(services: Services, request: Request[None, Anything, Nothing]
 
     One page for people: with search, samples, and in the sandbox requests that are sent from it.
     """
-    # Only a sandbox's page may send requests: where money is real, documentation must not be able to move it.
-    policy = browser.TRYING_POLICY if services.context.policy.is_sandbox else browser.DOCS_POLICY
-    return _show(request.headers, services.descriptions.docs(), DOCS_TYPE, policy)
+    return services.descriptions.docs().answer(request.headers)
 
 
 async def get_docs_folder(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Be led to the documentation from its address with a slash at the end, as people type it."""
-    return _lead_to_docs("../")
+    return _lead_to_docs("../").answer(request.headers)
 
 
 async def get_docs_style(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the style sheet of the documentation."""
-    return Document(content=_read("page.css"), media_type=STYLE_TYPE)
+    return _read("page.css", STYLE_TYPE).answer(request.headers)
 
 
 async def get_docs_script(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the script of the documentation."""
-    return Document(content=_read("page.js"), media_type=SCRIPT_TYPE)
+    return _read("page.js", SCRIPT_TYPE).answer(request.headers)
 
 
 def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
@@ -126,16 +102,15 @@ def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
         page = guides.find_pages().get(f"{folder}/{name}")
         if page is None:
             raise errors.NotFound("page: there is no such page")
-        if name != request.parameter:
-            return Document(content=guides.render_text(page).encode(), media_type=TEXT_TYPE)
-        return _show(request.headers, _render(page.address), DOCS_TYPE, browser.DOCS_POLICY)
+        kept = _render_page(page.address) if name == request.parameter else _render_text(page.address)
+        return kept.answer(request.headers)
 
     return get_page
 
 
 async def get_docs_search(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read what the documentation's search looks through."""
-    return _show(request.headers, services.descriptions.search(), SCRIPT_TYPE)
+    return services.descriptions.search().answer(request.headers)
 
 
 async def get_docs_picture(services: Services, request: Request[str, Anything, Nothing]) -> Document:
@@ -143,24 +118,30 @@ async def get_docs_picture(services: Services, request: Request[str, Anything, N
     file = guides.find_pictures().get(request.parameter)
     if file is None:
         raise errors.NotFound("picture: there is no such picture")
-    return Document(content=_read_picture(file), media_type=guides.PICTURE_TYPES[file.suffix])
+    return _read_picture(file).answer(request.headers)
 
 
 async def get_reading_index(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read what there is to read, for programs that read."""
-    return Document(content=services.descriptions.reading(), media_type=TEXT_TYPE)
+    return services.descriptions.reading().answer(request.headers)
+
+
+# Addresses are looked up before these are called, so there are no more of them than pages.
+@cache
+def _render_page(address: str) -> KeptDocument:
+    return KeptDocument(guides.render_page(guides.find_pages()[address]).encode(), DOCS_TYPE, browser.DOCS_POLICY)
 
 
 @cache
-def _render(address: str) -> bytes:
-    return guides.render_page(guides.find_pages()[address]).encode()
+def _render_text(address: str) -> KeptDocument:
+    return KeptDocument(guides.render_text(guides.find_pages()[address]).encode(), TEXT_TYPE)
 
 
 @cache
-def _read_picture(file: Path) -> bytes:
-    return file.read_bytes()
+def _read_picture(file: Path) -> KeptDocument:
+    return KeptDocument(file.read_bytes(), guides.PICTURE_TYPES[file.suffix], is_packed=file.suffix == ".svg")
 
 
 @cache
-def _read(name: str) -> bytes:
-    return (files("pixconnect.api.docs") / name).read_bytes()
+def _read(name: str, media_type: str) -> KeptDocument:
+    return KeptDocument((files("pixconnect.api.docs") / name).read_bytes(), media_type)

@@ -81,6 +81,12 @@ def find_pages() -> Mapping[str, GuidePage]:
 
 
 @cache
+def _find_addresses() -> Mapping[str, str]:
+    """The addresses of all pages by their source."""
+    return {page.source: page.address for page in find_pages().values()}
+
+
+@cache
 def find_pictures() -> Mapping[str, Path]:
     """The files of all pictures by their name: their folder's, which is that of the page that shows them, and their own."""
     root = _find_root()
@@ -172,7 +178,7 @@ def _lead(page: GuidePage, link: str, *, suffix: str = "") -> str | None:
     if not target or "://" in target:
         return link
     source = posixpath.normpath(posixpath.join(posixpath.dirname(page.source), target))
-    found = next((other.address for other in find_pages().values() if other.source == source), None)
+    found = _find_addresses().get(source)
     if found is None and _name_picture(source) in find_pictures():
         found, suffix = f"{PICTURES}/{_name_picture(source)}", ""
     if found is None:

@@ -28,7 +28,8 @@ from pixconnect.api.docs.records import (
 from pixconnect.api.docs.webhooks import EVENTS, HEADER_PARAMETERS, PAYLOADS, add_event_schemas, describe_webhooks
 from pixconnect.api.frame import access, decoding, envelope, idempotency_key
 from pixconnect.api.frame.decoding import BODY_MAX
-from pixconnect.api.frame.operation import AnyOperation, Anything, Document, Nothing, Section
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import AnyOperation, Anything, Nothing, Section
 from pixconnect.api.frame.prepared import too_large
 from pixconnect.api.standard import payload
 from pixconnect.domain.frame import errors
@@ -256,9 +257,9 @@ def _failures_of(row: AnyOperation) -> Schema:
     if row.id == "health_check" or (is_only_read and not row.parameter.name and row.refusals.record is None):
         return {}
     if row.answer is Document and row.scope is None:
-        statuses = ["404", "503"]
+        statuses = ["404", "429", "503"]
     elif is_only_read and row.refusals.record is not None:
-        statuses = ["503"]
+        statuses = ["429", "503"]
     else:
         # Every request can be of the wrong form, break a rule, or meet a defect or a missing database.
         statuses = ["400", "500", "503"]

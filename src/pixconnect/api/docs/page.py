@@ -21,7 +21,8 @@ from pixconnect.api.docs.samples import LANGUAGES, render_login, render_samples
 from pixconnect.api.docs.text import prose, render_head, sample, write_json
 from pixconnect.api.docs.webhooks import HEADER_PARAMETERS
 from pixconnect.api.frame import envelope
-from pixconnect.api.frame.operation import AnyOperation, Document, Nothing, Section
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import AnyOperation, Nothing, Section
 
 _META: Final = dict(request_id="...", timestamp="...", version=envelope.VERSION)
 

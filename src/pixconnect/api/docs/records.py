@@ -15,7 +15,8 @@ from msgspec import inspect as types
 
 from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.api.frame import access, envelope
-from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import AnyOperation, Nothing
 from pixconnect.api.frame.violation import alternatives
 from pixconnect.domain.frame.event import OWN_EVENT_NAMES, EventName
 from pixconnect.domain.money.holder import AccountType, KeyType

@@ -12,7 +12,8 @@ from pixconnect.api.docs.python import write_python
 from pixconnect.api.docs.records import Schema
 from pixconnect.api.docs.text import sample, write_json
 from pixconnect.api.frame import decoding
-from pixconnect.api.frame.operation import AnyOperation, Document, Nothing
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import AnyOperation, Nothing
 
 LANGUAGES: Final = (("curl", "curl"), ("python", "Python"), ("typescript", "TypeScript"))
 """In the order in which they are offered: the class of a sample, and its name."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from pixconnect.api.frame.operation import Anything, Document, Nothing, Request
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Anything, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
 

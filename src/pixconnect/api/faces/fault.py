@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar, cast
 import msgspec
 from msgspec import Struct, structs
 
-from pixconnect.api.frame.operation import Document, Later, Reply
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Later, Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked, Query

@@ -17,11 +17,11 @@ from pixconnect.api.faces import fault
 from pixconnect.api.faces.app_id import AppIdLogin
 from pixconnect.api.faces.refusals import make_face_form
 from pixconnect.api.frame.decoding import FORM_MAX
+from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import (
     AnyOperation,
     Anything,
     Bare,
-    Document,
     Later,
     Method,
     NeededScope,
@@ -50,8 +50,6 @@ from pixconnect.domain.profiles.profile import (
 from pixconnect.usecases.standard.pix import Instante
 
 PREFIX: Final = FACES_PATH
-_PUBLIC_PACE_S: Final = 0.02
-"""What anybody may read costs tables too: a flood from one address gets 50 a second in each process."""
 
 
 class Face(Struct, frozen=True, kw_only=True):
@@ -143,7 +141,6 @@ def _route(face: Face, row: FaceOperation, end: str, login: AppIdLogin | None) -
         partial(_answer, face, row),
         refusals=make_face_form(face.profile, row.errors),
         reader=READER,
-        pace_s=_PUBLIC_PACE_S if row.scope is None else 0.0,
         login=login,
     )
 

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.api.frame.operation import Anything, Document, Nothing, Request
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Anything, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.usecases.identity.token_issuer import TokenRequest
 

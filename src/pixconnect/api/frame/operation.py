@@ -6,18 +6,19 @@ whose handler expects another parameter, query, body or answer than the row decl
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin
 
 from msgspec import Struct
 
-from pixconnect.api.frame import browser, envelope
+from pixconnect.api.frame import envelope, rates
 from pixconnect.api.frame.decoding import BODY_MAX, BodyForm
 from pixconnect.api.frame.envelope import Headers, Listing, Refused
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.identity.access import Caller, Scope
 
 ParameterT = TypeVar("ParameterT")
@@ -79,20 +80,6 @@ class Later(Struct, frozen=True, kw_only=True):
     """An answer that is waited for beside all others: it gives its turn back, and takes one whenever it works."""
 
     answer: Callable[[Callable[[], AbstractAsyncContextManager[None]]], Awaitable[object]]
-
-
-class Document(Struct, frozen=True, kw_only=True):
-    """An answer that is not JSON of ours, as it is sent."""
-
-    content: bytes | AsyncIterator[bytes]
-    """The body; in parts, it is sent in chunks without a length."""
-    media_type: str
-    filename: str = ""
-    """The name under which a browser saves it; empty if it may be shown."""
-    policy: bytes = browser.POLICY
-    """``Content-Security-Policy``."""
-    encoding: str = ""
-    """How the body is packed, which its reader has said it takes."""
 
 
 class Request(Struct, Generic[ParameterT, QueryT, BodyT], frozen=True, kw_only=True):
@@ -165,8 +152,8 @@ class Operation(Struct, Generic[ParameterT, QueryT, BodyT, AnswerT], frozen=True
     refusals: RefusalForm = ENVELOPED
     reader: Reader | None = None
     """``None`` reads by the parameter's, the query's and the body's types."""
-    pace_s: float = 0.0
-    """Between two answers of a flood, where it is one address that asks for all of them."""
+    pace: RatePolicy = rates.PUBLIC
+    """How many requests of one address are answered, where the operation is public."""
     login: Login | None = None
     """``None`` takes the token that the caller has asked for."""
     may_be_old: bool = False

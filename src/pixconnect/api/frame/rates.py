@@ -1,6 +1,8 @@
-"""Rate limits that the operator may set: requests a minute of one client, and of one holder.
+"""Rate limits of requests: of one address where an operation is public, and of one client and one holder where it is not.
 
-Each process counts for itself. Every answer says in its headers how many requests are allowed and left.
+The operator may set the latter; every answer then carries what is allowed and what is left in its headers. The former are
+constants, one for each kind of public operation, so that a flood of one kind uses up no other. An address that exceeds one
+gets 429 before any work is done, on whatever connection. Each process counts for itself, in memory.
 """
 
 from __future__ import annotations
@@ -14,9 +16,46 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.rate import RatePolicy, TokenBucket, TokenBuckets
 from pixconnect.domain.identity.access import Caller
 
+PUBLIC: Final = RatePolicy(name="public", tokens_max=2000, refill_per_s=100)
+"""Of a public operation whose row names no other: logins, key sets, health. Hundreds of clients behind one address may start
+at once; nginx, as we deliver its configuration, passes 200 requests a second of an address to two processes."""
+PAGES: Final = RatePolicy(name="pages", tokens_max=1000, refill_per_s=20)
+"""Documentation: 1,200 requests a minute. A page loads with its style sheet, script and search by about four, so an office
+behind one address opens 250 pages at once; a program may read all pages in both forms at once. Octets count too."""
+PROBES: Final = RatePolicy(name="probes", tokens_max=2000, refill_per_s=200)
+"""``/livez`` and ``/readyz``: a hundred times what balancers and supervisors of one address ask for, also where callers come
+through a balancer that no setting names and share its address."""
+LOCATIONS: Final = RatePolicy(name="locations", tokens_max=1000, refill_per_s=100)
+"""Payloads of QR codes: each is looked up and signed, which costs six times as much as ``/livez``. The largest payers'
+institutions read from several addresses, and nginx passes 200 a second of each to two processes."""
+CALLBACKS: Final = RatePolicy(name="callbacks", tokens_max=2000, refill_per_s=200)
+"""Of institutions, which may stop to call where they are refused: all that nginx passes on, in each process."""
+OCTETS_EACH: Final = 64 * 1024
+"""An answer counts as one more request for each so many octets of its body."""
 WINDOW_S: Final = 60
 _OWED_MAX: Final = 1000
 """As many as one request may do beside itself: all of them count, whatever the limit is."""
+
+
+class PublicRates:
+    """Each address's remaining requests for public operations in this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._monotonic_s = clock.monotonic_s
+        self._buckets = TokenBuckets()
+
+    def spend(self, policy: RatePolicy, address: str) -> None:
+        """Count a request, before anything is done for it."""
+        now_s = self._monotonic_s()
+        bucket = self._buckets.find(policy, address, now_s)
+        if bucket.read(now_s) < 1:
+            message = f"too many requests ({policy.name}): this address may make {policy.refill_a_minute} a minute"
+            raise errors.RateLimited(message, bucket.seconds_until(1), policy)
+        bucket.spend(1)
+
+    def spend_octets(self, policy: RatePolicy, address: str, octets: int) -> None:
+        """Count what an answer sends: the address may owe some of it."""
+        self._buckets.find(policy, address, self._monotonic_s()).spend(octets / OCTETS_EACH)
 
 
 class RequestRates:

@@ -9,8 +9,9 @@ from typing import Final, cast
 import msgspec
 
 from pixconnect.api.frame import browser, envelope
+from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.envelope import Headers, Listing
-from pixconnect.api.frame.operation import Bare, Document, Reply
+from pixconnect.api.frame.operation import Bare, Reply
 from pixconnect.api.frame.paging import link_next
 from pixconnect.foundation import outgoing_text
 from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, Scope, Send
@@ -25,13 +26,14 @@ _JSON_HEADERS: Final[Headers] = [
     _NOT_KEPT,
     (b"content-security-policy", browser.POLICY),
 ]
-_NO_CONTENT: Final = 204
+_BODILESS: Final = frozenset({204, 304})
+"""Statuses whose answers have no body, and so no length (RFC 9110, 8.6)."""
 
 
 def write_answer(answer: object, scope: Scope, request_id: str, now: datetime, *, base_url: str) -> Written:
     """What is sent for what a handler answered; ``base_url`` is for the link to a list's next page."""
     if type(answer) is Document:
-        return 200, answer.content, _document_headers(answer)
+        return answer.status, answer.content, _document_headers(answer)
     if type(answer) is Bare:
         return 200, msgspec.json.encode(cast("Bare[object]", answer).record), _JSON_HEADERS
     if type(answer) is Reply:
@@ -53,8 +55,7 @@ async def send_response(
     send: Send, scope: Scope, status: int, headers: Headers, content: bytes | AsyncIterator[bytes]
 ) -> None:
     if isinstance(content, bytes):
-        # RFC 9110, 8.6: 204 has no length.
-        if status != _NO_CONTENT:
+        if status not in _BODILESS:
             headers.append((b"content-length", b"%d" % len(content)))
         await send({"type": RESPONSE_START, "status": status, "headers": headers})
         await send({"type": RESPONSE_BODY, "body": content})
@@ -74,11 +75,11 @@ def _write_reply(reply: Reply) -> Written:
 
 
 def _document_headers(document: Document) -> Headers:
-    headers = [
-        (b"content-type", document.media_type.encode()),
-        _NOT_KEPT,
-        (b"content-security-policy", document.policy),
-    ]
+    headers = [(b"content-type", document.media_type.encode()), (b"content-security-policy", document.policy)]
+    if document.caching is None:
+        headers.append(_NOT_KEPT)
+    else:
+        headers += document.caching
     if document.encoding:
         headers.append((b"content-encoding", document.encoding.encode()))
     if document.filename:

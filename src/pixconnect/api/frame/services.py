@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec import Struct
 
 from pixconnect.api.frame.authentication import Verifier
+from pixconnect.api.frame.document import KeptDocument
 from pixconnect.api.frame.rates import RequestRates
 from pixconnect.domain.identity.access import Network
 from pixconnect.flow.overload import Admission
@@ -23,17 +24,17 @@ from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 class Descriptions(Struct, frozen=True, kw_only=True):
     """The interface's description of itself; ``descriptions.describe`` makes it, each part when it is first asked for."""
 
-    openapi: Callable[[], bytes]
+    openapi: Callable[[], KeptDocument]
     """The OpenAPI document, JSON."""
-    openapi_30: Callable[[], bytes]
+    openapi_30: Callable[[], KeptDocument]
     """The same as OpenAPI 3.0.3."""
-    standard: Callable[[], bytes]
+    standard: Callable[[], KeptDocument]
     """The standard's door, OpenAPI 3.0.3."""
-    docs: Callable[[], bytes]
+    docs: Callable[[], KeptDocument]
     """The page for people, HTML."""
-    search: Callable[[], bytes]
+    search: Callable[[], KeptDocument]
     """What the documentation's search looks through, a script."""
-    reading: Callable[[], bytes]
+    reading: Callable[[], KeptDocument]
     """``llms.txt``, Markdown."""
 
 

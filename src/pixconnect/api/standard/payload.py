@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from pixconnect.api.frame.access import JWK_SET_TYPE
-from pixconnect.api.frame.operation import Anything, Document, Nothing, Request
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Anything, Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.problem import GENERAL, Types, make_form
@@ -25,8 +26,6 @@ LOCATION_PATH: Final = "/v1/qr/"
 """Followed by the location's token, or the charge's txid. Short, because all share 77 characters of a QR code."""
 LOCATION_KEY_SET_PATH: Final = "/v1/qr/jwks.json"
 """On the same host as the payloads, as ``jku`` must be."""
-PACE_S: Final = 0.02
-"""Each reading looks into the tables and signs, for anybody: a flood from one address gets 50 a second in each process."""
 JOSE_TYPE: Final = "application/jose"
 DUE_PATH: Final = f"{WITH_DUE_DATE}/"
 """Between that and the token, where there is a due date."""

@@ -129,7 +129,7 @@ class PayloadTooLarge(Refusal):
 
 
 class RateLimited(Refusal):
-    """A rate limit was reached: failed token requests, key look-ups, or requests in a minute."""
+    """A rate limit was reached: failed token requests, key look-ups, requests in a minute, or public requests of an address."""
 
     code = "RATE_LIMITED"
 

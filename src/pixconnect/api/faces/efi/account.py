@@ -12,7 +12,8 @@ from msgspec import Meta, Struct, field
 from pixconnect.api.faces.efi.day_file import write_day
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.operation import Document, Reply
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations

@@ -14,7 +14,8 @@ from msgspec import Meta, Struct, field
 from pixconnect.api.faces.efi.homologation import pay_soon
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.operation import Document, Reply
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import charge_records, due_records, location, webhook
 from pixconnect.api.standard.frame import Asked

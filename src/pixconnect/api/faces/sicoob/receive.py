@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
-from pixconnect.api.frame.operation import Document, Reply
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import location, webhook
 from pixconnect.api.standard.frame import Asked

@@ -1,0 +1,276 @@
+"""Each public operation, asked in every way that a stranger may, costs little more than ``/livez`` and is limited by address.
+
+The operations come from the routing table, so a new one is asked too. The cost is the number of calls that Python makes for
+one request, which is the same in each run. What use cases do is not in it: they are stubs here. Their cost is measured
+(``bench/run.py --only request_costs``).
+"""
+
+import asyncio
+import gzip
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from ipaddress import ip_network
+from types import FrameType
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pixconnect.adapters.system import SystemClock
+from pixconnect.api.application import Application
+from pixconnect.api.docs import documents, guides
+from pixconnect.api.faces import fault
+from pixconnect.api.faces.woovi import webhook
+from pixconnect.api.frame import rates
+from pixconnect.api.frame.operation import AnyOperation, Bare
+from pixconnect.api.frame.services import Services
+from pixconnect.api.operations import CALLBACKS, list_routes
+from pixconnect.domain.identity.access import AccessToken
+from pixconnect.flow.refusal_pace import RefusalPace
+from pixconnect.foundation.logging import AccessLog
+from pixconnect.usecases.running.health import HealthWatch
+from support.api import Answer, Api, UseCases
+from support.service import FakeClock
+
+TIMES_MAX = 2
+"""How much a request may cost, as a multiple of one of ``/livez``."""
+SLACK = 10
+"""Calls beyond that, a few microseconds: a token request with malformed credentials is read up to them, and then refused."""
+VARIANTS = {
+    "plain": {},
+    "packed": {"accept-encoding": "gzip, br"},
+    "known": {"if-none-match": "*"},
+    "known by another tag": {"if-none-match": ", ".join(['"0123456789abcdef"'] * 200)},
+    "odd types": {"accept": "image/*;q=0.1, " * 100, "accept-language": "pt-BR", "accept-encoding": "gzip;q=0, " * 100},
+    "a part": {"range": "bytes=0-1", "if-range": '"x"', "if-modified-since": "Thu, 01 Jan 2026 00:00:00 GMT"},
+    "a token": {"authorization": "Bearer nonsense"},
+}
+FORM = b"grant_type=client_credentials&client_id=a&client_secret=b"
+KEY = dict(kid="a", kty="EC", crv="P-256", x="a" * 43, y="a" * 43, alg="ES256", use="sig")
+TOKEN = AccessToken(access_token="a.b.c", expires_in_s=300, scopes=frozenset())
+ANSWERS = dict(read_payload="a.b.c", login=TOKEN, list_callback_keys=[])
+"""Of use cases, by name."""
+LIVEZ = ("GET", "/livez", "plain")
+
+
+EVERY = tuple({(row.method, row.path): row for row in (*list_routes(is_sandbox=True), *CALLBACKS)}.values())
+"""Of both modes: callbacks are served in live mode alone."""
+PUBLIC = [row for row in EVERY if row.scope is None]
+Opening = Callable[[], Application]
+Asked = tuple[str, str, str]
+"""Method, target and variant."""
+FOLDERS = ("docs", *(f"docs/{name}" for name in guides.FOLDERS))
+
+
+def _list_targets(row: AnyOperation) -> Iterator[str]:
+    """Addresses of the operation: real ones of pages and pictures, and otherwise one that may name nothing."""
+    if "{page}" in row.path:
+        folder = row.path.removesuffix("{page}")
+        below = [f"/{address}" for address in guides.find_pages() if f"/{address}".rpartition("/")[0] + "/" == folder]
+        longest = max(below, key=lambda address: len(guides.find_pages()[address[1:]].text))
+        yield from (longest, f"{longest}.md", f"{folder}none", f"{folder}none.md")
+    elif "{picture}" in row.path:
+        yield row.path.replace("{picture}", next(iter(guides.find_pictures())))
+    else:
+        yield re.sub(r"\{[^}]*\}", "a" * 32, row.path)
+
+
+ASKED = [
+    (method, target, variant)
+    for row in PUBLIC
+    for target in _list_targets(row)
+    for method in ((row.method, "HEAD") if row.method == "GET" else (row.method,))
+    for variant in VARIANTS
+]
+
+
+class _Keys:
+    """Published keys, as the key ring has them."""
+
+    async def reload_if_older(self) -> None:
+        pass
+
+    def key_set(self) -> dict[str, Any]:
+        return {"keys": [KEY]}
+
+    certified_key_set = key_set
+
+    def public_key_document(self) -> dict[str, Any]:
+        return {**KEY, "pem": "", "keys": [KEY]}
+
+
+class _Callbacks:
+    async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> bool:
+        return True
+
+
+@pytest.fixture
+def open_application(services: Services, use_cases: UseCases, monkeypatch: pytest.MonkeyPatch) -> Opening:
+    """An application that has limited no address yet, with the shortest use cases behind them that answer what they should."""
+
+    async def fine() -> None:
+        pass
+
+    async def draw(*_: object) -> str:
+        return ""
+
+    for name, answer in ANSWERS.items():
+        use_cases.answers[name] = lambda *_, answer=answer: answer
+    monkeypatch.setattr(fault, "draw_fault", draw)
+    monkeypatch.setattr(webhook, "callback_key_usecases", use_cases)
+    use_cases.refuse_limited = lambda _: None
+    clock: Any = FakeClock(monotonic_s=0.0)
+    watch = HealthWatch(dict.fromkeys(map(str, range(12)), fine), clock)
+    health: Any = dict(read_health=watch.read_health, read_readiness=watch.read_health)
+    keys: Any = _Keys()
+    callbacks: Any = _Callbacks()
+    ready = structs.replace(
+        services, callbacks=callbacks, keys=keys, security_contacts=["mailto:security@pix.example"], **health
+    )
+    application = Application(ready, EVERY, AccessLog(SystemClock(), wanted="off"))
+
+    def open_again() -> Application:
+        application._public_rates = rates.PublicRates(clock)
+        application._refusal_pace = RefusalPace()
+        return application
+
+    return open_again
+
+
+async def _ask(application: Application, method: str, target: str, variant: str) -> Answer:
+    body = FORM if method == "POST" else b""
+    form = "application/x-www-form-urlencoded"
+    return await Api(application).call(method, target, body, token=None, headers=VARIANTS[variant], content_type=form)
+
+
+async def _count_calls(application: Application, asked: Asked) -> int:
+    """The least of three, since a collection of garbage may fall into one; a first request fills what is remembered."""
+    counts = [0, 0, 0]
+    await _ask(application, *asked)
+    for at in range(len(counts)):
+
+        def note(frame: FrameType, event: str, argument: object, at: int = at) -> None:
+            counts[at] += event in {"call", "c_call"}
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            await _ask(application, *asked)
+        finally:
+            sys.setprofile(before)
+    return min(counts)
+
+
+async def test_no_public_request_costs_more_than_twice_what_liveness_costs(open_application: Opening) -> None:
+    calls_max = TIMES_MAX * await _count_calls(open_application(), LIVEZ) + SLACK
+    costs = {asked: await _count_calls(open_application(), asked) for asked in ASKED}
+    assert {asked: cost for asked, cost in costs.items() if cost > calls_max} == {}
+
+
+async def test_the_operations_are_asked_for_what_they_answer(open_application: Opening) -> None:
+    """Otherwise the cost of a refusal would stand for that of an answer."""
+    plain = {(method, target) for method, target, variant in ASKED if variant == "plain"}
+    answers = {asked: (await _ask(open_application(), *asked, "plain")).status for asked in plain}
+    others = {asked for asked, status in answers.items() if status != 200}
+    assert {target for _, target in others} == {f"/{folder}/none{end}" for folder in FOLDERS for end in ("", ".md")}
+
+
+@pytest.mark.parametrize("row", PUBLIC, ids=lambda row: f"{row.method} {row.path}")
+async def test_an_address_that_asks_too_often_is_refused_before_the_work_and_another_is_not(
+    row: AnyOperation, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[str] = []
+
+    async def handle(_: Services, request: Any) -> Bare[int]:
+        handled.append(request.address)
+        return Bare(1)
+
+    async def skip(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(asyncio, "sleep", skip)
+    clock: Any = FakeClock(monotonic_s=0.0)
+    monkeypatch.setattr(services.context, "clock", clock)
+    asked = structs.replace(row, handler=handle, pace=structs.replace(row.pace, tokens_max=2))
+    trusted = structs.replace(services, trusted_proxies=(ip_network("127.0.0.0/8"),))
+    api = Api(Application(trusted, (asked,), AccessLog(clock, wanted="off")))
+    target = re.sub(r"\{[^}]*\}", "a" * 32, row.path)
+
+    async def ask(address: str) -> Answer:
+        body, form = (FORM, "application/x-www-form-urlencoded") if row.method == "POST" else (b"", None)
+        headers = {"X-Forwarded-For": address}
+        return await api.call(row.method, target, body, token=None, headers=headers, content_type=form)
+
+    statuses = [(await ask("203.0.113.9")).status for _ in range(4)]
+    assert statuses == [200, 200, 429, 429]
+    assert (await ask("203.0.113.9")).headers["retry-after"] == "1"
+    assert (await ask("198.51.100.1")).status == 200
+    assert handled == ["203.0.113.9"] * 2 + ["198.51.100.1"]
+
+
+async def test_probes_of_a_balancer_and_a_page_with_its_parts_meet_no_limit(open_application: Opening) -> None:
+    application = open_application()
+    page = ("/docs", "/docs/page.css", "/docs/page.js", "/docs/search.js")
+    for target in (*("/livez", "/readyz") * 500, *page * 20):
+        assert (await _ask(application, "GET", target, "packed")).status == 200, target
+
+
+async def test_many_octets_count_as_many_requests_and_heads_as_one(open_application: Opening) -> None:
+    def left(application: Application) -> float:
+        bucket = application._public_rates._buckets.find(rates.PAGES, "127.0.0.1", 0.0)
+        return rates.PAGES.tokens_max - bucket._level
+
+    for method, variant in (("GET", "plain"), ("HEAD", "plain"), ("GET", "known")):
+        application = open_application()
+        octets = len((await _ask(application, method, "/docs", variant)).content)
+        is_sent = (method, variant) == ("GET", "plain")
+        assert left(application) == pytest.approx(1 + (octets / rates.OCTETS_EACH if is_sent else 0), abs=0.01), method
+
+
+async def test_a_walk_over_all_pages_makes_and_packs_each_once(
+    open_application: Opening, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: Counter[str] = Counter()
+
+    def count(name: str, make: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any, **options: Any) -> Any:
+            made[name] += 1
+            return make(*arguments, **options)
+
+        return counted
+
+    documents._render_page.cache_clear()
+    documents._render_text.cache_clear()
+    for module, name in ((guides, "render_page"), (guides, "render_text"), (gzip, "compress")):
+        monkeypatch.setattr(module, name, count(name, getattr(module, name)))
+    for _ in range(2):
+        for address in guides.find_pages():
+            for target in (f"/{address}", f"/{address}.md"):
+                answer = await _ask(open_application(), "GET", target, "packed")
+                assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
+    pages_count = len(guides.find_pages())
+    assert made == dict(render_page=pages_count, render_text=pages_count, compress=2 * pages_count)
+
+
+@pytest.mark.parametrize(
+    "target", ["/docs", "/docs/README", "/docs/README.md", "/docs/page.css", "/openapi.json", "/llms.txt"]
+)
+async def test_a_document_that_the_caller_has_is_not_sent_again(open_application: Opening, target: str) -> None:
+    api = Api(open_application())
+    tags: set[str] = set()
+    for takes in ("identity", "gzip"):
+        headers = {"accept-encoding": takes}
+        first = await api.get(target, token=None, headers=headers)
+        tag = first.headers["etag"]
+        assert first.headers["cache-control"] == "public, max-age=300"
+        assert first.headers["vary"] == "accept-encoding"
+        assert first.headers["content-length"] == str(len(first.content))
+        tags.add(tag)
+        for known in (tag, f'"other", W/{tag}', "*"):
+            again = await api.get(target, token=None, headers=headers | {"if-none-match": known})
+            assert (again.status, again.content, again.headers["etag"]) == (304, b"", tag)
+            assert "content-length" not in again.headers
+        assert (await api.get(target, token=None, headers=headers | {"if-none-match": '"other"'})).status == 200
+    assert len(tags) == 2, "each form has its own"

@@ -403,7 +403,7 @@ export const OPERATIONS: { readonly [Id in OperationId]: Operation } = {
   get_key_set: { method: "GET", path: "/.well-known/jwks.json", reads: "bare", isAuthorized: false, isIdentity: true, isNamed: false, alsoReads: [] },
   health_check: { method: "GET", path: "/v1/connect/health", reads: "data", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [] },
   check_liveness: { method: "GET", path: "/livez", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [] },
-  check_readiness: { method: "GET", path: "/readyz", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [503] },
+  check_readiness: { method: "GET", path: "/readyz", reads: "bare", isAuthorized: false, isIdentity: false, isNamed: false, alsoReads: [429, 503] },
   sandbox_pay: { method: "POST", path: "/sandbox/v1/payments", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_judge_payment: { method: "POST", path: "/sandbox/v1/payments/{endToEndId}/decide", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },
   sandbox_give_back: { method: "POST", path: "/sandbox/v1/returns", reads: "data", isAuthorized: true, isIdentity: false, isNamed: false, alsoReads: [] },

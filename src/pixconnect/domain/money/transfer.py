@@ -28,11 +28,9 @@ from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, CreditHold, Event, EventName
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import KeyType, Party
-from pixconnect.domain.money.ledger import Balance
 from pixconnect.domain.money.rail import CreditReport, InitiationType
 
 MESSAGE_LENGTH_MAX: Final = 140
@@ -114,6 +112,8 @@ class Payee(Struct, frozen=True, kw_only=True):
     charge: Charge | None = None
     """A charge of ours, if that is what is being paid."""
     leaves_amount_open: bool = False
+    is_static: bool = False
+    """The code that led here can be paid more than once."""
 
 
 class NewTransfer(Struct, kw_only=True):
@@ -224,9 +224,8 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
     )
 
 
-def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int) -> Transfer:
-    """Make the payee's side of a transfer between two holders of ours."""
-    charge = new.payee.charge
+def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int, charge: Charge | None) -> Transfer:
+    """Make the payee's side of a transfer between two holders of ours; ``charge`` is the one that it pays."""
     return msgspec.structs.replace(
         sent,
         id=new.received_id,
@@ -284,18 +283,6 @@ def open_incoming_transfer(
         payer_message=(report.payer_message or "")[:MESSAGE_LENGTH_MAX] or None,
         institution_id=institution_id,
     )
-
-
-def find_reject_code(received: Transfer, balance: Balance, charge: Charge | None, at: datetime) -> str | None:
-    """The scheme's reason to refuse an incoming transfer, or ``None``; a charge must be paid in time by ``at``."""
-    if not balance.may_deposit:
-        return reject_code.ACCOUNT_BLOCKED
-    if charge is None:
-        return None
-    # The code asks for money for another account than the credited one.
-    if charge.holder_id != received.holder_id:
-        return reject_code.QR_CODE_REFUSED
-    return charge_rules.find_reject_code(charge, received.amount_cents, at)
 
 
 def is_spent(transfer: Transfer) -> bool:

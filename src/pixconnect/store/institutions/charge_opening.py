@@ -7,8 +7,10 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.charge_opening import ChargeOpening, OpeningState, decode_wanted, encode_wanted
+from pixconnect.domain.money.charge import Charge
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
+from pixconnect.store.money.charge import CHARGE
 
 OPENING: Final = Table(
     "charge_opening",
@@ -74,14 +76,21 @@ async def find_txid(connection: Connection | Pool, institution_id: int, txid: st
     return OPENING.read_found(await connection.fetchrow(_FIND_TXID, institution_id, txid))
 
 
-_FIND_REFERENCE: Final[LiteralString] = f"""
-    select {OPENING.select} from charge_opening where institution_id = $1 and reference = $2
+_FIND_CHARGES: Final[LiteralString] = f"""
+    with named as materialized (
+        select charge_id as id, holder_id from charge_opening where institution_id = $1 and reference = $2
+        union
+        select charge_id, holder_id from charge_opening where institution_id = $1 and network_txid = $2
+        union
+        select id, holder_id from charge where institution_id = $1 and txid = $2
+    )
+    select {CHARGE.select} from named join charge using (id, holder_id) order by charge.txid = $2 desc, charge.id desc limit 1
 """
 
 
-async def find_reference(connection: Connection | Pool, institution_id: int, reference: str) -> ChargeOpening | None:
-    """The one whose static code has this reference on the account."""
-    return OPENING.read_found(await connection.fetchrow(_FIND_REFERENCE, institution_id, reference))
+async def find_charge(connection: Connection | Pool, institution_id: int, name: str) -> Charge | None:
+    """The charge of the account with this txid, txid of the institution, or reference of a static code."""
+    return CHARGE.read_found(await connection.fetchrow(_FIND_CHARGES, institution_id, name))
 
 
 async def find_refused_txid(pool: Pool, holder_id: int, external_id: str) -> str | None:

@@ -119,14 +119,6 @@ async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
     return {path: found[name] for path, name in served.items() if name in found}
 
 
-_FIND_HOLDER_THERE: Final[LiteralString] = "select holder_id from charge where txid = $2 and institution_id = $1"
-
-
-async def find_holder_there(pool: Pool, institution_id: int, txid: str) -> int | None:
-    """Whose charge has this txid at an account: no two of its holders have one."""
-    return await pool.fetchval(_FIND_HOLDER_THERE, institution_id, txid)
-
-
 _read_page_of_one: Final = lookup.page_of(CHARGE, listing_store.source("charge", CHARGE.select))
 read_page_of: Final = lookup.page_of(CHARGE, listing_store.source_of_statuses("charge", CHARGE.select))
 

@@ -43,7 +43,7 @@ CHARGES: Final = (
             where charge_id is not null and (
                 charge.id is null
                 -- At an institution a static code has a reference of its own.
-                or transfer.txid is not null and charge.txid <> transfer.txid and transfer.institution_id is null
+                or transfer.txid is not null and charge.txid <> transfer.txid and charge.institution_id is null
             )
         """,
         meaning="the payment or the charge was written by hand",

@@ -112,7 +112,7 @@ EVENTS: Final = (
                 from event where holder_id between $1 and $2 and name = 'charge.diverged' group by holder_id, resource_id
             ) as told
             left join transfer on transfer.id = told.resource_id and transfer.holder_id = told.holder_id
-                and transfer.direction = 'IN' and transfer.institution_id is not null
+                and transfer.direction = 'IN' and (transfer.institution_id is not null or transfer.is_book)
             where told.times <> 1 or transfer.id is null
         """,
         meaning="an event was invented, or its payment was lost",

@@ -62,6 +62,23 @@ _EACH: Final[LiteralString] = """
     from transfer where (id = $2 or external_id = $1 or end_to_end_id = $1 or network_id = $1)
         and ($5 is null or holder_id = $5) limit $4)
     union all
+    (select 'transfer', transfer.id::text, transfer.holder_id, transfer.external_id,
+        coalesce(network_id, end_to_end_id), status, amount_cents, transfer.created_at
+    from charge_opening as opening
+    join transfer on transfer.charge_id = opening.charge_id and transfer.holder_id = opening.holder_id
+        and settled_at is not null
+    where reference = $1 and opening.institution_id in (select id from institution_account)
+        and ($5 is null or opening.holder_id = $5))
+    union all
+    (select 'transfer', transfer.id::text, transfer.holder_id, transfer.external_id,
+        coalesce(network_id, end_to_end_id), status, amount_cents, transfer.created_at
+    from charge_opening as opening
+    join transfer on transfer.holder_id + 0 = opening.holder_id and transfer.txid = $1 and direction = 'IN'
+        and settled_at is not null and transfer.charge_id is null
+    where reference = $1 and opening.institution_id in (select id from institution_account)
+        and ($5 is null or opening.holder_id = $5)
+    order by transfer.id limit $4)
+    union all
     (select 'refund', id::text, holder_id, external_id, coalesce(network_id, return_id), status, amount_cents, created_at
     from refund where (id = $2 or external_id = $1 or return_id = $1 or network_id = $1)
         and ($5 is null or holder_id = $5) limit $4)

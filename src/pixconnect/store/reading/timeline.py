@@ -51,6 +51,8 @@ async def find_refund(pool: Pool, refund_id: int, holder_id: int | None) -> Refu
     return REFUND.read_found(await pool.fetchrow(_FIND_REFUND, refund_id, holder_id))
 
 
+FURTHER_LOOKED_AT_MAX: Final = 100
+"""Payments of a code that paid its charge no more, since another one had."""
 # The one that holds it or paid it by their indexes; those that were refused by the index of the list.
 _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
     select {TRANSFER.select} from transfer where charge_id = $1 and holder_id = $2 and settled_at is not null
@@ -62,13 +64,29 @@ _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
         where holder_id = $2 and holder_id + 0 = $2 and status = 'ERROR' and created_at >= $4
         order by created_at, id limit $5
     ) as refused where charge_id = $1
+    union all
+    select further.* from (
+        select {TRANSFER.select} from transfer
+        where holder_id + 0 = $2 and direction = 'IN' and settled_at is not null and charge_id is null and txid = any(
+            select unnest(array[$6, reference, network_txid]) from (values (1)) as always
+            left join charge_opening on charge_opening.charge_id = $1 and charge_opening.holder_id = $2
+        )
+        order by id limit $7
+    ) as further
 """
 
 
 async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
-    """What paid a charge, holds it, or was refused for it."""
+    """What paid a charge, holds it, was refused for it, or came later by its code and paid no charge."""
     rows = await pool.fetch(
-        _FIND_TRANSFERS_TO, charge.id, charge.holder_id, charge.held_by, charge.created_at, REFUSED_LOOKED_AT_MAX
+        _FIND_TRANSFERS_TO,
+        charge.id,
+        charge.holder_id,
+        charge.held_by,
+        charge.created_at,
+        REFUSED_LOOKED_AT_MAX,
+        charge.txid,
+        FURTHER_LOOKED_AT_MAX,
     )
     return [TRANSFER.read(row) for row in rows]
 

@@ -16,7 +16,7 @@ If the rail does not let us refuse, we credit a payment that we cannot accept an
 was. Where the holder owed something, that is repaid first: what is left of the payment is not given back in part, a person sees
 to it.
 
-What came in at an institution pays its charge whatever that says; whoever waits is told how it differs.
+Which charge a payment pays ``domain.money.charge_payment`` decides, for payments by book too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain.institutions.divergence import find_divergences
 from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge_payment import ChargeDecision, ChargePayment, decide_charge
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.domain.money.transfer import Transfer
@@ -79,7 +79,8 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
 
     What becomes of the charges here is known to the rest of the batch.
     """
-    report, charge = credit.report, _find_charge(credit, charges)
+    report, decision = credit.report, _decide(credit, charges)
+    charge = decision.charge
     transfer = transfer_rules.open_incoming_transfer(
         report,
         charge,
@@ -89,7 +90,7 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
         institution_id=credit.institution_id,
         now=work.now,
     )
-    code = _find_reject_code(work, credit, transfer, charge)
+    code = _find_reject_code(work, credit, decision)
     if code is not None and credit.refund is not None:
         transfer, charge = transfer_rules.leave_charge(transfer), None
     work.announce_transfer(transfer)
@@ -109,11 +110,7 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
     if not is_settled:
         _await_end(work, credit, transfer, charges, charge)
         return transfer, None
-    named = _find_named(credit, charges)
-    settled, misfit = _settle(work, credit, transfer, charges, code)
-    if credit.institution_id is not None:
-        _tell_divergence(work, settled, named)
-    return settled, misfit
+    return _settle(work, credit, transfer, charges, code, decision)
 
 
 async def read_blocks_of(work: UnitOfWork, batch: Iterable[Credit], known: Mapping[str, Transfer]) -> None:
@@ -148,7 +145,9 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
             _let_go(work, transfer, credit.report)
-            return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, charges))
+            # What it held is its own; what it holds none of, another one may have paid.
+            decision = ChargeDecision() if transfer.charge_id is not None else _decide(credit, charges)
+            return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, decision), decision)
         case _:
             # A payment that we refused at its settlement has not settled: the answer to that report was the refusal.
             is_over = transfer.outcome_code == reject_code.CREDIT_CANCELLED or transfer.acceptance_refused
@@ -181,58 +180,52 @@ def _let_go(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
     return True
 
 
-def _find_charge(credit: Credit, charges: Charges) -> Charge | None:
-    """The charge that it may pay; at an institution one that is not paid: a second Pix of one code pays none."""
-    charge = _find_named(credit, charges)
-    if credit.institution_id is None or charge is None:
-        return charge
-    if isinstance(credit.report, CreditHeld):
-        # Of a charge that is not pending, or that another one holds, it holds none.
-        return charge if charge.status == "PENDING" and charge.held_by is None else None
-    return None if charge.status in charge_rules.PAID else charge
-
-
-def _find_named(credit: Credit, charges: Charges) -> Charge | None:
-    """The charge that it names, of the account on which it came."""
-    charge = charges.get(credit.code)
-    is_elsewhere = (
-        credit.institution_id is not None and charge is not None and charge.institution_id != credit.institution_id
+def _decide(credit: Credit, charges: Charges) -> ChargeDecision:
+    report, is_there = credit.report, credit.institution_id is not None
+    return decide_charge(
+        charges.get(credit.code),
+        ChargePayment(
+            holder_id=credit.holder_id,
+            account_id=credit.institution_id,
+            txid=report.txid,
+            amount_cents=report.amount_cents,
+            at=(report.settled_at if is_there else None) or report.reported_at,
+            is_refusable=not is_there,
+            is_held=isinstance(report, CreditHeld),
+        ),
     )
-    return None if is_elsewhere else charge
 
 
-def _tell_divergence(work: UnitOfWork, transfer: Transfer, named: Charge | None) -> None:
-    """Say how what has settled at an institution differs from its charge, as that was before; after the events of both."""
-    settled_at = transfer.network_settled_at or work.now
-    divergences = find_divergences(named, transfer.txid, transfer.amount_cents, settled_at)
-    if divergences:
-        work.announce_divergence(transfer, named, divergences)
-
-
-def _find_reject_code(work: UnitOfWork, credit: Credit, transfer: Transfer, charge: Charge | None) -> str | None:
+def _find_reject_code(work: UnitOfWork, credit: Credit, decision: ChargeDecision) -> str | None:
     if credit.institution_id is not None:
         return None
     if credit.key_was_removed:
         return reject_code.ACCOUNT_UNKNOWN
-    balance = work.balances[credit.holder_id]
-    return transfer_rules.find_reject_code(transfer, balance, charge, credit.report.reported_at)
+    if not work.balances[credit.holder_id].may_deposit:
+        return reject_code.ACCOUNT_BLOCKED
+    return decision.reject_code
 
 
-def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> str | None:
+def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, decision: ChargeDecision) -> str | None:
     """Decide whether an accepted payment is refunded now that it settles."""
     # If we could have refused it, accepting it was our word. The same holds if it holds its charge.
     if credit.refund is None or transfer.charge_id is not None:
         return None
-    charge = charges.get(credit.code)
-    code = _find_reject_code(work, credit, transfer, charge)
+    code = _find_reject_code(work, credit, decision)
     # It could not be accepted for this charge then, so it does not pay it now: the charge may be free again.
-    return reject_code.QR_CODE_REFUSED if code is None and charge is not None else code
+    return reject_code.QR_CODE_REFUSED if code is None and decision.charge is not None else code
 
 
 def _settle(
-    work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None
+    work: UnitOfWork,
+    credit: Credit,
+    transfer: Transfer,
+    charges: Charges,
+    code: str | None,
+    decision: ChargeDecision,
 ) -> tuple[Transfer, Misfit | None]:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
+    named = charges.get(credit.code)
     work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
     network_at = credit.report.settled_at or credit.report.reported_at
     transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now, network_at))
@@ -241,11 +234,9 @@ def _settle(
             return transfer, NOT_GIVEN_BACK
         return hold_automatic_refund(work, transfer, credit.refund, code), None
     if transfer.charge_id is not None:
-        charge = charges[credit.code]
-        pay = charge_rules.pay_charge if credit.institution_id is None else charge_rules.pay_charge_there
-        paid = charges[credit.code] = pay(charge, transfer.amount_cents, work.now)
-        work.changes.move_charge(charge, paid)
-        work.announce_charge(paid, "qrcode.approved")
+        charges[credit.code] = work.pay_charge(charges[credit.code], transfer)
+    if decision.divergences:
+        work.announce_divergence(transfer, named, decision.divergences)
     return transfer, None
 
 

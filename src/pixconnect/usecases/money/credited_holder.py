@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge_payment import TXID_LENGTH_MIN
 from pixconnect.domain.money.rail import CreditReport
+from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import holder as holder_store
@@ -44,27 +47,41 @@ async def find_credited_there(
 ) -> tuple[int, str | None]:
     """Whose it is, and the txid of the charge that it names.
 
-    It is the holder's whose charge it names, also by the reference of a static code; otherwise that of its key; otherwise the
-    account's house. What came in on an account is on this account, so only holders count that lie on it.
+    It is the holder's whose charge it names; otherwise that of its key; otherwise the account's house. What came in on an
+    account is on this account, so only holders count that lie on it.
     """
-    charged = None if report.txid is None else await _find_charged(context, account, report.txid)
-    if charged is not None and await _lies_on(context, charged[0], account):
-        return charged
     key = report.credit_party.key
     owner = None if key is None else await context.directory.find_owner(key)
-    if owner is not None and await _lies_on(context, owner, account):
+    if report.txid is not None:
+        charge = await find_named_charge(context.pool, account.id, owner, report.txid)
+        if charge is not None:
+            return charge.holder_id, charge.txid
+    if owner is not None and await _lies_on(context.pool, owner, account.id):
         return owner, None
     return account.house_id, None
 
 
-async def _find_charged(context: CreditedContext, account: InstitutionAccount, txid: str) -> tuple[int, str] | None:
-    charged = await charge_store.find_holder_there(context.pool, account.id, txid)
-    if charged is not None:
-        return charged, txid
-    opening = await opening_store.find_reference(context.pool, account.id, txid)
-    return None if opening is None else (opening.holder_id, opening.txid)
+async def find_named_charge(pool: Pool, account_id: int | None, owner: int | None, name: str) -> Charge | None:
+    """The charge that a payment names by what it carries, whether it comes over a rail or is made by book.
+
+    At an institution that is the charge of the account with this txid or reference, if its holder lies on the account. On the
+    installation's own rail it is the charge of the key's owner.
+
+    Args:
+        pool: The database.
+        account_id: The account on which the money is; ``None`` is the installation's own rail.
+        owner: The holder of the paid key.
+        name: What the payment carries as its txid.
+    """
+    if account_id is None:
+        # A shorter name is the reference of a static code, and no charge here has one.
+        if owner is None or len(name) < TXID_LENGTH_MIN:
+            return None
+        return await charge_store.find_by_txid(pool, owner, name)
+    charge = await opening_store.find_charge(pool, account_id, name)
+    return charge if charge is not None and await _lies_on(pool, charge.holder_id, account_id) else None
 
 
-async def _lies_on(context: CreditedContext, holder_id: int, account: InstitutionAccount) -> bool:
-    holder = await holder_store.find(context.pool, holder_id)
-    return holder is not None and holder.institution_id == account.id
+async def _lies_on(pool: Pool, holder_id: int, account_id: int) -> bool:
+    holder = await holder_store.find(pool, holder_id)
+    return holder is not None and holder.institution_id == account_id

@@ -47,6 +47,7 @@ from pixconnect.usecases.frame.context import (
 )
 from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
+from pixconnect.usecases.money.credited_holder import find_named_charge
 from pixconnect.writing.service_time import service_now
 
 
@@ -168,7 +169,29 @@ async def _find_by_code(
     # We refuse mistakes in the key before mistakes in the charge.
     payee = await _find_by_key(context, caller, key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
+    payee = await _add_charge(context, payee, asked.txid, is_static=False)
     return payee and structs.replace(payee, txid=asked.txid, leaves_amount_open=asked.amount_cents is None)
+
+
+async def _add_charge(context: PayeeContext, payee: Payee | None, name: str | None, *, is_static: bool) -> Payee | None:
+    """Add the charge that a payment by book names, and pay its holder, as a payment from outside does.
+
+    Raises:
+        QrCodeAlreadyPaid: It was paid, and its dynamic code can be paid once.
+    """
+    if payee is None or payee.holder_id is None or name is None:
+        return payee
+    account_id = (await context.directory.read_account(payee.holder_id)).institution_id
+    charge = await find_named_charge(context.pool, account_id, payee.holder_id, name)
+    if charge is None:
+        return structs.replace(payee, is_static=is_static)
+    if charge.status in PAID and not is_static:
+        raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
+    party = payee.party
+    if charge.holder_id != payee.holder_id:
+        key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
+        party = with_key((await context.directory.read_account(charge.holder_id)).party, key)
+    return structs.replace(payee, party=party, holder_id=charge.holder_id, charge=charge, is_static=is_static)
 
 
 async def read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
@@ -187,6 +210,7 @@ async def _find_by_static_code(
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
     payee = await _find_by_key(context, caller, key_of_code(code.key), end_to_end_id, lookup)
     _check_code_amount(code.fixed_amount_cents, amount_cents)
+    payee = await _add_charge(context, payee, code.txid, is_static=True)
     return payee and structs.replace(payee, txid=code.txid, leaves_amount_open=code.fixed_amount_cents is None)
 
 

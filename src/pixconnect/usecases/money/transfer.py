@@ -15,10 +15,10 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
-from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge import Charge, compose_amount
+from pixconnect.domain.money.charge_payment import ChargePayment, decide_charge
 from pixconnect.domain.money.ledger import Balance, check_transfer
 from pixconnect.domain.money.limit import ApprovalReason, Spending
 from pixconnect.domain.money.pix_key import parse_pix_key
@@ -330,10 +330,21 @@ def _settle_by_book(
     work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
 ) -> Transfer:
     """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
-    charge = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
-    received = transfer_rules.open_other_side(new, sent, payee_id)
+    named = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
+    decision = decide_charge(
+        named,
+        ChargePayment(
+            holder_id=payee_id,
+            account_id=work.balances[payee_id].institution_id,
+            txid=sent.txid,
+            amount_cents=sent.amount_cents,
+            at=work.now,
+            is_refusable=not new.payee.is_static,
+        ),
+    )
+    received = transfer_rules.open_other_side(new, sent, payee_id, decision.charge)
     work.announce_transfer(received)
-    code = transfer_rules.find_reject_code(received, work.balances[payee_id], charge, work.now)
+    code = decision.reject_code if work.balances[payee_id].may_deposit else reject_code.ACCOUNT_BLOCKED
     if code is not None:
         reason = reject_code.explain(code)
         sent = transfer_rules.fail_transfer(sent, code, reason, work.now)
@@ -347,11 +358,15 @@ def _settle_by_book(
     for side in (sent, received):
         work.announce_transfer(side)
         work.changes.add_transfer(side)
-    if charge is not None and code is None:
-        work.keep_parts(received, charge, work.now)
-        paid = charges[charge.id, charge.holder_id] = charge_rules.pay_charge(charge, sent.amount_cents, work.now)
-        work.changes.move_charge(charge, paid)
-        work.announce_charge(paid, "qrcode.approved")
+    if code is None:
+        if (charge := decision.charge) is not None:
+            if charge.institution_id is None:
+                work.keep_parts(received, charge, work.now)
+            else:
+                work.keep_told_parts(received, charge, compose_amount(charge, work.now))
+            charges[charge.id, charge.holder_id] = work.pay_charge(charge, received)
+        if decision.divergences:
+            work.announce_divergence(received, named, decision.divergences)
     return sent
 
 

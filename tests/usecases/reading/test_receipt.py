@@ -87,7 +87,7 @@ async def test_each_side_of_each_direction_has_one_in_the_api_and_the_console(se
         assert (found.return_id, found.end_to_end_id) == (row["return_id"], row["original_end_to_end_id"])
         assert (found.payee.key, found.direction) == (None, row["flow"])
 
-    services: Any = SimpleNamespace(of=lambda _caller: service.context)
+    services: Any = SimpleNamespace(context=service.context)
     asked: Any = SimpleNamespace(caller=caller, parameter=transfers[0]["id"])
     shown = await receipt_api.get_transfer_receipt(services, asked)
     file = await receipt_api.get_transfer_receipt_file(services, asked)

@@ -98,11 +98,6 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         *(
             "schema_version",
             "installation",
-            "cell",
-            "key_cell",
-            "account_cell",
-            "institution_cell",
-            "former_key_cell",
             "clock",
             "worker",
             "slot_lease",

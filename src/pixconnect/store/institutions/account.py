@@ -182,14 +182,6 @@ async def take_environment(connection: Connection, environment: Environment) -> 
     return await connection.fetchval(_TAKE_ENVIRONMENT, environment)
 
 
-_READ_ENVIRONMENT: Final[LiteralString] = "select environment from installation"
-
-
-async def read_environment(connection: Connection) -> Environment | None:
-    """That of the accounts of this database; ``None`` before the first one."""
-    return await connection.fetchval(_READ_ENVIRONMENT)
-
-
 # A return may be asked for during 90 days, so one of the last 90 days is of a Pix of the last 180.
 _FIND_USE: Final[LiteralString] = """
     select case

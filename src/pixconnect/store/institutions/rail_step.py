@@ -94,16 +94,6 @@ async def count_in_flight(pool: Pool, institution_id: int, since: datetime) -> i
 
 
 # Beside open orders, which are few: most rows here have ended.
-_COUNT_CALLING: Final[LiteralString] = """
-    select count(*) from open_order join rail_step on order_name = name where state = 'calling'
-"""
-
-
-async def count_calling(connection: Connection) -> int:
-    """How many calls are under way over all accounts, or were when their process died."""
-    return await connection.fetchval(_COUNT_CALLING)
-
-
 _FIND_LOSS: Final[LiteralString] = """
     select min(coalesce(known_until, noticed_at - interval '1 day')) from database_loss where noticed_at > $1
 """

@@ -103,22 +103,6 @@ async def find_losses(connection: Connection | Pool) -> list[Loss]:
     return [Loss(**row) for row in await connection.fetch(_FIND_LOSSES)]
 
 
-async def find_last_id(connection: Connection) -> str:
-    return await connection.fetchval("select coalesce(max(id), 0)::text from database_loss")
-
-
-# By no clock: two servers may have other ones.
-_HAS_FORGOTTEN: Final[LiteralString] = """
-    select coalesce((select max(id) from database_loss) > obj_description(oid, 'pg_publication')::bigint, false)
-    from pg_publication where pubname = $1
-"""
-
-
-async def has_forgotten(connection: Connection, publication: str) -> bool:
-    """Whether a loss was noted here since this was published: a copy may have what was forgotten."""
-    return bool(await connection.fetchval(_HAS_FORGOTTEN, publication))
-
-
 _CLOSE_LOSSES: Final[LiteralString] = """
     update database_loss set recovered_at = clock_timestamp(), recovered_by = $2 where id = any($1) and recovered_at is null
 """

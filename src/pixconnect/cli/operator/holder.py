@@ -161,12 +161,10 @@ def change(  # noqa: PLR0913  as above
         city: The city; QR codes that were made before keep theirs.
         state: The state, by its two letters.
         postal_code: The CEP.
-        institution: The account at an institution on which its money lies from now on; it must never have had money, payments
-            or charges.
+        institution: The account on which its money lies from now on; it must never have had money, payments or charges.
     """
     if institution is not None:
-        operating.run(partial(move_holder, holder_id=holder_id, name=institution))
-        operating.wait_until_in_force()
+        _put_on_account(holder_id, institution)
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),
@@ -185,6 +183,11 @@ def change(  # noqa: PLR0913  as above
     _change(holder_id, changes, as_json=json)
     if {street, city, state, postal_code} != {None}:  # which every process remembers, as it does no limit
         operating.wait_until_in_force()
+
+
+def _put_on_account(holder_id: int, institution: str) -> None:
+    operating.run(partial(move_holder, holder_id=holder_id, name=institution))
+    operating.wait_until_in_force()
 
 
 @app.command(name="confirm-limits")

@@ -201,11 +201,7 @@ async def pause_all(context: OperatorContext) -> PausedAccounts:
 async def rotate_account(
     context: OperatorContext, name: str, said: AccountDescription, read_file: ReadFile = read_no_file
 ) -> InstitutionAccount:
-    """Take another file for an account: credentials, addresses, keys, options; never another owner or institution.
-
-    Args:
-        read_file: Reads the secrets that stay in files.
-    """
+    """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
     async with write_alone(context.pool) as connection:
         await _name_alone(connection)
         before = found(await account_store.lock_named(connection, name), name)

@@ -127,6 +127,22 @@ async def test_head_has_the_length_and_no_body() -> None:
         assert (await client.answer())[2] == b"GET /y? "
 
 
+@pytest.mark.parametrize("status", [204, 304])
+async def test_an_answer_without_a_body_has_no_length_and_no_chunks(status: int) -> None:
+    async def answer_nothing(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async with serving(answer_nothing) as (_, connect):
+        client = await connect()
+        for _ in range(2):
+            await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+            head = (await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 60)).lower()
+            assert head.startswith(b"http/1.1 %d " % status)
+            assert b"content-length" not in head
+            assert b"transfer-encoding" not in head
+
+
 async def test_a_client_that_waits_for_100_continue_hears_it() -> None:
     async with serving(echo) as (_, connect):
         client = await connect()

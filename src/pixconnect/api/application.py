@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 import structlog
+from msgspec import structs
 
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.authentication import authenticate, read_address, read_sender
@@ -47,6 +48,7 @@ from pixconnect.foundation.database_failure import (
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.http.asgi import TRACEPARENT, Receive, Scope, Send, WholeAnswer
+from pixconnect.usecases.money.former_account import read_as_former
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -57,6 +59,8 @@ _READING: Final = frozenset({"GET", "HEAD"})
 _REFUSED_FROM: Final = 400
 _RATE_LIMITED: Final = envelope.STATUSES["RATE_LIMITED"]
 _FULL: Final = envelope.STATUSES["SERVICE_UNAVAILABLE"]
+_FORMER_ACCOUNT: Final = b"x-account-number"
+"""Whose a read is, where the holder has succeeded another one."""
 _log = structlog.get_logger(__name__)
 
 
@@ -202,6 +206,8 @@ class Application:
         try:
             raw_body = await receive_body(headers, receive, prepared.operation.body_max) if prepared.has_body else b""
             request = self._decode(progress, prepared, raw_parameters, raw_body)
+            if _FORMER_ACCOUNT in headers and not prepared.is_public:
+                request = await self._read_as_former(prepared, request, headers[_FORMER_ACCOUNT].decode("latin-1"))
             if prepared.is_long(request.query):
                 # Long requests take turns among themselves first, so that short ones pass them.
                 async with self._turns.hold_long(party):
@@ -213,6 +219,14 @@ class Application:
         finally:
             if admission is not None:
                 admission.leave(party)
+
+    async def _read_as_former(
+        self, prepared: PreparedOperation, request: Request[Any, Any, Any], account_number: str
+    ) -> Request[Any, Any, Any]:
+        if prepared.is_change:
+            raise errors.BadRequest("X-Account-Number: only reads take it: nothing is asked for on a former account")
+        caller = await read_as_former(self._services.context, request.caller, account_number)
+        return structs.replace(request, caller=caller)
 
     def _authorize(self, progress: _Progress, scope: str | None) -> None:
         """From here on the caller is known, to logs and to whatever is shared out; it must have the scope."""

@@ -111,7 +111,7 @@ _LIVE = {
         "webhook set",
         "webhook restore",
     )
-} | {"case adjust", "holder confirm-limits"}
+} | {"case adjust", "holder confirm-limits", "holder succeed"}
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """

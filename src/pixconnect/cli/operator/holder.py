@@ -8,7 +8,7 @@ from cyclopts.validators import Number
 from msgspec import UNSET, UnsetType
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.cli.frame import operating, output
+from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
@@ -16,6 +16,7 @@ from pixconnect.domain.money.holder import AccountType, Holder
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
+from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
 
@@ -190,6 +191,39 @@ def _put_on_account(holder_id: int, institution: str) -> None:
     operating.wait_until_in_force()
 
 
+@app.command
+def succeed(
+    *, holder_id: TheHolder, institution: str, account_number: str, branch: str = "0001", json: Json = False
+) -> None:
+    """Open a holder on another account that goes on for one whose company changes its bank.
+
+    The successor gets the clients, keys, webhooks, limits and flags. The former holder starts nothing new; printed codes,
+    returns, contests and refunds of what it received go on over its account. Clients have to ask for a new token. Doing it
+    twice changes nothing.
+
+    Args:
+        institution: The account at an institution on which the successor lies; of the same owner.
+        account_number: Of the successor: 1 to 20 digits or capital letters, not yet taken.
+        branch: 1 to 4 digits.
+    """
+    done = operating.run(lambda context: succeed_holder(context, holder_id, institution, account_number, branch))
+    operating.wait_until_in_force()
+    shown: output.Shown = {
+        "former_holder_id": done.former.id,
+        "keys": ", ".join(key.key for key in done.keys),
+        "keys_to_claim": ", ".join(done.keys_to_claim),
+        "clients": ", ".join(client.client_id for client in done.clients),
+        "endpoints": done.endpoints_count,
+    }
+    output.show(_shown(done.heir) | shown, as_json=json)
+    if done.keys_to_claim:
+        terminal.notice(
+            f"claim these keys at the bank of {institution}, and name them in its file (`pixconnect institution rotate`): "
+            f"until then payments to them arrive on the former account: {', '.join(done.keys_to_claim)}"
+        )
+    terminal.notice(f"set the bank's webhooks of the new account: `pixconnect institution webhook set {institution}`")
+
+
 @app.command(name="confirm-limits")
 def confirm_limits(*, holder_id: TheHolder, code: str, json: Json = False) -> None:
     """Let the higher limits act now that another operator wants for a holder.
@@ -277,6 +311,7 @@ def _shown(holder: Holder) -> output.Shown:
         "approve_above": holder.approve_above_cents,
         "approve_new_payees": holder.approve_new_payees,
         "institution_id": holder.institution_id,
+        "successor_id": holder.successor_id,
         "disabled_at": holder.disabled_at,
         "created_at": holder.created_at,
     }

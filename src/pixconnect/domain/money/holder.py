@@ -71,6 +71,10 @@ class Holder(Struct, frozen=True, kw_only=True):
     postal_code: str | None = None
     night_begins_late: bool = False
     """Of the two hours at which the night of the night limit may begin, the later one."""
+    family_id: int | None = None
+    """The first of the holders that succeeded each other; ``None`` where none did."""
+    successor_id: int | None = None
+    """The newest of them, which has the clients, keys and webhooks of all."""
 
     @property
     def limits(self) -> Limits:

@@ -15,12 +15,23 @@ from pixconnect.store.frame.table import Table, split_pairs
 Record = TypeVar("Record", bound=Struct)
 
 
+_FAMILY: LiteralString = """
+    select member.id from holder as asked join holder as member on member.family_id = asked.family_id where asked.id = $2
+"""
+
+
 def one_by(
     table: Table[Record], *columns: LiteralString
 ) -> Callable[[Connection | Pool, int, int | str], Awaitable[Record | None]]:
-    """A holder's row with a name in the first of these columns, or else in the next."""
+    """A holder's row with a name in the first of these columns, or else in the next; or a row of its family."""
+    # Whose family it is, PostgreSQL looks up only where another holder has the name.
     statements: list[LiteralString] = [
-        f"select {table.select} from {table.name} where {column} = $1 and holder_id = $2" for column in columns
+        f"""
+            select {table.select} from {table.name}
+            where {column} = $1 and (holder_id = $2 or holder_id = any (array({_FAMILY})))
+            order by holder_id = $2 desc limit 1
+        """
+        for column in columns
     ]
 
     async def find(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
@@ -68,15 +79,21 @@ def by_pairs(
 def by_external_ids(
     table: Table[Record],
 ) -> Callable[[Connection, Sequence[tuple[str, int]]], Awaitable[dict[tuple[int, str], Record]]]:
-    """Rows by external id and holder, as they are now; the balances of their holders are locked."""
+    """Rows by external id and the holder that asked, as they are now: its own, or one of its family."""
     statement: LiteralString = f"""
-        select {table.select} from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
-        join {table.name} on {table.name}.external_id = wanted.external_id and {table.name}.holder_id = wanted.holder_id
+        select {table.select}, wanted.holder_id as asked_by
+        from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
+        join {table.name} on {table.name}.external_id = wanted.external_id and (
+            {table.name}.holder_id = wanted.holder_id or exists (
+                select from holder as asked join holder as member on member.family_id = asked.family_id
+                where asked.id = wanted.holder_id and member.id = {table.name}.holder_id
+            )
+        )
     """
 
     async def find(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:
         rows = await connection.fetch(statement, *split_pairs(wanted))
-        return {(row["holder_id"], row["external_id"]): table.read(row) for row in rows}
+        return {(row["asked_by"], row["external_id"]): table.read(row) for row in rows}
 
     return find
 

@@ -21,7 +21,7 @@ HOLDER: Final = Table(
     may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint, day_limit_cents bigint,
     night_limit_cents bigint, disabled_at timestamptz, created_at timestamptz, institution_id smallint,
     approve_above_cents bigint, approve_new_payees boolean, street text, state text, postal_code text,
-    night_begins_late boolean
+    night_begins_late boolean, family_id bigint, successor_id bigint
     """,
     key=("id",),
 )
@@ -98,11 +98,16 @@ async def find_by_account(connection: Connection | Pool, branch: str, account_nu
 
 
 _LOCK: LiteralString = f"select {HOLDER.select} from holder where id = $1 for no key update"
+_LOCK_ALONE: LiteralString = f"select {HOLDER.select} from holder where id = $1 for update"
 
 
-async def lock(connection: Connection, holder_id: int) -> Holder | None:
-    """One holder, which nobody else can change until the transaction ends."""
-    row = await connection.fetchrow(_LOCK, holder_id)
+async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -> Holder | None:
+    """One holder, which nobody else can change until the transaction ends.
+
+    Args:
+        alone: Nor is anything made on its account meanwhile that has no entries, such as a charge.
+    """
+    row = await connection.fetchrow(_LOCK_ALONE if alone else _LOCK, holder_id)
     return HOLDER.read_found(row)
 
 
@@ -150,6 +155,56 @@ async def find_past(connection: Connection, holder_id: int) -> str | None:
     """Why a holder has to stay on its account, if it has; its balance stays locked until the transaction ends."""
     await connection.execute(_LOCK_BALANCE, holder_id)
     return await connection.fetchval(_FIND_PAST, holder_id)
+
+
+_MOVE_TO_SUCCESSOR: LiteralString = "select move_to_successor($1, $2, $3, $4)"
+
+
+async def move_to_successor(
+    connection: Connection, former_id: int, heir_id: int, tokens_from: datetime, moved_at: datetime
+) -> None:
+    """Give a holder's keys, clients and webhooks to the holder that succeeds it; both stay one family."""
+    await connection.execute(_MOVE_TO_SUCCESSOR, former_id, heir_id, tokens_from, moved_at)
+
+
+_FIND_OPEN: LiteralString = """
+    select case
+        when exists (select from charge_opening where charge_opening.holder_id = $1 and state = 'opening')
+        then 'charges of it are being opened'
+        when exists (select from lot_request where lot_request.holder_id = $1) then 'a lot of its charges is being made'
+    end
+"""
+
+
+async def find_unfinished(connection: Connection, holder_id: int) -> str | None:
+    """What a holder has begun that would end in new charges of it."""
+    return await connection.fetchval(_FIND_OPEN, holder_id)
+
+
+# The newest first: of two that lie on one account, the earlier one was left before.
+_FIND_MEMBER: LiteralString = """
+    select member.id from holder as asked
+    join holder as member on member.id = asked.id or member.family_id = asked.family_id
+    where asked.id = $1 and member.institution_id is not distinct from $2
+    order by member.id = asked.id desc, member.id desc limit 1
+"""
+
+
+async def find_member_on(pool: Pool, holder_id: int, institution_id: int | None) -> int | None:
+    """The holder, or one of its family, that lies on this account."""
+    return await pool.fetchval(_FIND_MEMBER, holder_id, institution_id)
+
+
+_FIND_IN_FAMILY: LiteralString = """
+    select member.id from holder as asked
+    join holder as member on member.id = asked.id or member.family_id = asked.family_id
+    where asked.id = $1 and member.account_number = $2
+"""
+
+
+async def find_in_family(pool: Pool, holder_id: int, account_number: str) -> int | None:
+    """The holder, or one of its family, that has this account number."""
+    return await pool.fetchval(_FIND_IN_FAMILY, holder_id, account_number)
 
 
 # A key of another holder stays theirs; the caller compares the owner afterwards.

@@ -235,7 +235,9 @@ EVENTS: Final = (
                     <> (event.slot, event.resource, event.resource_id)
                 or exists (
                     select from webhook_endpoint
-                    where webhook_endpoint.id = endpoint_id and webhook_endpoint.holder_id <> delivery.holder_id
+                    where webhook_endpoint.id = endpoint_id and webhook_endpoint.holder_id <> coalesce(
+                        (select successor_id from holder where holder.id = delivery.holder_id), delivery.holder_id
+                    )
                 )
             )
         """,

@@ -154,7 +154,9 @@ REPORTS: Final = (
             select batch.holder_id, array['origin ' || id], 'one of holder ' || batch.holder_id,
                 coalesce(operator, format('%s of holder %s', batch.client_id, client.holder_id)), at
             from batch left join client using (client_id)
-            where client.holder_id <> batch.holder_id or (batch.client_id is null) = (operator is null)
+            where client.holder_id <> batch.holder_id and client.holder_id is distinct from (
+                    select successor_id from holder where holder.id = batch.holder_id
+                ) or (batch.client_id is null) = (operator is null)
                 or cardinality(ids) <> cardinality(request_ids)
         """,
         is_of_whole_runs=True,

@@ -55,7 +55,9 @@ APPEND: Final = Part[Event](
         select nextval('delivery_id'), event_row.holder_id, webhook_endpoint.id, event_row.id, resource, resource_id, slot,
             'pending', event_row.created_at, event_row.created_at, event_row.created_at
         from event_row
-        join webhook_endpoint on webhook_endpoint.holder_id = event_row.holder_id
+        join webhook_endpoint on webhook_endpoint.holder_id = coalesce(
+                (select successor_id from holder where holder.id = event_row.holder_id), event_row.holder_id
+            )
             and webhook_endpoint.status = 'active' and webhook_endpoint.pix_key is null
             and event_row.name = any(webhook_endpoint.event_types)
         returning 1
@@ -88,7 +90,9 @@ APPEND_TOLD: Final = of_columns(
         from ({{rows}}) as told ({{names}})
         left join transfer on told.pix_key is null and transfer.id = transfer_id and transfer.holder_id = told.holder_id
         join key_webhook on key_webhook.pix_key = coalesce(told.pix_key, transfer.own_key)
-            and key_webhook.holder_id = told.holder_id
+            and key_webhook.holder_id = coalesce(
+                (select successor_id from holder where holder.id = told.holder_id), told.holder_id
+            )
         join webhook_endpoint on webhook_endpoint.id = key_webhook.endpoint_id and webhook_endpoint.status = 'active'
             and (not is_sent or 'transfer.out.confirmed' = any(webhook_endpoint.event_types))
             and (is_sent or has_txid or transfer.txid is not null or not webhook_endpoint.only_with_txid)

@@ -120,7 +120,9 @@ _LIST_ALL: Final[LiteralString] = f"""
 """
 
 
-async def list_all(pool: Pool, holder_id: int | None, status: EndpointStatus | None, count_max: int) -> list[Endpoint]:
+async def list_all(
+    pool: Connection | Pool, holder_id: int | None, status: EndpointStatus | None, count_max: int
+) -> list[Endpoint]:
     """Endpoints of a holder, or of all, in one state, or in any."""
     return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_ALL, holder_id, status, count_max)]
 

@@ -285,10 +285,8 @@ async def put_on_account(connection: Connection, account: InstitutionAccount, ho
         )
     past = await holder_store.find_past(connection, holder_id)
     if past is not None:
-        raise errors.BadRequest(
-            f"holder_id: holder {holder_id} stays where it is: {past}. To go on at another account, open a holder there that "
-            f"succeeds it: `pixconnect holder succeed --holder-id {holder_id} --institution {account.name}`"
-        )
+        way = f"`pixconnect holder succeed --holder-id {holder_id} --institution {account.name}` opens one there that goes on"
+        raise errors.BadRequest(f"holder_id: holder {holder_id} stays where it is: {past}. {way}")
     await holder_store.set_institution(connection, holder_id, account.id)
 
 

@@ -111,16 +111,16 @@ CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, extern
 
 
 async def read_charge_by_id(context: ChargeContext, caller: Caller, charge_id: int) -> Charge:
-    return _found(caller, await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
+    return _found(await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
 
 
 async def read_charge_by_external_id(context: ChargeContext, caller: Caller, external_id: str) -> Charge:
     charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, external_id)
-    return _found(caller, charge, "externalId")
+    return _found(charge, "externalId")
 
 
 async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
-    return _found(caller, await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
+    return _found(await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
 
 
 async def read_charges(context: HasPool, caller: Caller, charge_ids: Collection[int]) -> dict[int, Charge]:
@@ -136,7 +136,7 @@ async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id
     if charge.status not in PAID:
         raise errors.NotFound(f"id: the charge was not paid; its status is {charge.shown_status}")
     # Written together with the charge's status, so it is there by now.
-    transfer = await transfer_store.find_paying(context.pool, caller.holder_id, charge_id)
+    transfer = await transfer_store.find_paying(context.pool, charge.holder_id, charge_id)
     if transfer is None:
         raise errors.InvariantBroken("what is paid was paid by a transfer")
     return transfer
@@ -190,8 +190,8 @@ async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest)
     return key
 
 
-def _found(caller: Caller, charge: Charge | None, parameter: str) -> Charge:
+def _found(charge: Charge | None, parameter: str) -> Charge:
     # Another holder's charge looks exactly like an absent one.
-    if charge is None or charge.holder_id != caller.holder_id:
+    if charge is None:
         raise errors.NotFound(f"{parameter}: there is no such charge")
     return charge

@@ -26,7 +26,11 @@ async def find_credited_holder(context: CreditedContext, report: CreditReport) -
         return account and account.holder_id, False
     owner = await context.directory.find_owner(party.key)
     if owner is not None:
-        return owner, not await _is_for_owner(context, report, owner)
+        is_meant = await _is_for_owner(context, report, owner)
+        # What comes over the installation's own rail lies on no account at an institution.
+        if (await context.directory.read_account(owner)).institution_id is not None:
+            owner = await holder_store.find_member_on(context.pool, owner, None) or owner
+        return owner, not is_meant
     # Refused under the lock of the holder that it would have reached: a process that does not know of the removal yet
     # may be recording it, and the second one repeats the first answer.
     former = await holder_store.find_former_owner(context.pool, party.key)
@@ -48,7 +52,7 @@ async def find_credited_there(
     """Whose it is, and the txid of the charge that it names.
 
     It is the holder's whose charge it names; otherwise that of its key; otherwise the account's house. What came in on an
-    account is on this account, so only holders count that lie on it.
+    account is on this account, so only holders count that lie on it: of those that succeeded each other, the one on it.
     """
     key = report.credit_party.key
     owner = None if key is None else await context.directory.find_owner(key)
@@ -56,9 +60,8 @@ async def find_credited_there(
         charge = await find_named_charge(context.pool, account.id, owner, report.txid)
         if charge is not None:
             return charge.holder_id, charge.txid
-    if owner is not None and await _lies_on(context.pool, owner, account.id):
-        return owner, None
-    return account.house_id, None
+    member = None if owner is None else await holder_store.find_member_on(context.pool, owner, account.id)
+    return (account.house_id if member is None else member), None
 
 
 async def find_named_charge(pool: Pool, account_id: int | None, owner: int | None, name: str) -> Charge | None:
@@ -77,7 +80,9 @@ async def find_named_charge(pool: Pool, account_id: int | None, owner: int | Non
         # A shorter name is the reference of a static code, and no charge here has one.
         if owner is None or len(name) < TXID_LENGTH_MIN:
             return None
-        return await charge_store.find_by_txid(pool, owner, name)
+        charge = await charge_store.find_by_txid(pool, owner, name)
+        # One of a holder that succeeded the owner's, or that it has succeeded, is paid on that one's account.
+        return charge if charge is not None and charge.holder_id == owner else None
     charge = await opening_store.find_charge(pool, account_id, name)
     return charge if charge is not None and await _lies_on(pool, charge.holder_id, account_id) else None
 

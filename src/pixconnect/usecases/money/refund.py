@@ -91,8 +91,9 @@ async def start_refund(
         made = await _IDEMPOTENCY.replay_or_refuse(context.pool, caller, request, refusal)
         return _refuse_repeat(made, is_new=is_new)
     new = NewRefund(
-        holder_id=caller.holder_id,
-        caller=caller,
+        # What a holder had received that the caller's has succeeded, it gives back of its own money on its own account.
+        holder_id=original.holder_id,
+        caller=structs.replace(caller, holder_id=original.holder_id),
         external_id=request.external_id or context.entropy.uuid7(),
         fingerprint=fingerprint(request),
         request=request,

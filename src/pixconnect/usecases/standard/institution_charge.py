@@ -71,7 +71,7 @@ async def put_there(
     """Open a charge at the holder's account, or revise it there; ``None`` if one of the holder's before that has the txid."""
     charge = None if put.txid is None else await charge_store.find_by_txid(context.pool, caller.holder_id, put.txid)
     if charge is not None and charge.institution_id is None:
-        return None
+        return None if charge.holder_id == caller.holder_id else await _repeat_former(context, charge, put)
     if charge is not None and location_kind_of(charge) != put.kind:
         reason = "este txid já é de uma cobrança de outro tipo"
         raise Violated(put.kind, [Violation(property="txid", reason=reason, value=put.txid)])
@@ -101,6 +101,13 @@ async def put_there(
             raise
         reason = "este txid já é de outra cobrança, ou o external_id de outra"
         raise Violated(put.kind, [Violation(property="txid", reason=reason, value=put.txid)]) from conflict
+
+
+async def _repeat_former(context: OpeningContext, charge: Charge, put: NewContents) -> StandardCharge:
+    """A charge of the holder that the caller's has succeeded, over no institution: it is paid as it is, and changes no more."""
+    if not put.is_new and await _says_already(context, charge, put.contents):
+        return StandardCharge.of(charge, None)
+    raise errors.ExternalIdConflict("txid: a charge of the former account has it")
 
 
 async def patch_there(

@@ -168,12 +168,13 @@ async def note_change(
     # The console records its acts itself, in the name of the person who has signed in.
     if caller.token_id is not None:
         shown = [
-            None if each is None else msgspec.json.encode(_shown_in_audit(each)).decode() for each in (before, after)
+            None if each is None else msgspec.json.encode(show_in_audit(each)).decode() for each in (before, after)
         ]
         await origin_store.audit_client(connection, caller, verb, f"endpoint {endpoint_id}", *shown)
 
 
-def _shown_in_audit(endpoint: Endpoint) -> dict[str, object]:
+def show_in_audit(endpoint: Endpoint) -> dict[str, object]:
+    """What the audit keeps of an endpoint: no secret."""
     shown: dict[str, object] = {
         "holder_id": endpoint.holder_id,
         "url": endpoint.url[:_AUDITED_LENGTH_MAX],

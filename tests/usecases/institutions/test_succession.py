@@ -1,0 +1,243 @@
+"""A company changes its bank: a holder on the new account goes on, and the former one keeps what is its own."""
+
+import asyncio
+from typing import Any
+
+import asyncpg
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.institution import UnknownOutcome
+from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.domain.webhooks.endpoint import EndpointRequest
+from pixconnect.store.proof import look
+from pixconnect.store.proof.audit import AUDIT
+from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions.holder import move_holder
+from pixconnect.usecases.institutions.succession import Succession, succeed_holder
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.holder import HolderChanges
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from support.account_shop import Shop, make_owner
+from support.books import check_books
+from support.fake_institution import a_description
+from support.operators import as_operator
+from support.records import own_key
+from support.service import read_funds
+
+
+async def add_banco(shop: Shop) -> InstitutionAccount:
+    house = await make_owner(shop.live, "9")
+    said = a_description(
+        keys=["banco@test.example"], receiving=Credential(client_id="branch"), base_url="https://127.0.0.1:8106"
+    )
+    return await account_usecases.add_account(as_operator(shop.live.context), shop.there.open, "banco", said, house)
+
+
+async def make_company(shop: Shop) -> Caller:
+    """A holder on the first account, with a client."""
+    await add_banco(shop)
+    operator = as_operator(shop.live.context)
+    holder_id = await make_owner(shop.live, "2")
+    await move_holder(operator, holder_id, "loja")
+    await access_usecases.create_client(operator, holder_id, "Shop", list(SCOPES), client_id="company")
+    return structs.replace(shop.house, holder_id=holder_id)
+
+
+async def succeed(shop: Shop, company: Caller, number: str = "77", institution: str = "banco") -> Succession:
+    return await succeed_holder(as_operator(shop.live.context), company.holder_id, institution, number, "0001")
+
+
+async def heir_of(shop: Shop, company: Caller) -> Caller:
+    return structs.replace(company, holder_id=(await succeed(shop, company)).heir.id)
+
+
+def request(external_id: str = "order-1", amount_cents: int = 100, **changes: Any) -> KeyTransferRequest:
+    key = KeyTransferRequest(amount_cents=amount_cents, key=own_key("1"), key_type="EMAIL", external_id=external_id)
+    return structs.replace(key, **changes)
+
+
+async def test_the_successor_has_clients_keys_and_limits(shop: Shop) -> None:
+    company = await make_company(shop)
+    operator = as_operator(shop.live.context)
+    await holder_usecases.set_holder(operator, company.holder_id, HolderChanges(transfer_limit_cents=500))
+    before = await shop.live.fetch("select revision from access_revision")
+    done = await succeed(shop, company)
+    assert (done.former.successor_id, done.former.family_id, done.heir.family_id) == (
+        done.heir.id,
+        company.holder_id,
+        company.holder_id,
+    )
+    assert [key.key for key in done.keys] == [own_key("2")] == list(done.keys_to_claim)
+    (client,) = done.clients
+    assert (client.client_id, client.holder_id, client.tokens_from is None) == ("company", done.heir.id, False)
+    assert done.heir.transfer_limit_cents == 500
+    assert await shop.live.fetch("select revision from access_revision") != before
+    await check_books(shop.live)
+
+
+async def test_twice_is_once_and_two_at_once_are_one(shop: Shop) -> None:
+    company = await make_company(shop)
+    first, second = await asyncio.gather(succeed(shop, company), succeed(shop, company))
+    assert first == second == await succeed(shop, company)
+    assert len(await shop.live.fetch("select from holder where successor_id is not null")) == 1
+    with pytest.raises(errors.BadRequest, match=f"was succeeded by holder {first.heir.id}"):
+        await succeed(shop, company, "78")
+
+
+async def test_what_dies_in_the_middle_has_done_nothing(shop: Shop) -> None:
+    company = await make_company(shop)
+    await shop.live.execute_as_owner(
+        "create function die() returns trigger language plpgsql as $$ begin raise exception 'dead'; end $$;"
+        "create trigger die before update on client for each row execute function die()"
+    )
+    with pytest.raises(asyncpg.PostgresError):
+        await succeed(shop, company)
+    assert await shop.live.fetch("select from holder where family_id is not null or account_number = '77'") == []
+    await shop.live.execute_as_owner("drop function die() cascade")
+    assert (await succeed(shop, company)).heir.account_number == "77"
+
+
+async def test_what_cannot_be_succeeded_says_why(shop: Shop) -> None:
+    company = await make_company(shop)
+    nobody = structs.replace(company, holder_id=99)
+    with pytest.raises(errors.NotFound, match="no holder 99"):
+        await succeed(shop, nobody)
+    with pytest.raises(errors.NotFound, match="no account nowhere"):
+        await succeed(shop, company, institution="nowhere")
+    with pytest.raises(errors.BadRequest, match="lies on the account loja"):
+        await succeed(shop, company, institution="loja")
+    with pytest.raises(errors.InvalidAccount):
+        await succeed(shop, company, "9")
+    await holder_usecases.set_holder(as_operator(shop.live.context), company.holder_id, HolderChanges(is_disabled=True))
+    with pytest.raises(errors.BadRequest, match="is disabled"):
+        await succeed(shop, company)
+
+
+async def test_charges_that_are_being_opened_end_first(shop: Shop) -> None:
+    company = await make_company(shop)
+    shop.there.answers = [UnknownOutcome(reason="silence")]
+    with pytest.raises(errors.OutcomeUnknown):
+        await structs.replace(shop, house=company).charge("order-1", key="2")
+    with pytest.raises(errors.BadRequest, match="charges of it are being opened"):
+        await succeed(shop, company)
+
+
+async def test_a_repeat_of_what_the_former_one_asked_for_is_answered_and_not_done_again(shop: Shop) -> None:
+    company = await make_company(shop)
+    shop.pay(1000, key=own_key("2"))
+    await shop.read()
+    made = await transfer_usecases.start_transfer(shop.context, company, request())
+    charge = await structs.replace(shop, house=company).charge("charge-1", key="2")
+    heir = await heir_of(shop, company)
+    again = await transfer_usecases.start_transfer(shop.context, heir, request())
+    assert again.transfer.id == made.transfer.id
+    with pytest.raises(errors.ExternalIdConflict):
+        await transfer_usecases.start_transfer(shop.context, heir, request(amount_cents=101))
+    shop.context.directory.forget_all()
+    assert (await structs.replace(shop, house=heir).charge("charge-1", key="2")).id == charge.id
+    assert (await charge_usecases.read_charge_by_id(shop.context, heir, charge.id)).id == charge.id
+    read = await transfer_usecases.read_transfer_by_external_id(shop.context, heir, "order-1")
+    assert read.transfer.id == made.transfer.id
+    assert (
+        await shop.live.fetch("select from transfer where direction = 'OUT' and external_id = 'order-1' offset 1") == []
+    )
+    await check_books(shop.live)
+
+
+async def test_the_former_one_receives_and_gives_back_of_its_own(shop: Shop) -> None:
+    company = await make_company(shop)
+    await shop.allow()
+    charge = await structs.replace(shop, house=company).charge("charge-1", key="2")
+    heir = await heir_of(shop, company)
+    shop.pay(960, txid=charge.txid, key=own_key("2"))
+    pix = shop.pay(500, key=own_key("2"))
+    await shop.read()
+    assert await read_funds(shop.live, company) == (1460, 0)
+    assert await read_funds(shop.live, heir) == (0, 0)
+    refund = await structs.replace(shop, house=heir).give_back(pix, 200, external_id="refund-1")
+    assert refund.holder_id == company.holder_id
+    again = await structs.replace(shop, house=heir).give_back(pix, 200, external_id="refund-1")
+    assert again.id == refund.id
+    assert (await refund_usecases.read_refund_by_external_id(shop.context, heir, "refund-1")).id == refund.id
+    await shop.move_orders()
+    assert await read_funds(shop.live, company) == (1260, 0)
+    await check_books(shop.live)
+
+
+async def test_the_former_one_starts_nothing(shop: Shop) -> None:
+    company = await make_company(shop)
+    shop.pay(1000, key=own_key("2"))
+    await shop.read()
+    await succeed(shop, company)
+    with pytest.raises(errors.InternalError) as caught:
+        await transfer_usecases.start_transfer(shop.context, company, request())
+    assert getattr(caught.value.__cause__, "constraint_name", None) == "who_was_succeeded_starts_nothing"
+    assert await read_funds(shop.live, company) == (1000, 0)
+
+
+async def test_the_schema_uses_a_name_once_in_a_family(shop: Shop) -> None:
+    company = await make_company(shop)
+    charge = await structs.replace(shop, house=company).charge("charge-1", key="2")
+    heir = await heir_of(shop, company)
+    with pytest.raises(asyncpg.UniqueViolationError) as caught:
+        await shop.live.execute_as_owner(
+            "insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot, "
+            f"created_at, modified_at, expires_at) select id + 1, {heir.holder_id}, external_id, fingerprint, repeat('t', 32), "
+            f"amount_cents, key, br_code, status, slot, created_at, modified_at, expires_at from charge where id = {charge.id}"
+        )
+    assert caught.value.constraint_name == "a_family_uses_a_name_once"
+
+
+async def test_the_successors_webhooks_are_told_of_what_comes_to_the_former_one(shop: Shop) -> None:
+    company = await make_company(shop)
+    endpoint = await endpoint_usecases.create_endpoint(
+        shop.context,
+        company,
+        EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40),
+    )
+    await heir_of(shop, company)
+    shop.pay(500, key=own_key("2"))
+    await shop.read()
+    rows = await shop.live.fetch("select endpoint_id, holder_id from delivery")
+    assert [tuple(row) for row in rows] == [(endpoint.id, company.holder_id)]
+    await check_books(shop.live)
+
+
+async def test_the_audit_says_what_has_gone_over(shop: Shop) -> None:
+    company = await make_company(shop)
+    request = EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40)
+    await endpoint_usecases.create_endpoint(shop.context, structs.replace(company, token_id="t"), request)
+    await succeed(shop, company)
+    owner = await asyncpg.connect(shop.live.database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        rules = [rule for rule in AUDIT if rule.name.endswith("_as_audited")]
+        assert [await look.ask(owner, rule, None, None) for rule in rules] == [[] for _ in rules]
+    finally:
+        await owner.close()
+
+
+async def test_who_succeeds_is_succeeded_and_all_are_one_family(shop: Shop) -> None:
+    company = await make_company(shop)
+    heir = await heir_of(shop, company)
+    third = await account_usecases.add_account(
+        as_operator(shop.live.context),
+        shop.there.open,
+        "outro",
+        a_description(keys=["o@test.example"], receiving=Credential(client_id="o"), base_url="https://127.0.0.1:8107"),
+        await make_owner(shop.live, "8"),
+    )
+    last = await succeed(shop, heir, "79", third.name)
+    rows = await shop.live.fetch("select id, successor_id from holder where family_id is not null order by id")
+    assert [tuple(row) for row in rows] == [
+        (company.holder_id, last.heir.id),
+        (heir.holder_id, last.heir.id),
+        (last.heir.id, None),
+    ]

@@ -382,6 +382,61 @@ begin
 end $function$;
 revoke execute on function check_due_payment() from public;
 
+-- check_family: migration 0164
+create function check_family() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    -- Nearly all have no family: each costs one look by its id.
+    if not exists (
+        select from new_row where external_id is not null and (
+            select family_id from holder where holder.id = new_row.holder_id
+        ) is not null
+    ) then
+        return null;
+    end if;
+    -- Two of a family ask at once, each in a transaction of its own: the second one sees what the first has written.
+    perform pg_advisory_xact_lock(hashtextextended(name, 7811888)) from (
+        select distinct family_id || ' ' || external_id as name from new_row join holder on holder.id = new_row.holder_id
+        where family_id is not null and external_id is not null order by 1
+    ) as named;
+    if tg_table_name = 'charge' then
+        select new_row.id, new_row.holder_id, own.successor_id into misfit
+        from new_row join holder as own on own.id = new_row.holder_id and own.family_id is not null
+        where own.successor_id is not null or exists (
+            select from charge as other join holder as member on member.id = other.holder_id
+            where other.external_id = new_row.external_id and other.holder_id <> new_row.holder_id
+                and member.family_id = own.family_id
+        ) limit 1;
+    elsif tg_table_name = 'transfer' then
+        select new_row.id, new_row.holder_id, own.successor_id into misfit
+        from new_row join holder as own on own.id = new_row.holder_id and own.family_id is not null
+        where new_row.direction = 'OUT' and (own.successor_id is not null or exists (
+            select from transfer as other join holder as member on member.id = other.holder_id
+            where other.external_id = new_row.external_id and other.holder_id <> new_row.holder_id
+                and member.family_id = own.family_id
+        )) limit 1;
+    else
+        select new_row.id, new_row.holder_id, null::bigint as successor_id into misfit
+        from new_row join holder as own on own.id = new_row.holder_id and own.family_id is not null
+        where exists (
+            select from refund as other join holder as member on member.id = other.holder_id
+            where other.external_id = new_row.external_id and other.holder_id <> new_row.holder_id
+                and member.family_id = own.family_id
+        ) limit 1;
+    end if;
+    if found and misfit.successor_id is not null then
+        raise exception 'holder % was succeeded by %, and starts no %', misfit.holder_id, misfit.successor_id, tg_table_name
+            using errcode = 'integrity_constraint_violation', constraint = 'who_was_succeeded_starts_nothing';
+    elsif found then
+        raise exception '% % of holder % has a name that another of its family has used', tg_table_name, misfit.id, misfit.holder_id
+            using errcode = 'unique_violation', constraint = 'a_family_uses_a_name_once';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_family() from public;
+
 -- check_held_charge: migrations 0016, 0031, 0127
 create function check_held_charge() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -586,6 +641,8 @@ create trigger check_amount after update of amount_cents on charge for each row 
     execute function check_charge_amount();
 create trigger check_due_payment after update of status on charge for each row when (new.due_on is not null and
     new.institution_id is null and old.status <> new.status and new.status = 'APPROVED') execute function check_due_payment();
+create trigger check_family after insert on charge referencing new table as new_row for each statement execute function
+    check_family();
 create trigger check_held after update of held_by on charge for each row when (old.held_by is distinct from new.held_by) execute
     function check_held_charge();
 create trigger check_institution after insert on charge for each row when (new.institution_id is not null) execute function
@@ -1027,6 +1084,8 @@ create index transfer_redated_by_ours on transfer ((holder_id - 0), settled_at) 
 create trigger await_names after insert on transfer for each statement execute function await_names();
 create trigger await_naming after update of network_id on transfer for each row when (new.network_id is distinct from
     old.network_id) execute function await_names();
+create trigger check_family after insert on transfer referencing new table as new_row for each statement execute function
+    check_family();
 create trigger check_holding after update of status on transfer for each row when (old.direction = 'IN' and old.status =
     'PROCESSING' and old.charge_id is not null) execute function check_holding_transfer();
 create trigger check_institution after insert on transfer for each row when (new.institution_id is not null) execute function
@@ -1492,6 +1551,8 @@ create index refund_of_transfer on refund (transfer_id, holder_id);
 create trigger await_names after insert on refund for each statement execute function await_names();
 create trigger await_naming after update of network_id on refund for each row when (new.network_id is distinct from
     old.network_id) execute function await_names();
+create trigger check_family after insert on refund referencing new table as new_row for each statement execute function
+    check_family();
 create trigger check_institution after insert on refund for each row when (not new.is_book) execute function
     check_account_of_refund();
 create trigger check_legs after insert on refund for each row when (new.is_book and new.flow = 'IN') execute function
@@ -2546,6 +2607,15 @@ begin
 end $function$;
 revoke execute on function keep_account() from public;
 
+-- keep_family: migration 0164
+create function keep_family() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'holder % came to its family by succeeding, and stays in it', new.id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_family_stays';
+end $function$;
+revoke execute on function keep_family() from public;
+
 -- holder: A person or company with an account here.
 create table holder (
     id bigint not null,
@@ -2570,8 +2640,11 @@ create table holder (
     state text,
     postal_code text,
     night_begins_late boolean default false not null,
+    family_id bigint,
+    successor_id bigint,
     constraint holder_pkey primary key (id),
     constraint holder_account_number_key unique (account_number),
+    constraint a_successor_is_of_the_family check (successor_id is null or family_id is not null and successor_id <> id),
     constraint an_address_is_whole check (num_nulls(street, state, postal_code) in (0, 3)),
     constraint holder_account_number_check check (account_number ~ '^[0-9A-Z]{1,20}$'),
     constraint holder_account_type_check check (account_type in ('CHECKING', 'SAVINGS', 'SALARY', 'TRANSACTIONAL')),
@@ -2587,8 +2660,11 @@ create table holder (
     constraint holder_street_check check (length(street) >= 1 and length(street) <= 200),
     constraint holder_tax_id_check check (length(tax_id) in (11, 14)),
     constraint holder_transfer_limit_cents_check check (transfer_limit_cents >= 0),
+    constraint a_family_is_of_holders foreign key (family_id) references holder(id),
+    constraint a_successor_is_a_holder foreign key (successor_id) references holder(id),
     constraint holder_lies_on_an_account foreign key (institution_id) references institution_account(id)
 );
+create index holder_of_family on holder (family_id) where family_id is not null;
 create index holder_of_tax_id on holder (tax_id);
 create trigger await_refusals before insert on holder for each row execute function await_refusals();
 create trigger holder_address_moves_access_revision after update of street, city, state, postal_code on holder for each row when
@@ -2599,6 +2675,11 @@ create trigger holder_moves_access_revision after update of disabled_at, institu
     function move_access_revision();
 create trigger keep_account before update of institution_id on holder for each row when (old.institution_id is distinct from
     new.institution_id) execute function keep_account();
+create trigger keep_family before update of family_id, successor_id on holder for each row when (old.family_id is not null and
+    new.family_id is distinct from old.family_id or old.successor_id is not null and new.successor_id is null) execute function
+    keep_family();
+create trigger open_without_family before insert on holder for each row when (new.family_id is not null or new.successor_id is
+    not null) execute function keep_family();
 grant insert, update (city, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
     disabled_at, institution_id, approve_above_cents, approve_new_payees, street, state, postal_code, night_begins_late) on
     table holder to pixconnect_operator;
@@ -2633,6 +2714,10 @@ comment on column holder.state is 'The state, by its two letters.';
 comment on column holder.postal_code is 'The CEP, 8 digits.';
 comment on column holder.night_begins_late is
     'Whether its night, of which the night limit speaks, begins at the later of the two hours that a holder may choose.';
+comment on column holder.family_id is
+    'The first of the holders that succeeded each other, which share their names of requests; null where none did.';
+comment on column holder.successor_id is
+    'The newest of them, which has the clients, keys and webhooks; null for that one, and where none did.';
 
 -- pix_key: The Pix keys of our holders: the directory of our own.
 create table pix_key (
@@ -3870,6 +3955,20 @@ comment on column institution_certificate.part is
 comment on column institution_certificate.ends_at is
     'From when on it is not valid; of several in one file the first that ends.';
 
+-- check_opening_is_of_heir: migration 0164
+create function check_opening_is_of_heir() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from holder where id = new.holder_id and successor_id is null for share;
+    if not found then
+        raise exception 'holder % was succeeded, and opens no charge', new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'who_was_succeeded_starts_nothing';
+    end if;
+    return null;
+end $function$;
+revoke execute on function check_opening_is_of_heir() from public;
+
 -- check_opening: migration 0105
 create function check_opening() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -3941,6 +4040,7 @@ create unique index charge_opening_name on charge_opening (external_id, holder_i
 create index charge_opening_network_txid on charge_opening (network_txid) where network_txid is not null;
 create unique index charge_opening_reference on charge_opening (institution_id, reference) where reference is not null;
 create unique index charge_opening_txid on charge_opening (institution_id, txid) where state in ('opening', 'opened');
+create trigger check_heir after insert on charge_opening for each row execute function check_opening_is_of_heir();
 create trigger check_opening after insert on charge_opening for each row execute function check_opening();
 create trigger keep_opening_ended before update on charge_opening for each row when (old.state <> 'opening') execute function
     keep_opening_ended();
@@ -6840,6 +6940,37 @@ end $function$;
 revoke execute on function move_ids_ahead() from public;
 grant execute on function move_ids_ahead() to pixconnect_service;
 
+-- move_to_successor: migration 0164
+create function move_to_successor(former_id bigint, heir_id bigint, tokens_from timestamp with time zone, moved_at timestamp
+    with time zone) returns void language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    first_id bigint;
+begin
+    select coalesce(former.family_id, former.id) into first_id from holder as former join holder as heir on heir.id = heir_id
+    where former.id = former_id and former.successor_id is null and heir.family_id is null
+        and heir.tax_id = former.tax_id and heir.institution_id is not null
+        and heir.institution_id is distinct from former.institution_id
+        and find_past_of_holder(heir.id) is null;
+    if not found then
+        raise exception 'holder % cannot succeed holder %', heir_id, former_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_successor_begins_with_nothing';
+    end if;
+    update holder set family_id = first_id, successor_id = case when id <> heir_id then heir_id end
+    where id in (former_id, heir_id) or family_id = first_id;
+    update pix_key set holder_id = heir_id where holder_id = former_id;
+    update key_webhook set holder_id = heir_id where holder_id = former_id;
+    update webhook_endpoint set holder_id = heir_id, modified_at = greatest(modified_at, moved_at) where holder_id = former_id;
+    -- A token says its holder.
+    update client set holder_id = heir_id, tokens_from = greatest(client.tokens_from, move_to_successor.tokens_from)
+    where holder_id = former_id;
+    update access_revision set revision = revision + 1;
+end $function$;
+revoke execute on function move_to_successor(former_id bigint, heir_id bigint, tokens_from timestamp with time zone, moved_at
+    timestamp with time zone) from public;
+grant execute on function move_to_successor(former_id bigint, heir_id bigint, tokens_from timestamp with time zone, moved_at
+    timestamp with time zone) to pixconnect_operator;
+
 -- note_high_water: migrations 0045, 0054
 create function note_high_water() returns void language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -6926,7 +7057,7 @@ revoke execute on function raise_alarm(account_id smallint, what text, words tex
 grant execute on function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) to
     pixconnect_service;
 
--- read_held: migrations 0015, 0030, 0062, 0125, 0137, 0141, 0161
+-- read_held: migrations 0015, 0030, 0062, 0125, 0137, 0141, 0161, 0164
 create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,
     blocked_cents bigint, deficit_cents bigint, last_number bigint, last_entry_at timestamp with time zone, modified_at
     timestamp with time zone, may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint,
@@ -6940,7 +7071,8 @@ begin
         select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.blocked_cents,
             balance.deficit_cents, balance.last_number, balance.last_entry_at, balance.modified_at, holder.may_deposit,
             holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents, holder.day_limit_cents,
-            holder.night_limit_cents, exists (select from key_webhook where key_webhook.holder_id = held.id),
+            holder.night_limit_cents,
+            exists (select from key_webhook where key_webhook.holder_id = coalesce(holder.successor_id, held.id)),
             clock.offset_us, clock.revision, holder.approve_above_cents, holder.approve_new_payees,
             holder.night_begins_late, balance.blocks_count, holder.institution_id
         from unnest(wanted) as held (id)

@@ -15,11 +15,6 @@ from pixconnect.store.frame.table import Table, split_pairs
 Record = TypeVar("Record", bound=Struct)
 
 
-_FAMILY: LiteralString = """
-    select member.id from holder as asked join holder as member on member.family_id = asked.family_id where asked.id = $2
-"""
-
-
 def one_by(
     table: Table[Record], *columns: LiteralString
 ) -> Callable[[Connection | Pool, int, int | str], Awaitable[Record | None]]:
@@ -28,7 +23,10 @@ def one_by(
     statements: list[LiteralString] = [
         f"""
             select {table.select} from {table.name}
-            where {column} = $1 and (holder_id = $2 or holder_id = any (array({_FAMILY})))
+            where {column} = $1 and (holder_id = $2 or holder_id = any (array(
+                select member.id from holder as asked join holder as member on member.family_id = asked.family_id
+                where asked.id = $2
+            )))
             order by holder_id = $2 desc limit 1
         """
         for column in columns

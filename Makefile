@@ -56,9 +56,10 @@ failover: dev-environment ## Let the database's machines fail under load, and ju
 
 check: lint types imports test ## Lint, types, import rules, tests
 
-lint: dev-environment ## Look at form and at common mistakes
+lint: dev-environment ## Check format, common mistakes and form
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/ruff check --quiet .
+	@.venv/bin/python -m scripts.check_form
 
 format: dev-environment ## Put the code into its form
 	@.venv/bin/ruff format .

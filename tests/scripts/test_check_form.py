@@ -1,0 +1,78 @@
+"""Each check of the repository's form reports what it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from scripts import check_form
+
+CLEAN = {
+    "Makefile": "test:\n\ttrue\n",
+    "README.md": "# Read\n\n[guide](docs/guides/inicio-rapido.md#begin)\n\n```sh\nmake run\n```\n",
+    "ARCHITECTURE.md": "`domain/money.py` is pure; `test_money_adds_up` shows it.\n",
+    "docs/README.md": "[begin](guides/inicio-rapido.md)\n",
+    "docs/guides/inicio-rapido.md": "## Begin\n\n```sh\nmake run\n```\n",
+    "requirements/run.txt": "msgspec==1.0 --hash=sha256:00\n",
+    "tests/programs/node/package-lock.json": '{"packages": {"": {}, "a": {"integrity": "sha512-x"}}}',
+    "src/pixconnect/domain/money.py": '"""Money."""\n',
+    "src/pixconnect/store/migrations/0001_begin.sql": "",
+    "tests/domain/test_money.py": "def test_money_adds_up(): ...\n",
+}
+REGISTRY = "py" + "pi.org"
+
+
+def write(root: Path, files: Mapping[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
+    assert check_form.find_violations(write(tmp_path, CLEAN)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "violation"),
+    [
+        ("SECURITY.md", "[gone](docs/gone.md)", "SECURITY.md:1: no such file: docs/gone.md"),
+        ("SECURITY.md", "\n[gone](README.md#gone)", "SECURITY.md:2: no such heading: README.md#gone"),
+        ("docs/lost.md", "", "docs/lost.md: docs/README.md does not list this page"),
+        ("ARCHITECTURE.md", "`domain/gone.py`", "ARCHITECTURE.md:1: no such file: domain/gone.py"),
+        ("ARCHITECTURE.md", "`test_gone`", "ARCHITECTURE.md:1: no such test: test_gone"),
+        ("SECURITY.md", "`make gone`", "SECURITY.md:1: no such target: make gone"),
+        ("docs/guides/inicio-rapido.md", "## Begin", "docs/guides/inicio-rapido.md: copy the README's commands"),
+        ("deploy/image", f"\nfrom {REGISTRY}", f"deploy/image:2: names {REGISTRY}"),
+        ("requirements/run.txt", "a==1\n", "requirements/run.txt: a has no hash"),
+        (
+            "tests/programs/node/package-lock.json",
+            '{"packages": {"a": {"integrity": "x", "resolved": "y"}}}',
+            "tests/programs/node/package-lock.json: a: needs integrity, and no resolved",
+        ),
+        ("src/pixconnect/long.py", '"""Long."""\n' + "a = 1\n" * 400, "src/pixconnect/long.py: 401 lines, at most 400"),
+        (
+            "src/pixconnect/long.py",
+            '"""Long."""\n\ndef f():\n' + "    a = 1\n" * 60,
+            "src/pixconnect/long.py:3: f has 61 lines, at most 60",
+        ),
+        (
+            "src/pixconnect/wide.py",
+            f'"""Wide."""\na = "{"b" * 160}"',
+            "src/pixconnect/wide.py:2: 166 columns, at most 160",
+        ),
+        ("src/pixconnect/silent.py", "a = 1", "src/pixconnect/silent.py: needs a docstring"),
+        ("src/pixconnect/store/a.py", '"""A."""\nassert 1', "src/pixconnect/store/a.py:2: use errors.ensure"),
+        ("tests/nowhere/test_a.py", "", "tests/nowhere/test_a.py: src/pixconnect has no folder nowhere"),
+        ("tests/store/test_money.py", "", "tests/store/test_money.py: money.py stands in domain"),
+        (
+            "src/pixconnect/store/migrations/0003_rest.sql",
+            "",
+            "src/pixconnect/store/migrations/0003_rest.sql: expected number 0002 and a name of [a-z0-9_]",
+        ),
+    ],
+)
+def test_a_violation_is_reported_with_its_place(tmp_path: Path, name: str, text: str, violation: str) -> None:
+    assert check_form.find_violations(write(tmp_path, {**CLEAN, name: text})) == [violation]

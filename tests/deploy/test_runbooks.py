@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from pixconnect.api.docs import guides
 from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.worker import metrics as worker_metrics
@@ -27,37 +25,39 @@ def test_each_alert_has_its_page_and_each_page_its_alert() -> None:
     assert {_name_page(alert): alert for alert in ALERTS} == {page.stem: _read_title(page) for page in PAGES}
 
 
-@pytest.mark.parametrize("alert", ALERTS)
-def test_an_alert_says_what_where_and_how_bad(alert: str) -> None:
-    rule = ALERTS[alert]
-    assert rule["labels"]["severity"] in ("critical", "warning")
-    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
-    address = rule["annotations"]["runbook_url"].removeprefix("https://pix.example/")
-    # As the service serves it, for people and for programs.
-    assert guides.find_pages()[address].title == alert
+def test_an_alert_says_what_where_and_how_bad() -> None:
+    for alert in ALERTS:
+        rule = ALERTS[alert]
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
+        address = rule["annotations"]["runbook_url"].removeprefix("https://pix.example/")
+        # As the service serves it, for people and for programs.
+        assert guides.find_pages()[address].title == alert
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_page_says_what_it_means_and_what_to_do(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
-    assert all(part.strip() for part in re.split(r"^## .+$", text, flags=re.MULTILINE))
+def test_a_page_says_what_it_means_and_what_to_do() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == SECTIONS
+        assert all(part.strip() for part in re.split(r"^## .+$", text, flags=re.MULTILINE))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_verb_that_a_page_names_exists(page: Path) -> None:
-    for named in re.findall(r"`(pixconnect [^`]+)`", page.read_text(encoding="utf-8")):
-        words = named.split(" ")
-        assert any(" ".join(words[:length]) in VERBS for length in (4, 3, 2)), named
-        longest = max((" ".join(words[:length]) for length in (2, 3, 4)), key=lambda verb: (verb in VERBS, len(verb)))
-        # A group alone does nothing.
-        assert not any(verb.startswith(f"{longest} ") for verb in VERBS) or longest == "pixconnect verify", named
+def test_a_verb_that_a_page_names_exists() -> None:
+    for page in PAGES:
+        for named in re.findall(r"`(pixconnect [^`]+)`", page.read_text(encoding="utf-8")):
+            words = named.split(" ")
+            assert any(" ".join(words[:length]) in VERBS for length in (4, 3, 2)), named
+            longest = max(
+                (" ".join(words[:length]) for length in (2, 3, 4)), key=lambda verb: (verb in VERBS, len(verb))
+            )
+            # A group alone does nothing.
+            assert not any(verb.startswith(f"{longest} ") for verb in VERBS) or longest == "pixconnect verify", named
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_metric_that_a_page_names_is_measured(page: Path) -> None:
-    measured = {family.name for family in (*api_metrics.FAMILIES, *worker_metrics.FAMILIES)}
-    assert set(re.findall(r"`(pixconnect_[a-z_]+)`", page.read_text(encoding="utf-8"))) <= measured
+def test_a_metric_that_a_page_names_is_measured() -> None:
+    for page in PAGES:
+        measured = {family.name for family in (*api_metrics.FAMILIES, *worker_metrics.FAMILIES)}
+        assert set(re.findall(r"`(pixconnect_[a-z_]+)`", page.read_text(encoding="utf-8"))) <= measured
 
 
 def _read_title(page: Path) -> str:

@@ -64,94 +64,96 @@ def on_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> str:
     return said.out + said.err
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-def test_a_value_is_one_line_on_a_terminal_and_moves_nothing(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = on_one_line(text, capsys)
-    assert obeyed(shown.replace("\n", "")) == []
-    if text == PLAIN:
-        assert PLAIN in shown
-    terminal.say(f"ours: {terminal.paint('x', 'red')} {text}")
-    said = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
-    assert obeyed(said.replace("\n", "").replace("\t", "")) == []
+def test_a_value_is_one_line_on_a_terminal_and_moves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in [*HOSTILE.values(), PLAIN]:
+        shown = on_one_line(text, capsys)
+        assert obeyed(shown.replace("\n", "")) == []
+        if text == PLAIN:
+            assert PLAIN in shown
+        terminal.say(f"ours: {terminal.paint('x', 'red')} {text}")
+        said = re.sub(r"\x1b\[\d+m", "", capsys.readouterr().out)
+        assert obeyed(said.replace("\n", "").replace("\t", "")) == []
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-def test_json_has_the_very_value_and_nothing_that_acts(text: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if "\ud800" in text:
-        with pytest.raises(UnicodeEncodeError):
-            msgspec.json.encode(text)  # so none is ever written
-        return
-    output.show_json({"name": text})
-    said = capsys.readouterr().out
-    assert json.loads(said) == {"name": text}
-    assert obeyed(said.rstrip("\n")) == []
+def test_json_has_the_very_value_and_nothing_that_acts(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in [*HOSTILE.values(), PLAIN]:
+        if "\ud800" in text:
+            with pytest.raises(UnicodeEncodeError):
+                msgspec.json.encode(text)  # so none is ever written
+            continue
+        output.show_json({"name": text})
+        said = capsys.readouterr().out
+        assert json.loads(said) == {"name": text}
+        assert obeyed(said.rstrip("\n")) == []
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-@pytest.mark.parametrize("form", ["json", "console"])
-def test_a_line_of_the_log_is_one_line(text: str, form: str) -> None:
-    stream = io.StringIO()
-    root = logging.getLogger()
-    handlers, level = root.handlers, root.level
-    try:
-        set_up_logging(form, "info", stream)  # pyright: ignore[reportArgumentType]
-        logging.getLogger("test").info("%s", text.replace("\ud800", ""))
-    finally:
-        root.handlers, root.level = handlers, level
-    said = stream.getvalue()
-    assert said.count("\n") == 1
-    assert obeyed(said.rstrip("\n")) == []
-    shown = io.StringIO()
-    LinesOnTerminal(shown, has_colors=False).emit(logging.makeLogRecord(dict(msg=text, levelno=20, created=0.0)))
-    assert obeyed(shown.getvalue().rstrip("\n")) == []
+def test_a_line_of_the_log_is_one_line() -> None:
+    for text in [*HOSTILE.values(), PLAIN]:
+        for form in ["json", "console"]:
+            stream = io.StringIO()
+            root = logging.getLogger()
+            handlers, level = root.handlers, root.level
+            try:
+                set_up_logging(form, "info", stream)  # pyright: ignore[reportArgumentType]
+                logging.getLogger("test").info("%s", text.replace("\ud800", ""))
+            finally:
+                root.handlers, root.level = handlers, level
+            said = stream.getvalue()
+            assert said.count("\n") == 1
+            assert obeyed(said.rstrip("\n")) == []
+            shown = io.StringIO()
+            LinesOnTerminal(shown, has_colors=False).emit(
+                logging.makeLogRecord(dict(msg=text, levelno=20, created=0.0))
+            )
+            assert obeyed(shown.getvalue().rstrip("\n")) == []
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t"])
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-def test_a_cell_stays_one_cell_and_is_no_formula_however_the_file_is_opened(text: str, separator: str) -> None:
-    for written in (",", ";"):
-        content = outgoing_text.in_spreadsheet([("1", text, "-12,50"), ("2", text, "3.00")], written).decode()
-        assert content.count("\r\n") == 2
-        for row in csv.reader(io.StringIO(content, newline=""), delimiter=separator):
-            if separator == written:
-                assert len(row) == 3
-                assert row[2] in {"-12,50", "3.00"}
-            for cell in row:
-                bare = cell.strip(' "')
-                assert not bare.startswith(("=", "+", "@", "|", "%", "\uff1d")), cell[:80]
-                assert obeyed(cell) == []
+def test_a_cell_stays_one_cell_and_is_no_formula_however_the_file_is_opened() -> None:
+    for separator in [",", ";", "\t"]:
+        for text in [*HOSTILE.values(), PLAIN]:
+            for written in (",", ";"):
+                content = outgoing_text.in_spreadsheet([("1", text, "-12,50"), ("2", text, "3.00")], written).decode()
+                assert content.count("\r\n") == 2
+                for row in csv.reader(io.StringIO(content, newline=""), delimiter=separator):
+                    if separator == written:
+                        assert len(row) == 3
+                        assert row[2] in {"-12,50", "3.00"}
+                    for cell in row:
+                        bare = cell.strip(' "')
+                        assert not bare.startswith(("=", "+", "@", "|", "%", "\uff1d")), cell[:80]
+                        assert obeyed(cell) == []
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-def test_an_event_of_a_stream_has_one_name_and_the_lines_of_its_content(text: str) -> None:
-    content = text.encode(errors="replace")
-    written = outgoing_text.in_event_stream("part", content)
-    # As browsers read it: a line ends with CRLF, CR or LF.
-    fields = [line.partition(b": ")[::2] for line in re.split(rb"\r\n|\r|\n", written) if line]
-    assert [value for name, value in fields if name != b"data"] == [b"part"]
-    assert b"\n".join(value for name, value in fields if name == b"data") == re.sub(rb"\r\n|\r", b"\n", content)
+def test_an_event_of_a_stream_has_one_name_and_the_lines_of_its_content() -> None:
+    for text in [*HOSTILE.values(), PLAIN]:
+        content = text.encode(errors="replace")
+        written = outgoing_text.in_event_stream("part", content)
+        # As browsers read it: a line ends with CRLF, CR or LF.
+        fields = [line.partition(b": ")[::2] for line in re.split(rb"\r\n|\r|\n", written) if line]
+        assert [value for name, value in fields if name != b"data"] == [b"part"]
+        assert b"\n".join(value for name, value in fields if name == b"data") == re.sub(rb"\r\n|\r", b"\n", content)
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-def test_a_page_shows_it_as_text_in_the_order_in_which_it_stands(text: str) -> None:
-    made = templates.from_string('<p title="{{ text }}">{{ text }}</p>').render(text=text)
-    assert made.count("<") == made.count(">") == 2
-    assert made.count('"') == 2
-    assert obeyed(made.replace("\n", "")) == []
+def test_a_page_shows_it_as_text_in_the_order_in_which_it_stands() -> None:
+    for text in [*HOSTILE.values(), PLAIN]:
+        made = templates.from_string('<p title="{{ text }}">{{ text }}</p>').render(text=text)
+        assert made.count("<") == made.count(">") == 2
+        assert made.count('"') == 2
+        assert obeyed(made.replace("\n", "")) == []
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-def test_a_printed_page_has_a_letter_for_each_of_it(text: str) -> None:
-    shown = outgoing_text.in_pdf(text)
-    assert shown.isprintable()
-    assert len(shown.encode(outgoing_text.PDF_ENCODING)) == len(shown)
+def test_a_printed_page_has_a_letter_for_each_of_it() -> None:
+    for text in [*HOSTILE.values(), PLAIN]:
+        shown = outgoing_text.in_pdf(text)
+        assert shown.isprintable()
+        assert len(shown.encode(outgoing_text.PDF_ENCODING)) == len(shown)
 
 
-@pytest.mark.parametrize("text", [*HOSTILE.values(), PLAIN], ids=[*HOSTILE, "plain"])
-def test_a_header_and_an_xml_document_hold_only_what_they_may(text: str) -> None:
-    assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]*"', outgoing_text.in_attachment(text))
-    element = statement_xml.append(statement_xml.make_group(), "NAME", statement_xml.clean(text, 140))
-    assert len(element.text or "") <= 140
+def test_a_header_and_an_xml_document_hold_only_what_they_may() -> None:
+    for text in [*HOSTILE.values(), PLAIN]:
+        assert re.fullmatch(r'attachment; filename="[A-Za-z0-9._-]*"', outgoing_text.in_attachment(text))
+        element = statement_xml.append(statement_xml.make_group(), "NAME", statement_xml.clean(text, 140))
+        assert len(element.text or "") <= 140
 
 
 def writes(pattern: str) -> set[str]:

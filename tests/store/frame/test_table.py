@@ -54,24 +54,24 @@ _NAMES: Final = """
 """
 
 
-@pytest.mark.parametrize("name", TABLES)
-async def test_a_declared_table_is_the_one_in_the_database(database: Addresses, name: str) -> None:
-    table = TABLES[name]
-    hints = get_type_hints(table.record)
-    connection = await asyncpg.connect(database.owner_url)
-    try:
-        await connection.execute("set search_path = pixconnect, verify")
-        for column, sql_type in table.types.items():
-            found = await connection.fetchrow(_COLUMNS, table.name, sql_type, column)
-            assert found is not None, f"{table.name} has no {column}"
-            assert found["is_of_type"], f"{table.name}.{column} is no {sql_type}"
-            if column in hints and not found["is_made_here"] and f"{table.name}.{column}" not in NEVER_READ_AS_NULL:
-                assert found["is_nullable"] == (NoneType in get_args(hints[column])), f"{column}: null and None"
-        known = set().union(*(other.types for other in TABLES.values() if other.name == table.name))
-        in_database = {row["attname"] for row in await connection.fetch(_NAMES, table.name)}
-        assert in_database - known == NOT_IN_RECORDS.get(table.name, set())
-    finally:
-        await connection.close()
+async def test_a_declared_table_is_the_one_in_the_database(database: Addresses) -> None:
+    for name in TABLES:
+        table = TABLES[name]
+        hints = get_type_hints(table.record)
+        connection = await asyncpg.connect(database.owner_url)
+        try:
+            await connection.execute("set search_path = pixconnect, verify")
+            for column, sql_type in table.types.items():
+                found = await connection.fetchrow(_COLUMNS, table.name, sql_type, column)
+                assert found is not None, f"{table.name} has no {column}"
+                assert found["is_of_type"], f"{table.name}.{column} is no {sql_type}"
+                if column in hints and not found["is_made_here"] and f"{table.name}.{column}" not in NEVER_READ_AS_NULL:
+                    assert found["is_nullable"] == (NoneType in get_args(hints[column])), f"{column}: null and None"
+            known = set().union(*(other.types for other in TABLES.values() if other.name == table.name))
+            in_database = {row["attname"] for row in await connection.fetch(_NAMES, table.name)}
+            assert in_database - known == NOT_IN_RECORDS.get(table.name, set())
+        finally:
+            await connection.close()
 
 
 class Point(Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from pixconnect.domain.institutions.divergence import announce_divergence
 from pixconnect.domain.money import ledger as ledger_rules
 from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
-from pixconnect.domain.money.charge import Charge, announce_charge, compose_amount, pay_charge, pay_charge_there
+from pixconnect.domain.money.charge import Charge, announce_charge, compose_amount
 from pixconnect.domain.money.infraction import Infraction, announce_infraction
 from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment, part_taken
 from pixconnect.domain.money.limit import ApprovalReason
@@ -236,14 +236,6 @@ class UnitOfWork:
 
     def announce_charge(self, charge: Charge, name: EventName) -> None:
         self.changes.add_event(announce_charge(charge, name, self._take_event_id()))
-
-    def pay_charge(self, charge: Charge, transfer: Transfer) -> Charge:
-        """Mark a charge as paid by a transfer that has settled, and announce it."""
-        pay = pay_charge if charge.institution_id is None else pay_charge_there
-        paid = pay(charge, transfer.amount_cents, self.now)
-        self.changes.move_charge(charge, paid)
-        self.announce_charge(paid, "qrcode.approved")
-        return paid
 
     def keep_parts(self, transfer: Transfer, charge: Charge, reported_at: datetime) -> None:
         """Note of what parts a payment consists that pays or holds a charge with a due date; of others nothing."""

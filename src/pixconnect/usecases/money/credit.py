@@ -38,6 +38,7 @@ from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.money.automatic_refund import AutomaticRefund, hold_automatic_refund
+from pixconnect.usecases.money.paid_charge import mark_paid
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 NOT_GIVEN_BACK: Final = Misfit(
@@ -234,7 +235,7 @@ def _settle(
             return transfer, NOT_GIVEN_BACK
         return hold_automatic_refund(work, transfer, credit.refund, code), None
     if transfer.charge_id is not None:
-        charges[credit.code] = work.pay_charge(charges[credit.code], transfer)
+        charges[credit.code] = mark_paid(work, charges[credit.code], transfer)
     if decision.divergences:
         work.announce_divergence(transfer, named, decision.divergences)
     return transfer, None

@@ -44,7 +44,7 @@ from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import approval as approval_usecases
-from pixconnect.usecases.money import outgoing_transfer
+from pixconnect.usecases.money import outgoing_transfer, paid_charge
 from pixconnect.usecases.money.outgoing_transfer import HeldSending
 from pixconnect.usecases.money.payee import PayeeContext, find_payee
 from pixconnect.writing.batch import Batch
@@ -364,7 +364,7 @@ def _settle_by_book(
                 work.keep_parts(received, charge, work.now)
             else:
                 work.keep_told_parts(received, charge, compose_amount(charge, work.now))
-            charges[charge.id, charge.holder_id] = work.pay_charge(charge, received)
+            charges[charge.id, charge.holder_id] = paid_charge.mark_paid(work, charge, received)
         if decision.divergences:
             work.announce_divergence(received, named, decision.divergences)
     return sent

@@ -167,12 +167,6 @@ class AccessSettings:
     token_failures_max: Positive = 10
     """Failed token requests a minute, for a client_id and for an address, before 429."""
 
-    signing_key_rotation_days: Positive = 90
-    """A new signing key is made when the newest is this old."""
-
-    signing_key_published_days: Positive = 30
-    """How long a key stays published after its last signature."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
@@ -189,14 +183,8 @@ class LoadSettings:
     person and 1,000 for a firm. A key or an account of ours that is not found costs 20, one that is found and not paid,
     or named over an institution, 1; one that settles puts 1 or 2 back. 0 is no limit, in the sandbox alone."""
 
-    lookup_refill_count: Positive = 20
-    """Of these tokens, how many come back each minute at most: to a natural person 2, to a firm 20."""
-
     group_size_max: Annotated[int, Meta(ge=1, le=400)] = 256
     """Requests written in one transaction at most."""
-
-    queue_length_max: Positive = 4096
-    """Requests waiting for their group at most; more are answered 503."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,20 +195,11 @@ class WebhookSettings:
     """Comma-separated networks that webhooks and QR code locations may not reach, besides all that are not public: your own
     public addresses, and your network's NAT64 prefix."""
 
-    webhook_in_flight_max: Positive = 64
-    """Requests under way to one webhook endpoint at most, over all workers."""
-
-    webhook_in_flight_holder_max: Positive = 128
-    """Requests under way to all endpoints of one holder at most, over all workers."""
-
     webhook_certificate_file: str = ""
     """PEM file of your certificate, with those above it, for receivers that ask for one (mTLS), read at the start."""
 
     webhook_key_file: str = ""
     """PEM file of the key of ``webhook_certificate_file``, without a password."""
-
-    webhook_pending_max: Positive = 100_000
-    """Deliveries that may wait for one endpoint when events are replayed to it; a replay that would make more is refused."""
 
     event_retention_days: Annotated[int, Meta(ge=4, le=160)] = 90
     """How long events and their deliveries are kept: at least for the 4 days that the attempts of one webhook may take. What
@@ -332,7 +311,7 @@ class Settings(
     @property
     def shows_system(self) -> bool:
         """Whether strangers may read what the service runs on."""
-        return self.mode == "sandbox" if self.health_system == "auto" else self.health_system == "shown"
+        return self.mode == "sandbox"
 
     @property
     def lacks_proxies(self) -> bool:

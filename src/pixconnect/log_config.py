@@ -24,9 +24,6 @@ class LogSettings:
     """Which requests get a log line, with client, peer, operation, status and duration: each, those answered 401, 403 or 429
     (of many a few, and their number), or none."""
 
-    health_system: Literal["auto", "shown", "hidden"] = "auto"
-    """Whether the health check, which anybody may read, fills in its ``system``, as metrics do; ``auto``: in the sandbox."""
-
     traces_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
     """Where traces are sent by OTLP over HTTP, such as ``http://127.0.0.1:4318/v1/traces``; empty sends none and costs nothing.
     It needs ``pip install 'pixconnect[otel]'``. In live mode an https address, or one of this very machine."""

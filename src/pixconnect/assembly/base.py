@@ -36,7 +36,7 @@ from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.clock import follow_clock
 from pixconnect.worker.leases import Connect
-from pixconnect.writing.write_queues import WriteQueues
+from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX, WriteQueues
 
 SERVICE_SCHEMA: Final = "pixconnect"
 SERVICE_PACKAGE: Final = "pixconnect.store"
@@ -58,11 +58,7 @@ def make_policy(settings: Settings) -> Policy:
         has_rail=has_rail(settings),
         token_lifetime_s=settings.token_lifetime_s,
         token_failures_max=settings.token_failures_max,
-        signing_key_rotation_days=settings.signing_key_rotation_days,
-        signing_key_published_days=settings.signing_key_published_days,
-        webhook_pending_max=settings.webhook_pending_max,
         lookup_tokens_max=settings.lookup_tokens_max,
-        lookup_refill_count=settings.lookup_refill_count,
         message_retention_days=settings.message_retention_days,
         counterparty_retention_days=settings.counterparty_retention_days,
         face_answers=parse_answers(settings.face_answers, settings.sandbox_seed),
@@ -139,7 +135,6 @@ def _make_writes(settings: Settings, connections: SharedPool, clock: SystemClock
         pool=connections,
         clock=clock,
         size_max=settings.group_size_max,
-        queue_length_max=settings.queue_length_max,
         wake_workers=notifier.notify,
         wake_sequencer=EventNotifier(connections).notify,
     )
@@ -197,7 +192,7 @@ async def _open_connections(settings: Settings, name: str, server: ServerWatch, 
         schema=SERVICE_SCHEMA,
         connections_max=settings.database_connections_max,
         name=name,
-        waiting_max=settings.queue_length_max,
+        waiting_max=QUEUE_LENGTH_MAX,
         look=server.look,
         plans_once=plans_once,
     )

@@ -18,6 +18,7 @@ from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
+from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX
 
 
 class ApiParts(Struct, frozen=True, kw_only=True):
@@ -60,7 +61,7 @@ async def _open_access_pool(base: Base) -> AsyncGenerator[Pool]:
         schema=SERVICE_SCHEMA,
         connections_max=1,
         name="pixconnect access",
-        waiting_max=base.settings.queue_length_max,
+        waiting_max=QUEUE_LENGTH_MAX,
         look=base.context.server.look,
     )
     try:

@@ -130,7 +130,6 @@ async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[O
             pool=operator.pool,
             clock=operator.clock,
             size_max=settings.group_size_max,
-            queue_length_max=settings.queue_length_max,
             wake_workers=notifier.notify,
             wake_sequencer=EventNotifier(operator.pool).notify,
         )

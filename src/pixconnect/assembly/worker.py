@@ -56,9 +56,7 @@ def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[
         notifier=base.notifier,
         calls=base.shared.calls,
         connect=connect_as_service(settings, "pixconnect leases"),
-        limits=QueueLimits(
-            endpoint_max=settings.webhook_in_flight_max, holder_max=settings.webhook_in_flight_holder_max
-        ),
+        limits=QueueLimits(),
         attempt_log=AttemptLog(clock, is_on=settings.log_level in {"debug", "info"}),
         event_retention_days=settings.event_retention_days,
         serve_metrics=serve,

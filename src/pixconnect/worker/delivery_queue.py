@@ -30,7 +30,9 @@ class QueueLimits(Struct, frozen=True, kw_only=True):
 
     # These two count for all workers together; each has its share.
     endpoint_max: int = 64
+    """More than a receiver needs that answers in 50 ms at 1,000 events a second."""
     holder_max: int = 128
+    """Two endpoints at their limit; a new signature waits for at most these (docs/explanations/fairness.md)."""
     total_max: int = 2048
     kept_max: int = 1024
     """How many deliveries of one endpoint wait in memory; a quarter of it while ``kept_in_all`` wait."""

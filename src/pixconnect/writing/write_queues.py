@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -21,6 +21,9 @@ from pixconnect.store.money import order as order_store
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import Answer, PendingReply, Request, WriteOperation
+
+QUEUE_LENGTH_MAX: Final = 4096
+"""Requests that wait for their batch: 16 batches of the largest size. More would wait longer than their callers do."""
 
 
 class QueueFigures(Struct, frozen=True, kw_only=True):
@@ -37,7 +40,7 @@ class WriteQueues:
         pool: Pool,
         clock: Clock,
         size_max: int,
-        queue_length_max: int,
+        queue_length_max: int = QUEUE_LENGTH_MAX,
         wake_workers: WakeWorkers,
         wake_sequencer: Callable[[], None],
     ) -> None:

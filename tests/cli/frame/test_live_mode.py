@@ -160,11 +160,9 @@ def test_live_requires_certificates_on_the_tls_port_unless_a_setting_differs(
     assert Settings(mode=mode, tls_client_certificate=setting).requires_client_certificate is is_required
 
 
-def test_live_shows_strangers_nothing_of_its_system_unless_an_operator_wants_it_to(tmp_path: Path) -> None:
+def test_live_shows_strangers_nothing_of_its_system(tmp_path: Path) -> None:
     assert Settings().shows_system
     assert not read_live(tmp_path).shows_system
-    assert read_live(tmp_path, PIXCONNECT_HEALTH_SYSTEM="shown").shows_system
-    assert not read_settings({"PIXCONNECT_HEALTH_SYSTEM": "hidden"}).shows_system
 
 
 def test_browsers_are_told_to_come_back_to_the_console_by_https_where_it_is_served_so() -> None:

@@ -25,10 +25,8 @@ class LookupAllowance(Struct, frozen=True, kw_only=True):
     """What a payment that settles gives back."""
 
 
-def find_lookup_allowance(
-    tax_id: str, now: datetime, tokens_max: int | None = None, refill_a_minute: int | None = None
-) -> LookupAllowance:
-    """What a payer with this CPF or CNPJ may look up; an operator's numbers count where they are stricter."""
+def find_lookup_allowance(tax_id: str, now: datetime, tokens_max: int | None = None) -> LookupAllowance:
+    """What a payer with this CPF or CNPJ may look up; an operator's number counts where it is stricter."""
     kind = "person" if len(tax_id) == _CPF_LENGTH else "firm"
     tokens = _read(f"{kind}_lookup_tokens", now)
     refill = _read(f"{kind}_lookup_refill", now)
@@ -36,7 +34,7 @@ def find_lookup_allowance(
         policy=RatePolicy(
             name="lookups",
             tokens_max=min(tokens, tokens_max or tokens),
-            refill_per_s=min(refill, refill_a_minute or refill) / 60,
+            refill_per_s=refill / 60,
         ),
         missed_cost=_read("lookup_missed", now),
         found_cost=_read("lookup_found", now),

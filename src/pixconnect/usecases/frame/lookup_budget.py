@@ -224,9 +224,7 @@ class LookupBudgets:
     async def _open(self, context: LookupContext, holder_id: int) -> _Budget:
         account, policy = await context.directory.read_account(holder_id), context.policy
         now = context.clock.real_now()
-        allowance = find_lookup_allowance(
-            account.party.tax_id, now, policy.lookup_tokens_max, policy.lookup_refill_count
-        )
+        allowance = find_lookup_allowance(account.party.tax_id, now, policy.lookup_tokens_max)
         budget = self._budgets.recall(holder_id) or _Budget(allowance, now)
         self._budgets.keep(holder_id, budget)
         return budget

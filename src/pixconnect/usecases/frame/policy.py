@@ -34,12 +34,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     """The account at an institution whose rail it is; ``None`` is the rail of the whole installation."""
     token_lifetime_s: int = 300
     token_failures_max: int = 10
-    signing_key_rotation_days: int = 90
-    signing_key_published_days: int = 30
     webhook_pending_max: int = 100_000
+    """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""
     lookup_tokens_max: int = 1000
     """At most, for the arrangement's rules may allow fewer."""
-    lookup_refill_count: int = 20
     message_retention_days: int = 180
     counterparty_retention_days: int = 1826
     face_answers: Mapping[str, str] = {}

@@ -132,7 +132,7 @@ class Keyring:
         if signing_rules.is_rotation_due(
             signing_rules.newest_key(self._keys, self._host),
             self.clock.real_now(),
-            signing_key.rotation_age(self.policy),
+            signing_key.ROTATED_AFTER,
         ):
             await signing_key.rotate_if_due(self)
 
@@ -257,7 +257,7 @@ class Keyring:
 
     def _published(self) -> list[SigningKey]:
         self.note_use()
-        return signing_rules.published_keys(self._keys, self.clock.real_now(), signing_key.published_for(self.policy))
+        return signing_rules.published_keys(self._keys, self.clock.real_now(), signing_key.PUBLISHED_FOR)
 
     def _current(self) -> SigningKey:
         self.note_use()

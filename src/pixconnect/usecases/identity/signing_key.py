@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
@@ -29,6 +30,10 @@ from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext, SigningContext
 from pixconnect.usecases.frame.policy import Policy
 
+ROTATED_AFTER: Final = timedelta(days=90)
+"""A new key is made when the newest is this old: well before its certificate ends."""
+PUBLISHED_FOR: Final = timedelta(days=30)
+"""How long a key stays published after its last signature: longer than payers keep a QR code's payload."""
 _PRIVATE_KEPT = timedelta(minutes=10)
 """How long a private part outlives its last signature: a slow process may still need it."""
 _AUTHORITY_NAME = "Pix Connect CA"
@@ -105,7 +110,7 @@ async def rotate_if_due(context: SigningContext) -> SigningKey | None:
         host = own_host(context.policy)
         newest = signing_rules.newest_key(keys, host)
         made, now = None, context.clock.real_now()
-        if signing_rules.is_rotation_due(newest, now, rotation_age(context.policy)):
+        if signing_rules.is_rotation_due(newest, now, ROTATED_AFTER):
             made = await _make_key(context, connection, host, now, _signs_from(newest, now))
         await _delete_unneeded(context, connection, keys)
         return made
@@ -171,7 +176,7 @@ async def _make_authority(context: SigningContext, connection: Connection, now: 
 
 async def _delete_unneeded(context: SigningContext, connection: Connection, keys: list[SigningKey]) -> None:
     now = context.clock.real_now()
-    keep_for = published_for(context.policy)
+    keep_for = PUBLISHED_FOR
     kept = {key.kid for key in signing_rules.published_keys(keys, now, keep_for)}
     # Revoked keys are published no more, but an operator can still look them up for as long.
     kept |= {key.kid for key in keys if key.revoked_at is not None and now <= key.revoked_at + keep_for}
@@ -188,15 +193,6 @@ async def _delete_unneeded(context: SigningContext, connection: Connection, keys
 def own_host(policy: Policy) -> str:
     """Where QR code payloads are served: the name in the certificates."""
     return urlsplit("//" + policy.location_prefix).hostname or ""
-
-
-def rotation_age(policy: Policy) -> timedelta:
-    return timedelta(days=policy.signing_key_rotation_days)
-
-
-def published_for(policy: Policy) -> timedelta:
-    """How long a key stays published after its last signature."""
-    return timedelta(days=policy.signing_key_published_days)
 
 
 def about_key(kid: str) -> str:

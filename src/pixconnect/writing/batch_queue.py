@@ -391,6 +391,8 @@ class BatchQueue(Generic[Request, Answer]):
         for waiter in waiters:
             _log.error("request failed", exc_info=error)
             failure: errors.PixConnectError = errors.InternalError("internal error")
+            if getattr(error, "constraint_name", None) == "who_was_succeeded_starts_nothing":
+                failure = errors.HolderBlocked("another account succeeded this one: get a new token")
             if lacks_memory(error):
                 failure = errors.ServiceUnavailable("the service has no memory left; nothing was done")
             failure.__cause__ = error

@@ -35,12 +35,13 @@ async def test_what_was_asked_stands_beside_what_was_paid(live: Service) -> None
     listed = await read(payments.list_charges(visit(live, "/charges")))
     assert "asked for" in listed
     # Who has the payer's receipt knows nothing but the reference.
-    (found,) = await search.find_anything(shop.context, Viewer(holder_id=None, scopes=frozenset(SCOPES)), reference)
-    assert (found.kind, found.id, found.amount_cents, found.asked_cents) == ("charge", str(charge.id), 77_700, 123_456)
+    every = await search.find_anything(shop.context, Viewer(holder_id=None, scopes=frozenset(SCOPES)), reference)
+    assert [one.kind for one in every] == ["charge", "transfer"]
+    found = every[0]
+    assert (found.id, found.amount_cents, found.asked_cents) == (str(charge.id), 77_700, 123_456)
     stranger = Viewer(holder_id=charge.holder_id + 1, scopes=frozenset(SCOPES))
     assert await search.find_anything(shop.context, stranger, reference) == []
-    answer = await finding.find(visit(live, "/search", q=reference))
-    assert (answer.status_code, answer.headers["location"]) == (303, f"/charges/{charge.id}")
+    assert f"/charges/{charge.id}" in await read(finding.find(visit(live, "/search", q=reference)))
 
 
 async def test_the_first_page_tells_of_charges_that_wait_too_long(live: Service) -> None:

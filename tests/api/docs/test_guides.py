@@ -9,13 +9,14 @@ from pixconnect.api.docs import guides
 from support.api import Api
 
 PAGES = guides.find_pages()
+ONE_OF_EACH_KIND = {posixpath.dirname(address): address for address in PAGES}.values()
 
 
 def _links(html: str) -> list[str]:
     return re.findall(r'<a (?:data-page )?href="([^"]*)"', html)
 
 
-@pytest.mark.parametrize("address", PAGES)
+@pytest.mark.parametrize("address", ONE_OF_EACH_KIND)
 async def test_a_page_is_served_in_both_forms(api: Api, address: str) -> None:
     page = await api.get(f"/{address}", token=None)
     text = await api.get(f"/{address}.md", token=None)
@@ -25,6 +26,13 @@ async def test_a_page_is_served_in_both_forms(api: Api, address: str) -> None:
     assert "unsafe" not in page.headers["content-security-policy"]
     assert text.content.decode().startswith(f"# {PAGES[address].title}\n")
     assert f"<title>{PAGES[address].title.replace('&', '&amp;')}" in page.content.decode().replace("&#x27;", "'")
+
+
+def test_each_page_begins_with_its_title_and_shows_it() -> None:
+    for address, page in PAGES.items():
+        assert page.text.startswith(f"# {page.title}\n"), address
+        html = guides.render_page(page).replace("&#x27;", "'")
+        assert f"<title>{page.title.replace('&', '&amp;')}" in html, address
 
 
 def test_links_between_pages_lead_to_headings_that_are_there() -> None:
@@ -87,17 +95,16 @@ async def test_the_documentations_address_may_end_in_a_slash_and_no_other(api: A
         assert (await api.get(path, token=None)).status == 404, path
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES.values() if "/guides/" in page.address], ids=lambda page: page.address
-)
-def test_a_guide_says_where_address_and_token_come_from(page: guides.GuidePage) -> None:
-    code = "\n".join(re.findall(r"^```(?:sh|python|go|java)\n(.*?)^```$", page.text, flags=re.MULTILINE | re.DOTALL))
-    used = {name for name in ("API", "TOKEN", "BASE_URL") if re.search(rf"\${name}\b", code)}
-    used |= {"call"} if re.search(r"^call /", code, flags=re.MULTILINE) else set()
-    missing = {name for name in used if not re.search(rf"^ *{name}=|^{name}\(\)", code, flags=re.MULTILINE)}
-    assert not missing or "../reference/access.md#in-a-shell" in page.text, missing
-    if re.search(r"\bclient_id\b", code):
-        assert "sandbox.json" in page.text
+def test_each_guide_defines_the_address_and_the_token_or_links_to_them() -> None:
+    for page in (page for page in PAGES.values() if "/guides/" in page.address):
+        blocks = re.findall(r"^```(?:sh|python|go|java)\n(.*?)^```$", page.text, flags=re.MULTILINE | re.DOTALL)
+        code = "\n".join(blocks)
+        used = {name for name in ("API", "TOKEN", "BASE_URL") if re.search(rf"\${name}\b", code)}
+        used |= {"call"} if re.search(r"^call /", code, flags=re.MULTILINE) else set()
+        missing = {name for name in used if not re.search(rf"^ *{name}=|^{name}\(\)", code, flags=re.MULTILINE)}
+        assert not missing or "../reference/access.md#in-a-shell" in page.text, (page.address, missing)
+        if re.search(r"\bclient_id\b", code):
+            assert "sandbox.json" in page.text, page.address
 
 
 @pytest.mark.parametrize("name", ["nothing", "..%2F..%2Fpyproject", "..%2FREADME", "guides"])

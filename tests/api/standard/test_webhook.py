@@ -90,11 +90,9 @@ REFUSED: list[tuple[str, Any, list[tuple[str, str | None]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("path", "body", "rows"), REFUSED)
-async def test_what_is_wrong_is_told_at_once_and_changes_nothing(
-    door: Api, service: Service, path: str, body: object, rows: list[tuple[str, str | None]]
-) -> None:
-    assert told(await door.put(path, body)) == (400, "WebhookOperacaoInvalida", rows)
+async def test_what_is_wrong_is_told_at_once_and_changes_nothing(door: Api, service: Service) -> None:
+    for path, body, rows in REFUSED:
+        assert told(await door.put(path, body)) == (400, "WebhookOperacaoInvalida", rows)
     assert await service.context.pool.fetch("select from webhook_endpoint") == []
 
 

@@ -1,7 +1,5 @@
-"""What the console is for, row by row: endpoints, filters, feed, sandbox, ledger, copying, languages."""
+"""The console in a browser, beside the table of rows: keys, the clock, returns, languages, sessions, figures."""
 
-import json
-import re
 from typing import Any
 
 import pytest
@@ -13,55 +11,13 @@ from support.installation import wait_until
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console rows")]
 
 
-async def test_an_endpoint_is_added_chosen_for_rotated_switched_off_and_removed(played: Any, door: Any) -> None:
+async def test_a_list_is_filtered_by_payer_and_walked_by_keys(played: Any, door: Any) -> None:
     own = played.open_holder()
-    async with door.operator() as page:
-        await page.goto(f"/endpoints?holder={own.holder_id}")
-        await expect(page.get_by_role("heading", name="No endpoints yet")).to_be_visible()
-        await page.fill("main [name=url]", f"{played.base_url}/livez")
-        await page.get_by_text("Only some events").click()
-        await page.get_by_role("checkbox", name="qrcode.pending").check()
-        await page.get_by_role("button", name="Add", exact=True).click()
-        first = await page.locator("pre").inner_text()
-        assert len(first) == 43
-        await page.get_by_role("link", name="I have saved it").click()
-        await page.get_by_role("button", name="Replace the secret").click()
-        assert await page.locator("pre").inner_text() != first
-        await page.get_by_role("link", name="I have saved it").click()
-        # It leads to a page that takes no posts, so that it fails, and the page says since when and what comes next.
-        await page.get_by_role("button", name="Send a test event").click()
-        await expect(page.get_by_role("status")).to_contain_text("its event is on the way")
-        await expect(page.locator("#live .state").first).to_contain_text(re.compile("failing since ../../...."))
-        await expect(page.locator("#live")).to_contain_text(re.compile("next try (in|at any moment)"))
-        await page.get_by_role("button", name="Switch it off").click()
-        await expect(page.locator("#live")).to_contain_text("switched off by its owner")
-        await page.goto("/endpoints")
-        await expect(page.locator("#live")).to_contain_text("switched off by its owner")
-        await page.locator("a.row-link").last.click()
-        await page.get_by_text("Remove it", exact=True).click()
-        await page.get_by_role("button", name="Remove it permanently").click()
-        await expect(page.get_by_role("status")).to_contain_text("Saved")
-        await page.goto("/audit")
-        for verb in ("endpoint add", "endpoint rotate", "endpoint set", "endpoint remove"):
-            await expect(page.get_by_role("cell", name=verb, exact=True).first).to_be_visible()
-
-
-async def test_lists_are_filtered_by_amount_instant_and_payer_and_walked_by_keys(played: Any, door: Any) -> None:
-    own = played.open_holder()
-    for amount in (1_00, 20_00, 300_00):
+    for amount in (1_00, 300_00):
         played.charge(own, amount, payer=dict(name=f"Payer {amount}", tax_id="12345678909"))
     async with door.holder(own) as page:
-        for query, count in (
-            ("amount=%3E%3D20", 2),
-            ("amount=10..30", 1),
-            ("amount=%3C1", 0),
-            ("who=Payer+300", 1),
-            ("when=%3E%3D2020-01-01", 3),
-            ("when=2020-01-01..2020-02-01", 0),
-            ("status=PENDING&amount=%3D1%2C00", 1),
-        ):
-            await page.goto(f"/charges?{query}")
-            await expect(page.locator("a.row-link")).to_have_count(count)
+        await page.goto("/charges?who=Payer+300")
+        await expect(page.locator("a.row-link")).to_have_count(1)
         await page.goto("/charges")
         await page.keyboard.press("ArrowDown")
         await page.keyboard.press("j")
@@ -84,26 +40,11 @@ async def test_the_clock_is_moved_and_what_falls_due_is_done(played: Any, door: 
         await expect(page.get_by_role("status")).to_contain_text("The clock was moved")
 
 
-async def test_the_ledger_shows_balance_and_lines_and_saves_exactly_them(played: Any, door: Any) -> None:
+async def test_an_export_holds_only_its_time_and_has_a_known_format(played: Any, door: Any) -> None:
     own = played.open_holder()
-    played.paid_charge(own, 12_345)
     async with door.holder(own) as page:
-        await page.goto("/ledger")
-        await expect(page.locator(".figure").first).to_have_text("R$ 10.123,45")
-        await expect(page.locator("tbody tr")).to_have_count(2)
-        async with page.expect_download() as downloading:
-            await page.get_by_role("link", name="Save as CSV").click()
-        saved = (await (await downloading.value).path()).read_text().splitlines()
-        assert len(saved) == 3
-        assert saved[-1].endswith('"123.45","10123.45"')
-        async with page.expect_download() as downloading:
-            await page.get_by_role("link", name="Save as JSON").click()
-        lines = json.loads((await (await downloading.value).path()).read_text())
-        assert [line["running_balance_cents"] for line in lines] == [1_000_000, 1_012_345]
         assert await (await page.request.get("/ledger/export?format=json&when=2020-01-01..2020-01-31")).json() == []
         assert (await page.request.get("/ledger/export?format=xml")).status == 400
-        await page.goto("/ledger?when=2020-01-01..2020-01-31")
-        await expect(page.get_by_role("heading", name="No entries")).to_be_visible()
 
 
 async def test_a_transfer_is_given_back_by_its_receiver(played: Any, door: Any) -> None:

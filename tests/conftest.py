@@ -155,15 +155,6 @@ async def database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
 
 
 @pytest.fixture
-async def other_database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
-    """A second database on the same server."""
-    copy = await _copies.take(is_new=False)
-    kept_pools.keep(copy.addresses.owner_url, copy.addresses.service_url)
-    yield copy.addresses
-    await _copies.give_back(copy)
-
-
-@pytest.fixture
 async def new_database(_copies: _Copies) -> AsyncIterator[postgres.Addresses]:
     """The same, never used before: for tests that look at plans, which dead rows and statistics of other tests would change."""
     copy = await _copies.take(is_new=True)

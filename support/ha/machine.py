@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -92,10 +91,6 @@ class Machine:
                     found.append(pid)
         return found
 
-    @property
-    def postmaster_pid(self) -> int:
-        return int((self.folder / "data" / "postmaster.pid").read_text().splitlines()[0])
-
     def kill(self, *parts: Part) -> None:
         killed = self.pids(*parts)
         self.send(signal.SIGKILL, *parts)
@@ -122,10 +117,6 @@ class Machine:
 
     def _reap(self) -> None:
         self._started = [process for process in self._started if process.poll() is None]
-
-    def forget_data(self) -> None:
-        """Lose its disk."""
-        shutil.rmtree(self.folder / "data", ignore_errors=True)
 
 
 def _part_of(pid: int) -> Part | None:

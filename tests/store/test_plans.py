@@ -25,7 +25,6 @@ from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.standard.location import list_statuses
 from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor
-from pixconnect.domain.webhooks.endpoint import open_endpoint
 from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import tally as tally_store
@@ -317,9 +316,6 @@ def looking_back(lookback: browse_store.Lookback, holder_id: int | None, *names:
     before = browse_store.BrowsePosition(at=STARTED_AT + timedelta(seconds=17_200), id=17_200)
     whose = None if holder_id is None else [holder_id]
     return lambda c: browse_store.look_back(c, lookback, whose, Wanted(amount_min_cents=1), names, before, 64, 20)
-
-
-RECEIVER: Final = open_endpoint(1, HOT, "https://shop.example/hook", ("qrcode.pending",), b"", STARTED_AT)
 
 
 STATEMENTS: Final[dict[str, Statement]] = {

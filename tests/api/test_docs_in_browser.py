@@ -105,27 +105,22 @@ async def test_the_search_finds_by_any_word_and_leads_there(address: str, browse
     await expect(page.locator("#type-TransferParty")).to_be_in_viewport(timeout=TIMEOUT_MS)
 
 
-@pytest.mark.parametrize(
-    ("typed", "first"),
-    [
+async def test_the_search_knows_verbs_codes_and_portuguese(address: str, browser: Browser) -> None:
+    page = await browser.new_page()
+    for typed, first in (
         ("refund", "Return a received Pix"),
         ("estorno", "Return a received Pix"),
         ("cobrança", "Create a charge"),
         ("401", "UNAUTHORIZED"),
         ("insufficient_funds", "INSUFFICIENT_FUNDS"),
         ("webhook secret", "A webhook secret"),
-    ],
-)
-async def test_the_search_knows_verbs_codes_and_portuguese(
-    address: str, browser: Browser, typed: str, first: str
-) -> None:
-    page = await browser.new_page()
-    await page.goto(f"{address}/docs/glossary", timeout=TIMEOUT_MS)
-    await page.keyboard.press("Control+k")
-    await page.keyboard.type(typed)
-    await expect(page.get_by_role("option", selected=True)).to_contain_text(first, timeout=TIMEOUT_MS)
-    await page.keyboard.press("Enter")
-    await expect(page.locator(":target")).to_contain_text(first, timeout=TIMEOUT_MS)
+    ):
+        await page.goto(f"{address}/docs/glossary", timeout=TIMEOUT_MS)
+        await page.keyboard.press("Control+k")
+        await page.keyboard.type(typed)
+        await expect(page.get_by_role("option", selected=True)).to_contain_text(first, timeout=TIMEOUT_MS)
+        await page.keyboard.press("Enter")
+        await expect(page.locator(":target")).to_contain_text(first, timeout=TIMEOUT_MS)
 
 
 @pytest.mark.parametrize("name", ["guides/console", "reference/figures", "reference/schema"])

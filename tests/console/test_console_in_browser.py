@@ -15,7 +15,6 @@ from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.usecases.reading.browse import LISTED
 from support.browser import check_every_look, needs_chromium
 from support.console_shop import Shop, open_shop
-from support.installation import wait_until
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console")]
 
@@ -74,47 +73,6 @@ async def test_the_console_starts_with_its_first_visitor_and_a_link_signs_in_onc
         assert page.url.endswith("/sign-in?next=%2Fcharges")
 
 
-async def test_a_paid_charge_is_one_line_of_time_with_what_paid_it_and_who_was_told(played: Any, door: Any) -> None:
-    url = f"{played.base_url}/livez"  # takes no webhook: each attempt fails
-    endpoint = played.call(
-        played.holder,
-        "POST",
-        "/v1/webhook/endpoints",
-        dict(url=url, secret="s" * 32, event_types=["qrcode.approved"]),
-    )
-    charge = played.paid_charge(played.holder, 12345, external_id="order-1042")
-    listed = f"/v1/webhook/endpoints/{endpoint['id']}/deliveries"
-    wait_until(lambda: any(each["attempts"] for each in played.call(played.holder, "GET", listed)))
-    async with door.operator() as page:
-        await page.goto("/charges?status=APPROVED&amount=%3E%3D100%2C00")
-        await page.get_by_role("link", name=str(charge["id"]), exact=True).click()
-        await expect(page.get_by_role("heading", level=1)).to_have_text(f"Charge {charge['id']}")
-        line = page.locator("ol.line-of-time")
-        for words in ("Charge made", "Charge paid", "Transfer settled", "settlement → available", "qrcode.approved"):
-            await expect(line).to_contain_text(words)
-        await expect(line).to_contain_text("Webhook failed")
-        await expect(page.get_by_role("note")).to_contain_text("We send it again automatically")
-        await line.get_by_role("link", name="attempt 1").first.click()
-        await expect(page.get_by_role("heading", name="Attempt 1: 4")).to_be_visible()
-        await page.get_by_text("The request", exact=True).click()
-        await expect(page.get_by_text("webhook-signature")).to_be_visible()
-        await page.get_by_role("button", name="Send it again").click()
-        await expect(page.get_by_role("status")).to_contain_text("sent again now")
-        await page.goto("/audit")
-        await expect(page.get_by_role("cell", name="delivery resend").first).to_be_visible()
-
-
-async def test_any_id_leads_to_what_it_belongs_to(played: Any, door: Any) -> None:
-    charge = played.charge(played.holder, 700, external_id="find-me-7")
-    async with door.operator() as page:
-        for text in ("find-me-7", charge["transaction_identification"]):
-            await page.goto("/help")
-            await page.keyboard.press("/")
-            await page.keyboard.type(text)
-            await page.keyboard.press("Enter")
-            await page.wait_for_url(re.compile(f"/charges/{charge['id']}$"))
-
-
 async def test_a_holder_sees_its_own_and_nothing_else(played: Any, door: Any) -> None:
     own, other = played.open_holder(), played.charge(played.holder, 100, external_id="not-yours")
     charge = played.charge(own, 4200)
@@ -166,18 +124,6 @@ async def test_a_wrong_secret_and_a_name_of_another_host_are_refused_in_words(pl
             await page.press("[name=client_secret]", "Enter")
             await page.wait_for_url(f"{played.console_url}/")
             await page.context.clear_cookies()
-
-
-@pytest.mark.parametrize("has_script", [True, False])
-async def test_a_payers_phone_pays_a_charge(played: Any, door: Any, *, has_script: bool) -> None:
-    charge = played.charge(played.holder, 2500)
-    async with door.operator(java_script_enabled=has_script, viewport=dict(width=390, height=844)) as page:
-        await page.goto(f"/charges/{charge['id']}")
-        await page.get_by_role("link", name="Pay it with a phone").click()
-        await page.fill("[name=name]", "Maria Silva")
-        await page.get_by_role("button", name="Pay", exact=True).click()
-        await expect(page.get_by_role("status")).to_contain_text("The payment was made")
-        await expect(page.locator(".summary")).to_contain_text("paid")
 
 
 async def test_a_list_grows_by_itself(played: Any, door: Any) -> None:

@@ -28,7 +28,7 @@ async def caller(service: Service) -> Caller:
     return await open_holder(service, funds_cents=0)
 
 
-@pytest.mark.parametrize("language", ["en", pytest.param("pt", marks=pytest.mark.long)])
+@pytest.mark.parametrize("language", ["en", "pt"])
 async def test_a_contested_pix_is_found_on_the_first_page_and_answered(
     service: Service, caller: Caller, language: Any
 ) -> None:

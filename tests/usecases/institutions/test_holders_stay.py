@@ -1,5 +1,7 @@
 """A holder stays on the account on which it has had anything, and what processes remember of it decides nothing."""
 
+import asyncio
+
 import asyncpg
 import pytest
 from msgspec import structs
@@ -82,6 +84,18 @@ async def test_who_has_never_had_anything_may_be_put_elsewhere_and_every_process
     before = await shop.live.fetch("select revision from access_revision")
     await move_holder(as_operator(shop.live.context), tenant.holder_id, "banco")
     assert await shop.live.fetch("select revision from access_revision") != before
+
+
+async def test_a_charge_that_is_made_meanwhile_and_the_change_never_wait_for_each_other(shop: Shop) -> None:
+    await add_banco(shop)
+    operator = as_operator(shop.live.context)
+    for number in map(str, range(20, 40)):
+        tenant = await make_tenant(shop, number)
+        making = structs.replace(shop, house=tenant).charge(key=number)
+        moving = move_holder(operator, tenant.holder_id, "banco")
+        outcomes = await asyncio.gather(making, moving, return_exceptions=True)
+        assert not any(isinstance(one, asyncpg.DeadlockDetectedError) for one in outcomes), outcomes
+    await check_books(shop.live)
 
 
 async def test_a_payee_put_on_the_account_since_it_was_read_is_paid_by_book(shop: Shop) -> None:

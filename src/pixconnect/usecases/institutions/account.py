@@ -33,6 +33,7 @@ from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.money import holder as holder_store
+from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.operator import OperatorContext
@@ -273,7 +274,10 @@ async def put_on_account(connection: Connection, account: InstitutionAccount, ho
         BadRequest: It has, is the house of another account, or is of another owner.
         NotFound: There is no such holder.
     """
-    holder = await holder_store.lock(connection, holder_id)
+    # As every batch: the balance first. Then the holder at once as the change needs it: a charge that is being made holds it
+    # too, and each would wait for the other.
+    await ledger_store.lock_balance(connection, holder_id)
+    holder = await holder_store.lock(connection, holder_id, alone=True)
     if holder is None:
         raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
     if holder.institution_id == account.id:

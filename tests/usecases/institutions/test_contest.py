@@ -11,6 +11,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.contest import ListedContest
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.malformed_item import MalformedItem
@@ -24,18 +25,21 @@ from pixconnect.domain.money.block_report import (
     DefenceUnknown,
 )
 from pixconnect.usecases.frame.failed_reports import FailedReports
+from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.institutions.contest import follow_contests, read_contests
+from pixconnect.usecases.institutions.holder import move_holder
+from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money.block import receive_blocks
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard import refund as standard_refund
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
-from support.fake_institution import FakeInstitution
+from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
-from support.records import OUTSIDE_ISPB
+from support.records import OUTSIDE_ISPB, own_key
 from support.service import Service
 
 PAID_CENTS = 1_000
@@ -419,3 +423,20 @@ async def test_an_answer_that_is_refused_can_be_given_anew(shop: Shop, contests:
     await defence_usecases.send_due_there(shop.at, shop.opened, 10)
     shown = await defence_usecases.defend(shop.context, shop.house, row["id"], "two")
     assert shown.infraction.defence_state == "sending"
+
+
+async def test_the_successor_of_a_holder_answers_what_is_contested_of_it(shop: Shop, contests: FakeContests) -> None:
+    operator = as_operator(shop.live.context)
+    former_id, house_id = await make_owner(shop.live, "2"), await make_owner(shop.live, "9")
+    await move_holder(operator, former_id, shop.account.name)
+    said = a_description(
+        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
+    )
+    await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
+    await look(shop, contests, contest(shop, await be_paid(shop, key=own_key("2"))))
+    done = await succeed_holder(operator, former_id, "banco", "77", "0001")
+    (row,) = await shop.live.fetch("select id, holder_id from infraction")
+    heir = structs.replace(shop.house, holder_id=done.heir.id)
+    shown = await defence_usecases.defend(shop.context, heir, row["id"], "It was delivered on Monday")
+    assert (row["holder_id"], shown.infraction.defence) == (former_id, "It was delivered on Monday")
+    await check_books(shop.live)

@@ -107,17 +107,18 @@ async def defend(
         InfractionAnswered: It was answered before, in other words.
         InfractionClosed: It is decided, or the time is over.
     """
-    found = await read_infraction(context, caller, infraction_id)
-    infraction_rules.check_defence(await _find_abilities(context, found.infraction), text)
+    found = (await read_infraction(context, caller, infraction_id)).infraction
+    infraction_rules.check_defence(await _find_abilities(context, found), text)
+    # It may be of a holder that the caller's has succeeded.
     if act is not None:
-        return (await _show(context, [await _defend_alone(context, caller, infraction_id, text, act)]))[0]
-    answering = InfractionAnswer(holder_id=caller.holder_id, infraction_id=infraction_id, text=text)
+        return (await _show(context, [await _defend_alone(context, found, text, act)]))[0]
+    answering = InfractionAnswer(holder_id=found.holder_id, infraction_id=found.id, text=text)
     return (await _show(context, [await context.writes.submit(ANSWER_INFRACTIONS, answering)]))[0]
 
 
-async def _defend_alone(context: DefenceContext, caller: Caller, infraction_id: int, text: str, act: Act) -> Infraction:
+async def _defend_alone(context: DefenceContext, found: Infraction, text: str, act: Act) -> Infraction:
     """The same outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock."""
-    key = (infraction_id, caller.holder_id)
+    key = (found.id, found.holder_id)
     async with write_alone(context.pool) as connection:
         before = (await infraction_store.lock_by_id(connection, [key]))[key]
         # Read behind the lock, for which we may have waited until its time was over.

@@ -1,6 +1,7 @@
 """A company changes its bank: a holder on the new account goes on, and the former one keeps what is its own."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -10,8 +11,9 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.institution import UnknownOutcome
-from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.domain.institutions.institution import NotSent, UnknownOutcome
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
+from pixconnect.domain.money.transfer import KeyTransferRequest, QrCodeTransferRequest
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.store.proof import look
 from pixconnect.store.proof.audit import AUDIT
@@ -24,13 +26,16 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
+from pixconnect.usecases.standard import charge as standard_usecases
+from pixconnect.usecases.standard.charge_search import find_pix
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from support.account_shop import Shop, make_owner
+from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
+from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
-from support.fake_institution import a_description
+from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
 from support.records import own_key
-from support.service import read_funds
+from support.service import Service, read_funds
 
 
 async def add_banco(shop: Shop) -> InstitutionAccount:
@@ -240,3 +245,81 @@ async def test_who_succeeds_is_succeeded_and_all_are_one_family(shop: Shop) -> N
         (heir.holder_id, last.heir.id),
         (last.heir.id, None),
     ]
+
+
+async def test_a_printed_code_of_the_former_one_is_paid_by_book(live: Service, there: FakeInstitution) -> None:
+    shop = await open_shop(live, there, options={"static_fallback": True})
+    company = await make_company(shop)
+    payer = await make_owner(live, "3")
+    await move_holder(as_operator(live.context), payer, "loja")
+    shop.pay(5000, key=own_key("3"))
+    await shop.read()
+    there.answers = [NotSent(reason="no connection")]
+    charge = await structs.replace(shop, house=company).charge("charge-1", key="2")
+    heir = await heir_of(shop, company)
+    code = QrCodeTransferRequest(amount_cents=1000, br_code=charge.br_code)
+    sent = await transfer_usecases.start_transfer(shop.context, structs.replace(shop.house, holder_id=payer), code)
+    assert sent.transfer.status == "CONFIRMED"
+    assert (await charge_usecases.read_charge_by_id(shop.context, heir, charge.id)).status == "APPROVED"
+    assert await read_funds(live, company) == (1000, 0)
+    await check_books(live)
+
+
+async def test_the_successor_changes_and_reads_charges_of_the_former_one(shop: Shop) -> None:
+    company = await make_company(shop)
+    txids = ["A" * 26, "B" * 26]
+    contents = ChargeContents(lifetime_s=3600, amount_cents=1000, key=own_key("2"))
+    for txid in txids:
+        await standard_usecases.put_charge(shop.context, company, txid, contents)
+    heir = await heir_of(shop, company)
+    shop.pay(1000, txid=txids[0], key=own_key("2"))
+    await shop.read()
+    paid = await standard_usecases.read_charge(shop.context, heir, txids[0])
+    assert [pix.txid for pix in (await find_pix(shop.context, [paid])).values()] == [txids[0]]
+    change = ContentsChange(amount_cents=2000)
+    revised = await standard_usecases.patch_charge(shop.context, heir, txids[1], change)
+    assert (revised.charge.holder_id, shop.there.charges[txids[1]].amount_cents) == (company.holder_id, 2000)
+    await standard_usecases.patch_charge(shop.context, heir, txids[1], ContentsChange(), removes=True)
+    await check_books(shop.live)
+
+
+async def test_what_the_former_one_was_told_goes_again_to_the_successors_endpoint(shop: Shop) -> None:
+    company = await make_company(shop)
+    wanted = EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40)
+    endpoint = await endpoint_usecases.create_endpoint(shop.context, company, wanted)
+    shop.pay(500, key=own_key("2"))
+    await shop.read()
+    heir = await heir_of(shop, company)
+    shop.pay(500, key=own_key("2"))
+    await shop.read()
+    for row in await shop.live.fetch("select id from delivery"):
+        assert (await redelivery_usecases.redeliver(shop.context, heir, row["id"])).status == "pending"
+        with pytest.raises(errors.NotFound):
+            await redelivery_usecases.redeliver(shop.context, shop.house, row["id"])
+    await shop.live.execute_as_owner("update delivery set status = 'delivered', due_at = null")
+    now, day = shop.live.clock.now(), timedelta(days=1)
+    assert await redelivery_usecases.redeliver_events(shop.context, heir, endpoint.id, now - day, now + day) == 2
+
+
+async def test_an_operator_who_blocks_either_of_them_stops_refunds_of_the_former_one(shop: Shop) -> None:
+    company = await make_company(shop)
+    await shop.allow()
+    pix = shop.pay(500, key=own_key("2"))
+    await shop.read()
+    heir = await heir_of(shop, company)
+    operator, of_heir = as_operator(shop.live.context), structs.replace(shop, house=heir)
+    blocks = [(heir, HolderChanges(may_withdraw=False)), (company, HolderChanges(may_withdraw=False))]
+    for blocked, change in [*blocks, (company, HolderChanges(is_disabled=True))]:
+        await holder_usecases.set_holder(operator, blocked.holder_id, change)
+        with pytest.raises(errors.HolderBlocked):
+            await of_heir.give_back(pix, 100)
+        undo = HolderChanges(may_withdraw=True, is_disabled=False)
+        await holder_usecases.set_holder(operator, blocked.holder_id, undo)
+    assert (await of_heir.give_back(pix, 100)).holder_id == company.holder_id
+
+
+async def test_no_client_is_made_of_the_former_one(shop: Shop) -> None:
+    company = await make_company(shop)
+    heir = await heir_of(shop, company)
+    with pytest.raises(errors.BadRequest, match=f"make it of holder {heir.holder_id}"):
+        await access_usecases.create_client(as_operator(shop.live.context), company.holder_id, "Shop", list(SCOPES))

@@ -76,7 +76,7 @@ async def read(service: Service, caller: Caller, txid: str = TXID) -> StandardCh
 
 async def find_parts(service: Service, caller: Caller) -> ComponentesValor | None:
     """What the Pix that has paid consists of."""
-    paid = await charge_search.find_pix(service.context, caller, [await read(service, caller)])
+    paid = await charge_search.find_pix(service.context, [await read(service, caller)])
     (pix,) = paid.values()
     return (await read_pix(service.context, caller, pix.end_to_end_id)).componentes_valor
 

@@ -80,7 +80,7 @@ async def get(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
         await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
     violations.raise_if_any()
     read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind.entity)
-    paid_by = await search_usecases.find_pix(services.context, request.caller, [read])
+    paid_by = await search_usecases.find_pix(services.context, [read])
     return await _reply(services, request, kind, 200, read, paid_by.get(read.charge.id))
 
 
@@ -105,7 +105,7 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
     page = await search_usecases.search_charges(
         services.context, request.caller, search, listing.make_span(interval, asked)
     )
-    paid_by = await search_usecases.find_pix(services.context, request.caller, page.items)
+    paid_by = await search_usecases.find_pix(services.context, page.items)
     own = await services.context.directory.read_account(request.caller.holder_id)
     asked_for = ParametrosCobV(
         inicio=interval.shown_inicio,

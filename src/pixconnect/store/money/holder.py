@@ -195,6 +195,18 @@ async def find_member_on(pool: Pool, holder_id: int, institution_id: int | None)
     return await pool.fetchval(_FIND_MEMBER, holder_id, institution_id)
 
 
+_LIST_FAMILY: LiteralString = """
+    select member.id from holder as asked
+    join holder as member on member.id = asked.id or member.family_id = asked.family_id
+    where asked.id = $1 order by member.id
+"""
+
+
+async def list_family(connection: Connection, holder_id: int) -> list[int]:
+    """The holder and those that succeeded each other with it, in their order."""
+    return [row["id"] for row in await connection.fetch(_LIST_FAMILY, holder_id)]
+
+
 _FIND_IN_FAMILY: LiteralString = """
     select member.id from holder as asked
     join holder as member on member.id = asked.id or member.family_id = asked.family_id

@@ -73,11 +73,16 @@ async def _with_attempts(
 
 # Those to webhooks of keys have paths and words of their own.
 _FIND: Final[LiteralString] = f"""
-    select {DELIVERY.select} from delivery where id = $1 and holder_id = $2 and resource <> '{key_webhook.RESOURCE}'
+    select {DELIVERY.select} from delivery
+    where id = $1 and (holder_id = $2 or holder_id = any (array(
+            select member.id from holder as asked join holder as member on member.family_id = asked.family_id
+            where asked.id = $2
+        ))) and resource <> '{key_webhook.RESOURCE}'
 """
 
 
 async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) -> Delivery | None:
+    """One of a holder's, or of one of its family."""
     found = await read_whole(connection, await connection.fetch(_FIND, delivery_id, holder_id))
     return found[0] if found else None
 

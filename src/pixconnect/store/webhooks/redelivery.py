@@ -24,12 +24,20 @@ REDELIVERY_LOCKS: Final = 0x7078_6104
 _FIND_TOLD_TOGETHER: Final[LiteralString] = """
     select first.id, first.covers from delivery join delivery as first
         on first.id = coalesce(delivery.covered_by, delivery.id) and first.holder_id = delivery.holder_id
-    where delivery.id = $1 and delivery.holder_id = $2
+    where delivery.id = $1 and (delivery.holder_id = $2 or delivery.holder_id = any (array(
+        select member.id from holder as asked join holder as member on member.family_id = asked.family_id where asked.id = $2
+    )))
 """
 
 
 async def find_told_together(connection: Connection, holder_id: int, delivery_id: int) -> list[int]:
-    """The deliveries that one body tells with this one: first that in which it is kept, or will be."""
+    """The deliveries that one body tells with this one: first that in which it is kept, or will be.
+
+    Args:
+        connection: In a transaction.
+        holder_id: Whose the delivery is; or one of its family.
+        delivery_id: The delivery.
+    """
     row = await connection.fetchrow(_FIND_TOLD_TOGETHER, delivery_id, holder_id)
     return [] if row is None else [row["id"], *(row["covers"] or ())]
 
@@ -65,10 +73,15 @@ _COUNT_EVENTS: Final[LiteralString] = f"""
 
 
 async def count_events(
-    connection: Connection | Pool, endpoint: Endpoint, since: datetime, until: datetime, count_max: int
+    connection: Connection | Pool,
+    endpoint: Endpoint,
+    holder_id: int,
+    since: datetime,
+    until: datetime,
+    count_max: int,
 ) -> int:
-    """How many events would go to an endpoint again; counting stops at ``count_max``."""
-    given = endpoint.id, endpoint.holder_id, list(endpoint.event_types), since, until, count_max
+    """How many events of a holder would go to an endpoint again; counting stops at ``count_max``."""
+    given = endpoint.id, holder_id, list(endpoint.event_types), since, until, count_max
     if endpoint.pix_key is None:
         return await connection.fetchval(_COUNT_EVENTS, *given)
     return await connection.fetchval(_COUNT_KEY_EVENTS, *given, endpoint.pix_key)
@@ -136,6 +149,7 @@ _REDELIVER_KEY_EVENTS: Final[LiteralString] = f"""
 async def redeliver_events(
     connection: Connection,
     endpoint: Endpoint,
+    holder_id: int,
     after: tuple[datetime, int],
     until: datetime,
     now: datetime,
@@ -144,12 +158,15 @@ async def redeliver_events(
     """Make new deliveries of old events, of the types that the endpoint asks for, that do not wait for it already.
 
     Args:
+        connection: In a transaction.
+        endpoint: That which is told.
+        holder_id: Whose events: the endpoint's holder, or one that it has succeeded.
         after: The instant and id of the last event that was sent before.
 
     Returns:
         The instants and ids of the events, oldest first; fewer than ``count_max`` at the end.
     """
-    given = endpoint.id, endpoint.holder_id, list(endpoint.event_types), after[0], until, after[1]
+    given = endpoint.id, holder_id, list(endpoint.event_types), after[0], until, after[1]
     if endpoint.pix_key is None:
         rows = await connection.fetch(_REDELIVER_EVENTS, *given, now, count_max)
     else:

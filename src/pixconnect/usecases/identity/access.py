@@ -53,8 +53,13 @@ async def create_client(
     client_secret = client_secret or make_webhook_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client.client_id, client_secret)
     async with write_alone(context.pool) as connection:
-        if await holder_store.find(connection, holder_id) is None:
+        holder = await holder_store.find(connection, holder_id)
+        if holder is None:
             raise errors.NotFound(f"holder_id: there is no holder {holder_id}")
+        if holder.successor_id is not None:
+            raise errors.BadRequest(
+                f"holder_id: holder {holder_id} was succeeded, and starts nothing: make it of holder {holder.successor_id}"
+            )
         await access_store.insert(connection, client, secret_hash, context.secret_box.key_id)
         await audit.record(context, connection, "client create", _audited(client.client_id), after=client)
     return IssuedClient(client=client, client_secret=client_secret)

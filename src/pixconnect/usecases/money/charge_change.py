@@ -123,7 +123,8 @@ def want_change(
         kind="revise" if removal is None else "remove",
         contents=contents,
         removal=removal,
-        asked_by=None if caller is None else keep_caller(caller),
+        # The client of a holder that has succeeded the charge's asks in that one's name.
+        asked_by=None if caller is None else keep_caller(structs.replace(caller, holder_id=charge.holder_id)),
         calls_count=0,
         due_at=charge.modified_at,
         created_at=charge.modified_at,

@@ -169,11 +169,13 @@ async def _find_by_code(
     # We refuse mistakes in the key before mistakes in the charge.
     payee = await _find_by_key(context, caller, key_of_code(asked.key), end_to_end_id, lookup)
     _check_outside_charge(context, asked, request.amount_cents)
-    payee = await _add_charge(context, payee, asked.txid, is_static=False)
+    payee = await _add_charge(context, caller, payee, asked.txid, is_static=False)
     return payee and structs.replace(payee, txid=asked.txid, leaves_amount_open=asked.amount_cents is None)
 
 
-async def _add_charge(context: PayeeContext, payee: Payee | None, name: str | None, *, is_static: bool) -> Payee | None:
+async def _add_charge(
+    context: PayeeContext, caller: Caller, payee: Payee | None, name: str | None, *, is_static: bool
+) -> Payee | None:
     """Add the charge that a payment by book names, and pay its holder, as a payment from outside does.
 
     Raises:
@@ -181,7 +183,8 @@ async def _add_charge(context: PayeeContext, payee: Payee | None, name: str | No
     """
     if payee is None or payee.holder_id is None or name is None:
         return payee
-    account_id = (await context.directory.read_account(payee.holder_id)).institution_id
+    # By book goes only what stays on the payer's account: there the code of a holder that was succeeded goes on being paid.
+    account_id = (await context.directory.read_account(caller.holder_id)).institution_id
     charge = await find_named_charge(context.pool, account_id, payee.holder_id, name)
     if charge is None:
         return structs.replace(payee, is_static=is_static)
@@ -210,7 +213,7 @@ async def _find_by_static_code(
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
     payee = await _find_by_key(context, caller, key_of_code(code.key), end_to_end_id, lookup)
     _check_code_amount(code.fixed_amount_cents, amount_cents)
-    payee = await _add_charge(context, payee, code.txid, is_static=True)
+    payee = await _add_charge(context, caller, payee, code.txid, is_static=True)
     return payee and structs.replace(payee, txid=code.txid, leaves_amount_open=code.fixed_amount_cents is None)
 
 

@@ -30,6 +30,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import return_name as name_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
@@ -85,6 +86,8 @@ async def start_refund(
             # HOLDER_BLOCKED comes before it in the documented order.
             await _check_may_withdraw(context, caller)
             raise errors.OriginalNotRefundable(_explain_unsettled(original))
+        if original.holder_id != caller.holder_id:
+            await _check_family(context, caller, original.holder_id)
         ability.check_refund_amount(abilities, request.amount_cents, original)
         await _check_asks_there(context, original)
     except (errors.RuleBroken, errors.ServiceUnavailable) as refusal:
@@ -316,6 +319,14 @@ def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
         work.announce_refund(side)
         work.changes.add_refund(side)
     return sides[0]
+
+
+async def _check_family(context: RefundContext, caller: Caller, former_id: int) -> None:
+    """Refuse a refund of what a former holder received if its successor may not withdraw, or the former one is disabled."""
+    await _check_may_withdraw(context, caller)
+    former = await holder_store.find(context.pool, former_id)
+    if former is not None and former.disabled_at is not None:
+        raise errors.HolderBlocked("end_to_end_id: the holder that received it is disabled")
 
 
 async def _check_may_withdraw(context: RefundContext, caller: Caller) -> None:

@@ -8,6 +8,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge_search import ChargeSearch
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import charge_search as search_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import HasPool
@@ -26,11 +27,13 @@ async def search_charges(
     return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
 
 
-async def find_pix(context: HasPool, caller: Caller, charges: Sequence[StandardCharge]) -> dict[int, Pix]:
+async def find_pix(context: HasPool, charges: Sequence[StandardCharge]) -> dict[int, Pix]:
     """What paid those that are paid, by the charge's id."""
-    paid = [each.charge.id for each in charges if each.is_latest and each.charge.status in charge_rules.PAID]
-    if not paid:
-        return {}
-    transfers = await transfer_store.find_all_paying(context.pool, caller.holder_id, paid)
+    # Those of a holder that the caller's has succeeded were paid to that one.
+    paid = [each.charge for each in charges if each.is_latest and each.charge.status in charge_rules.PAID]
+    transfers: dict[int, Transfer] = {}
+    for holder_id in {charge.holder_id for charge in paid}:
+        of_holder = [charge.id for charge in paid if charge.holder_id == holder_id]
+        transfers |= await transfer_store.find_all_paying(context.pool, holder_id, of_holder)
     shown = await standard_pix.show_all(context.pool, transfers.values())
     return {charge_id: shown[transfer.id] for charge_id, transfer in transfers.items()}

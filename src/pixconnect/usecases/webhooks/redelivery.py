@@ -7,7 +7,7 @@ long as they are kept.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -17,6 +17,7 @@ from pixconnect.domain.webhooks.delivery import Delivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import notice as notice_store
@@ -134,26 +135,30 @@ async def _replay(
     ):
         if not is_alone:
             raise errors.LimitExceeded("a replay to this endpoint is under way: wait for its answer")
+        # The endpoint is told of the holders that its own has succeeded, too.
+        holder_ids = await holder_store.list_family(connection, endpoint.holder_id)
         # Only one at a time: two that count at once would both find room.
-        await _check_room(context, connection, endpoint, oldest, newest)
+        await _check_room(context, connection, endpoint, holder_ids, oldest, newest)
         # Each batch commits by itself, and the act commits with the first one. If the process dies in between, the same replay
         # again sends the rest: it leaves out the events that still wait.
-        count, place = 0, (oldest, 0)
-        while True:
-            async with write.begin_on(connection):
-                told = await _replay_some(context, connection, endpoint.id, place, newest, batch_max)
-                await audit.record_act(connection, act)
-            on_batch()
-            count, act = count + len(told), None
-            if len(told) < batch_max:
-                return count
-            place = told[-1]
+        count = 0
+        for holder_id in holder_ids:
+            place, told = (oldest, 0), None
+            while told is None or len(told) == batch_max:
+                async with write.begin_on(connection):
+                    told = await _replay_some(context, connection, endpoint.id, holder_id, place, newest, batch_max)
+                    await audit.record_act(connection, act)
+                on_batch()
+                count, act = count + len(told), None
+                place = told[-1] if told else place
+        return count
 
 
 async def _replay_some(
     context: ReplayContext,
     connection: Connection,
     endpoint_id: int,
+    holder_id: int,
     place: tuple[datetime, int],
     newest: datetime,
     count_max: int,
@@ -163,7 +168,7 @@ async def _replay_some(
     endpoint = (await endpoint_store.find_many(connection, [endpoint_id])).get(endpoint_id)
     if endpoint is None:
         return []
-    return await redelivery_store.redeliver_events(connection, endpoint, place, newest, now, count_max)
+    return await redelivery_store.redeliver_events(connection, endpoint, holder_id, place, newest, now, count_max)
 
 
 async def _let_arrive(context: ReplayContext, endpoint_id: int) -> None:
@@ -178,12 +183,19 @@ async def _let_arrive(context: ReplayContext, endpoint_id: int) -> None:
 
 
 async def _check_room(
-    context: ReplayContext, connection: Connection, endpoint: Endpoint, oldest: datetime, newest: datetime
+    context: ReplayContext,
+    connection: Connection,
+    endpoint: Endpoint,
+    holder_ids: Sequence[int],
+    oldest: datetime,
+    newest: datetime,
 ) -> None:
     pending_max = context.policy.webhook_pending_max
     waiting_count = await delivery_history_store.count_pending(connection, endpoint.id, None, pending_max + 1)
     room = max(0, pending_max - waiting_count)
-    wanted_count = await redelivery_store.count_events(connection, endpoint, oldest, newest, room + 1)
+    wanted_count = 0
+    for holder_id in holder_ids:
+        wanted_count += await redelivery_store.count_events(connection, endpoint, holder_id, oldest, newest, room + 1)
     if wanted_count > room:
         raise errors.LimitExceeded(
             f"at most {pending_max} deliveries may wait for an endpoint, and {waiting_count} do: replay a shorter time"

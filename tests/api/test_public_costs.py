@@ -169,6 +169,16 @@ async def test_no_public_request_costs_more_than_twice_what_liveness_costs(open_
     assert {asked: cost for asked, cost in costs.items() if cost > calls_max} == {}
 
 
+async def test_a_parameter_is_decoded_only_for_a_caller_that_is_let_in(open_application: Opening) -> None:
+    """Encoded, one as long as the router takes would cost a stranger's refusal several times the rest."""
+    path = "/v1/connect/charge/external-id/"
+    plain, encoded = [
+        await _count_calls(open_application(), ("GET", path + text * 1000, "plain")) for text in ("a", "%41")
+    ]
+    assert abs(encoded - plain) <= SLACK
+    assert (await _ask(open_application(), "GET", path + "%41" * 1000, "plain")).status == 401
+
+
 async def test_the_operations_are_asked_for_what_they_answer(open_application: Opening) -> None:
     """Otherwise the cost of a refusal would stand for that of an answer."""
     plain = {(method, target) for method, target, variant in ASKED if variant == "plain"}
@@ -274,3 +284,15 @@ async def test_a_document_that_the_caller_has_is_not_sent_again(open_application
             assert "content-length" not in again.headers
         assert (await api.get(target, token=None, headers=headers | {"if-none-match": '"other"'})).status == 200
     assert len(tags) == 2, "each form has its own"
+
+
+@pytest.mark.parametrize(
+    "takes",
+    ["gzip", "GZIP;q=0.5", "br, x-gzip ;q=1", "gzip" + "," * 300, "gzip;q=0." + "0" * 300 + "1", "gzip;q=0", "*"],
+    ids=lambda takes: takes[:20],
+)
+async def test_an_answer_is_packed_for_a_short_header_that_accepts_it(open_application: Opening, takes: str) -> None:
+    """To search a header as long as a head may be would cost ten times what ``/livez`` does, in one call."""
+    answer = await Api(open_application()).get("/docs/page.css", token=None, headers={"accept-encoding": takes})
+    is_packed = answer.headers.get("content-encoding") == "gzip"
+    assert is_packed is (takes in {"gzip", "GZIP;q=0.5", "br, x-gzip ;q=1"})

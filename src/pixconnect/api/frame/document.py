@@ -26,6 +26,8 @@ _TAG_OCTETS: Final = 16
 _TAKES_GZIP: Final = re.compile(
     rb"(?:^|,)\s*(?:x-)?gzip\s*(?:;\s*q=(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)", re.IGNORECASE
 )
+_ACCEPT_ENCODING_MAX: Final = 256
+"""In octets: no client sends a longer one, and to search one as long as a head costs ten times as much as the rest."""
 
 
 class Document(Struct, frozen=True, kw_only=True):
@@ -76,8 +78,7 @@ class KeptDocument:
 
         All of it is public, so its packed length reveals nothing.
         """
-        takes_gzip = self._is_packed and _TAKES_GZIP.search(headers.get(b"accept-encoding", b"")) is not None
-        form = self._packed if takes_gzip else self._plain
+        form = self._packed if self._is_packed and _takes_gzip(headers.get(b"accept-encoding", b"")) else self._plain
         known = headers.get(b"if-none-match")
         # A proxy that packs the answer itself makes the tag weak (W/"..."), and a list may name several (RFC 9110, 13.1.2).
         if known is not None and (form.tag in known or known == b"*"):
@@ -105,3 +106,7 @@ class KeptDocument:
             content=b"", media_type=self._media_type, policy=self._policy, caching=caching, status=_NOT_MODIFIED
         )
         return _Form(tag=tag, whole=whole, unchanged=unchanged)
+
+
+def _takes_gzip(accepted: bytes) -> bool:
+    return len(accepted) <= _ACCEPT_ENCODING_MAX and _TAKES_GZIP.search(accepted) is not None

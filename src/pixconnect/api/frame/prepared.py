@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
@@ -36,7 +37,9 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
         self, raw_parameters: Sequence[bytes], raw_query: bytes, raw_body: bytes, headers: Mapping[bytes, bytes]
     ) -> tuple[Any, Any, Any]:
         """The parameter of the path, the query and the body; raises a ``Refusal`` for what is malformed."""
-        parameter = None if self.read_path is None else self.read_path(raw_parameters)
+        parameter = None
+        if self.read_path is not None:
+            parameter = self.read_path([unquote_to_bytes(raw) for raw in raw_parameters])
         query = self.read_query(raw_query)
         body: Any = self.read_body(raw_body, headers) if self.has_body else _NOTHING
         if self.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:

@@ -18,7 +18,17 @@ from pixconnect.database_config import DATABASE_URLS, is_readable_address
 from pixconnect.named_file import read_named_file
 
 _PREFIX = "PIXCONNECT_"
-_REMOVED = {"PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL"}
+_FIXED = "its value is fixed now; unset it"
+_REMOVED = {
+    "PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL",
+    "PIXCONNECT_HEALTH_SYSTEM": "health shows its system in the sandbox and hides it in live mode; unset it",
+    "PIXCONNECT_LOOKUP_REFILL_COUNT": _FIXED,
+    "PIXCONNECT_QUEUE_LENGTH_MAX": _FIXED,
+    "PIXCONNECT_SIGNING_KEY_PUBLISHED_DAYS": _FIXED,
+    "PIXCONNECT_SIGNING_KEY_ROTATION_DAYS": _FIXED,
+    "PIXCONNECT_WEBHOOK_IN_FLIGHT_": _FIXED,
+    "PIXCONNECT_WEBHOOK_PENDING_MAX": _FIXED,
+}
 """What to do about variables that begin so, which earlier versions read."""
 # Kubernetes sets these for a service that is called pixconnect.
 _IS_ORCHESTRATORS = re.compile(r"^PIXCONNECT_(.*_)?(SERVICE_(HOST|PORT.*)|PORT_\d+_.*)$")

@@ -72,11 +72,26 @@ def test_a_misspelt_setting_is_complained_of_and_hinders_nothing(tmp_path: Path)
     ]
 
 
-def test_a_verb_that_was_removed_is_refused_with_what_to_do_instead() -> None:
-    done = subprocess.run([*PIXCONNECT, "cell", "list"], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize(
+    ("words", "said", "instead"),
+    [
+        (
+            "cell list",
+            "cell: this verb was removed: an installation has one database",
+            "PIXCONNECT_HOME=FOLDER pixconnect run",
+        ),
+        (
+            "operator endpoint redeliver 5",
+            "redeliver: this verb was removed: ",
+            "`pixconnect operator endpoint replay ID",
+        ),
+    ],
+)
+def test_a_verb_that_was_removed_is_refused_with_what_to_do_instead(words: str, said: str, instead: str) -> None:
+    done = subprocess.run([*PIXCONNECT, *words.split()], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith("pixconnect: cell: this verb was removed: an installation has one database")
-    assert "PIXCONNECT_HOME=FOLDER pixconnect run" in done.stderr
+    assert done.stderr.startswith(f"pixconnect: {said}")
+    assert instead in done.stderr
 
 
 def test_a_setting_that_was_removed_is_complained_of_with_what_to_do_instead(tmp_path: Path) -> None:

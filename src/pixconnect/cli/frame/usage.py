@@ -68,8 +68,10 @@ def explain(error: CycloptsError) -> str:
 
 
 _REMOVED: Final = {
-    "cell": "an installation has one database; for holders in another one, make another installation with a host name of its "
-    "own: `PIXCONNECT_HOME=FOLDER pixconnect run`"
+    "pixconnect cell": "an installation has one database; for holders in another one, make another installation with a host "
+    "name of its own: `PIXCONNECT_HOME=FOLDER pixconnect run`",
+    "pixconnect operator endpoint redeliver": "for the events of an interval use `pixconnect operator endpoint replay ID "
+    "--since TIME`",
 }
 """Verbs of earlier versions, and what to do instead."""
 
@@ -84,8 +86,8 @@ def _find_near(word: str, words: Sequence[str]) -> list[str]:
 
 def explain_unknown(word: str, verbs: Sequence[str], group: str = "pixconnect") -> str:
     """Say that a word is no verb of this group, and which verb was probably meant."""
-    if group == "pixconnect" and word in _REMOVED:
-        return f"{word}: this verb was removed: {_REMOVED[word]}"
+    if (advice := _REMOVED.get(f"{group} {word}")) is not None:
+        return f"{word}: this verb was removed: {advice}"
     near = difflib.get_close_matches(word, verbs, n=1)
     meant = f"did you mean {near[0]}? " if near else ""
     return f"{word}: there is no such verb; {meant}`{group} --help` lists all"

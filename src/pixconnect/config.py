@@ -18,6 +18,7 @@ Secret = Annotated[str, Meta(extra={"is_secret": True})]
 PostgresVersion = Literal["16", "18"]
 POSTGRES_VERSIONS: Final[tuple[PostgresVersion, ...]] = get_args(PostgresVersion)
 """Those of the embedded server, oldest first; its wheel has a folder for each (``local/postgres_programs.py``)."""
+_HTTPS_PORT: Final = 443
 _CONTACT: Final = r"(mailto:|https://|tel:)[!-+\--~]+"
 POSTGRES_NEWEST: Final = POSTGRES_VERSIONS[-1]
 
@@ -323,7 +324,11 @@ class Settings(
     @property
     def is_tls_port_public(self) -> bool:
         """Whether ``base_url`` leads to ``tls_port``, so that all callers connect there."""
-        return self.tls_port != 0 and self.tls_port == urlsplit(self.public_base_url).port
+        seen = urlsplit(self.public_base_url)
+        if seen.port is None:
+            # A proxy that is named may have the usual port at another address.
+            return self.tls_port == _HTTPS_PORT and seen.scheme == "https" and not self.read_networks("trusted_proxies")
+        return self.tls_port != 0 and self.tls_port == seen.port
 
     def read_networks(self, name: str) -> tuple[IPv4Network | IPv6Network, ...]:
         """The networks that a setting names; ``SettingsError`` if it names something else."""

@@ -144,6 +144,24 @@ def test_a_proxy_that_nobody_named_is_warned_of_unless_callers_connect_to_us(tmp
 
 
 @pytest.mark.parametrize(
+    ("port", "base_url", "proxies", "is_public"),
+    [
+        ("443", "https://pix.example", "", True),
+        ("443", "https://pix.example/path", "", True),
+        ("443", "https://pix.example", "10.0.0.0/24", False),
+        ("443", "https://pix.example:443", "10.0.0.0/24", True),
+        ("8443", "https://pix.example", "", False),
+        ("0", "https://pix.example", "", False),
+    ],
+)
+def test_an_address_without_a_port_leads_to_the_usual_one(
+    port: str, base_url: str, proxies: str, *, is_public: bool, tmp_path: Path
+) -> None:
+    given = {"PIXCONNECT_TLS_PORT": port, "PIXCONNECT_BASE_URL": base_url, "PIXCONNECT_TRUSTED_PROXIES": proxies}
+    assert read_live(tmp_path, **given).is_tls_port_public is is_public
+
+
+@pytest.mark.parametrize(
     ("mode", "setting", "is_required"),
     [
         ("live", "auto", True),

@@ -51,7 +51,8 @@ def list_refusals(settings: Settings) -> Iterator[str]:
     if settings.is_tls_port_public and settings.requires_client_certificate:
         yield (
             "PIXCONNECT_TLS_CLIENT_CERTIFICATE: PIXCONNECT_BASE_URL leads to PIXCONNECT_TLS_PORT, where payers' institutions "
-            "read QR codes and have no certificate of yours; set it to optional, or lead PIXCONNECT_BASE_URL to a proxy"
+            "read QR codes and have no certificate of yours; set it to optional, or lead PIXCONNECT_BASE_URL to a proxy that "
+            "PIXCONNECT_TRUSTED_PROXIES names"
         )
     # A home made for trying out, above all its secret key, must not guard real money.
     if (settings.home_path / DEMONSTRATION_FILE).exists():

@@ -9,17 +9,22 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_there
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import return_name as name_store
+from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
+from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import transfer as transfer_usecases
-from support.account_shop import Shop
+from support.account_shop import Shop, make_owner
 from support.books import check_books
-from support.fake_institution import FakeInstitution
+from support.fake_institution import FakeInstitution, a_description
+from support.operators import as_operator
+from support.records import own_key
 from support.service import Service, read_funds
 
 KEY = "joana@pix.example"
@@ -162,3 +167,33 @@ async def test_before_what_is_forgotten_was_read_nobody_is_told_that_nothing_was
     assert await end(shop, await ask(shop, "t1", 400)) == "CONFIRMED"
     assert shop.there.paid_cents == 400
     await check_books(shop.live)
+
+
+@pytest.mark.parametrize("is_read_first", [True, False])
+async def test_a_successor_does_not_pay_again_what_was_forgotten_of_the_former_one(
+    shop: Shop, *, is_read_first: bool
+) -> None:
+    sent = await forget_order(shop, "t1", 400)
+    await note_loss(shop)
+    operator, house_id = as_operator(shop.live.context), await make_owner(shop.live, "9")
+    said = a_description(
+        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
+    )
+    banco = await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
+    done = await succeed_holder(operator, shop.house.holder_id, "banco", "77", "0001")
+    heir = structs.replace(shop, account=banco, house=structs.replace(shop.house, holder_id=done.heir.id))
+    await heir.allow_sending()
+    shop.there.received.clear()
+    heir.pay(RECEIVED_CENTS, key=own_key("1"))
+    await heir.read()
+    assert await read_funds(shop.live, heir.house) == (RECEIVED_CENTS, 0)
+    if is_read_first:
+        await tell_line(shop, sent)
+    else:
+        forgets = f"lost_at = now(), state = 'paused', paused_because = 'loss' where id = {shop.account.id}"
+        await shop.live.execute_as_owner(f"update institution_account set {forgets}")
+    with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
+        await ask(heir, "t1", 400)
+    if is_read_first:
+        assert await end(heir, await ask(heir, "t2", 399)) == "CONFIRMED"
+    assert shop.there.paid_cents == 400 + (399 if is_read_first else 0)

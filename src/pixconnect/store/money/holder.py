@@ -207,6 +207,18 @@ async def list_family(connection: Connection, holder_id: int) -> list[int]:
     return [row["id"] for row in await connection.fetch(_LIST_FAMILY, holder_id)]
 
 
+_LIST_OTHER_ACCOUNTS: LiteralString = """
+    select distinct member.institution_id
+    from holder as asked join holder as member on member.family_id = asked.family_id
+    where asked.id = $1 and member.institution_id <> coalesce(asked.institution_id, 0)
+"""
+
+
+async def list_other_accounts(pool: Pool, holder_id: int) -> list[int]:
+    """The accounts at institutions of the others that succeeded each other with a holder."""
+    return [row["institution_id"] for row in await pool.fetch(_LIST_OTHER_ACCOUNTS, holder_id)]
+
+
 _FIND_IN_FAMILY: LiteralString = """
     select member.id from holder as asked
     join holder as member on member.id = asked.id or member.family_id = asked.family_id

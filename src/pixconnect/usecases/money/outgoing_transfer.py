@@ -57,7 +57,9 @@ async def choose_way(
     Raises:
         RuleBroken: The payee is the payer, or cannot be compared with the owner that the caller names.
         ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
+        OutcomeUnknown: The database was restored, and one that the payer has succeeded may have paid it before.
     """
+    await _admit_forgotten_of_former(context, payer, request)
     opened = None if context.policy.is_sandbox else await _find_account(context, payer, payee, request)
     if opened is None:
         return Way(payer=payer.party, payee=payee, terms=terms)
@@ -137,9 +139,26 @@ async def admit_forgotten(
     # What nobody has named nobody can repeat; and a sandbox has no account at an institution.
     if request.external_id is None or context.policy.is_sandbox:
         return
-    account_id = payer.institution_id
-    if account_id is None:
+    if payer.institution_id is not None:
+        await _admit_forgotten_there(context, payer.institution_id, request, until)
+
+
+async def _admit_forgotten_of_former(
+    context: OutgoingTransferContext, payer: OwnAccount, request: TransferRequest
+) -> None:
+    """The same of the accounts of those that the payer has succeeded: there the order had another name.
+
+    Called before anything is accepted: its own institution would not know it again.
+    """
+    if request.external_id is None or context.policy.is_sandbox:
         return
+    for account_id in await holder_store.list_other_accounts(context.pool, payer.holder_id):
+        await _admit_forgotten_there(context, account_id, request, _FOUND_OUT)
+
+
+async def _admit_forgotten_there(
+    context: OutgoingTransferContext, account_id: int, request: TransferRequest, until: str
+) -> None:
     if await is_lost(context.institutions, account_id):
         raise errors.OutcomeUnknown(
             "the database was restored, and what it has forgotten of the holder's account was not read yet: this request may "

@@ -145,11 +145,11 @@ async def _try_transfer(
         if payee is not None and outgoing_transfer.is_another(payee, terms):
             raise PayeeIsAnother("key: belongs to another tax id")
         way = None if payee is None else await outgoing_transfer.choose_way(context, account, request, payee, terms)
-    except (errors.RuleBroken, errors.RateLimited, errors.ServiceUnavailable) as refusal:
+    except (errors.RuleBroken, errors.RateLimited, errors.ServiceUnavailable, errors.OutcomeUnknown) as refusal:
         replayed = await _IDEMPOTENCY.find_replay(context.pool, caller, request)
         if replayed is not None:
             return _refuse_repeat(terms, replayed)
-        is_judged_first = isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited)
+        is_judged_first = isinstance(refusal, errors.AmountOutOfRange | errors.RateLimited | errors.OutcomeUnknown)
         if not is_judged_first and (payer := await _read_payer(context, caller)):
             balance, spending = payer
             spending.check(balance.holder_id, balance.limits, request.amount_cents)

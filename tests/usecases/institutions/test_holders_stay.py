@@ -94,7 +94,7 @@ async def test_a_charge_that_is_made_meanwhile_and_the_change_never_wait_for_eac
         making = structs.replace(shop, house=tenant).charge(key=number)
         moving = move_holder(operator, tenant.holder_id, "banco")
         outcomes = await asyncio.gather(making, moving, return_exceptions=True)
-        assert not any(isinstance(one, asyncpg.DeadlockDetectedError) for one in outcomes), outcomes
+        assert not any(isinstance(one, asyncpg.PostgresError) for one in outcomes), outcomes
     await check_books(shop.live)
 
 

@@ -318,6 +318,14 @@ async def test_an_operator_who_blocks_either_of_them_stops_refunds_of_the_former
     assert (await of_heir.give_back(pix, 100)).holder_id == company.holder_id
 
 
+async def test_a_token_that_has_not_ended_yet_makes_no_endpoint_of_the_former_one(shop: Shop) -> None:
+    company = await make_company(shop)
+    await succeed(shop, company)
+    wanted = EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40)
+    with pytest.raises(errors.HolderBlocked, match="new token"):
+        await endpoint_usecases.create_endpoint(shop.context, company, wanted)
+
+
 async def test_no_client_is_made_of_the_former_one(shop: Shop) -> None:
     company = await make_company(shop)
     heir = await heir_of(shop, company)

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Final
 
+import asyncpg
 import structlog
 from msgspec import Struct
 
@@ -235,11 +236,21 @@ async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opene
         due_at=now + WORKER_AFTER,
         created_at=now,
     )
-    async with write_alone(context.pool) as connection:
-        # What this process knows of the account may be a second old, and what begins on a closed one nobody would ever end.
-        if not await opening_store.may_begin(connection, opening):
-            raise _paused()
-        return opening if await opening_store.insert(connection, opening) else None
+    try:
+        async with write_alone(context.pool) as connection:
+            # What this process knows of the account may be a second old, and what begins on a closed one nobody would ever end.
+            if not await opening_store.may_begin(connection, opening):
+                raise _paused()
+            return opening if await opening_store.insert(connection, opening) else None
+    except asyncpg.IntegrityConstraintViolationError as refused:
+        # The holder was succeeded, or put on another account, between that look and the insert.
+        if refused.constraint_name == "who_was_succeeded_starts_nothing":
+            raise errors.HolderBlocked("another account succeeded this one: get a new token") from None
+        if refused.constraint_name == "a_charge_opens_on_its_holders_account":
+            raise errors.ServiceUnavailable(
+                "the holder was put on another account meanwhile; nothing was done"
+            ) from None
+        raise
 
 
 async def _answer_caller(

@@ -22,6 +22,7 @@ from pixconnect.domain.webhooks.delivery import Delivery, DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import origin as origin_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import event as event_store
@@ -89,6 +90,7 @@ async def create_endpoint(
     sealed = _seal(context, endpoint_id, request.secret)
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
+        await refuse_succeeded(connection, caller)
         await webhook_host.refuse_anothers_host(context, connection, caller, request.url)
         # Counted again under the lock: another request may have made one since.
         _check_count(await endpoint_store.count(connection, caller.holder_id))
@@ -151,6 +153,13 @@ async def change_endpoint(
         await audit.record_act(connection, act)
     context.wake_workers()
     return after
+
+
+async def refuse_succeeded(connection: Connection, caller: Caller) -> None:
+    """Refuse what would stay with a holder that was succeeded; call it while the holder's balance is locked."""
+    holder = await holder_store.find(connection, caller.holder_id)
+    if holder is not None and holder.successor_id is not None:
+        raise errors.HolderBlocked("another account succeeded this one: get a new token")
 
 
 async def note_change(

@@ -31,7 +31,7 @@ from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.usecases.frame.context import HasEntropy, HasPool
 from pixconnect.usecases.frame.lone_write import write_alone, writing
 from pixconnect.usecases.webhooks import redelivery
-from pixconnect.usecases.webhooks.endpoint import EndpointContext, note_change, resume_backlog
+from pixconnect.usecases.webhooks.endpoint import EndpointContext, note_change, refuse_succeeded, resume_backlog
 from pixconnect.usecases.webhooks.host import HostIsAnothers, refuse_anothers_host
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -94,6 +94,7 @@ async def _set(
 ) -> KeyWebhook:
     # Batches hold the same balance: every settlement after the answer is announced.
     await endpoint_store.lock_holder(connection, caller.holder_id)
+    await refuse_succeeded(connection, caller)
     await refuse_anothers_host(context, connection, caller, url)
     now = await service_now_to_write(context.clock, connection)
     found = await key_webhook_store.find(connection, caller.holder_id, key)

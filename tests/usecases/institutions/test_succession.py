@@ -10,6 +10,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.identity.console import READING_SCOPES, Viewer
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import NotSent, UnknownOutcome
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
@@ -26,6 +27,8 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
+from pixconnect.usecases.reading.receipt import read_receipt
+from pixconnect.usecases.reading.timeline import read_delivery_view, read_timeline
 from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard.charge_search import find_pix
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
@@ -213,6 +216,27 @@ async def test_the_successors_webhooks_are_told_of_what_comes_to_the_former_one(
     rows = await shop.live.fetch("select endpoint_id, holder_id from delivery")
     assert [tuple(row) for row in rows] == [(endpoint.id, company.holder_id)]
     await check_books(shop.live)
+
+
+async def test_the_successor_reads_receipts_and_deliveries_of_the_former_one(shop: Shop) -> None:
+    company = await make_company(shop)
+    wanted = EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40)
+    await endpoint_usecases.create_endpoint(shop.context, company, wanted)
+    heir = await heir_of(shop, company)
+    pix = shop.pay(500, key=own_key("2"))
+    await shop.read()
+    paid = (await transfer_usecases.read_transfer_by_end_to_end_id(shop.context, heir, pix.end_to_end_id)).transfer
+    viewer = Viewer(holder_id=heir.holder_id, scopes=READING_SCOPES)
+    assert (await read_receipt(shop.context, viewer, "transfer", paid.id)).amount_cents == 500
+    told = await read_timeline(shop.context, viewer, "transfer", paid.id)
+    assert (told.holder_id, len(told.facts.deliveries)) == (company.holder_id, 1)
+    (delivery,) = told.facts.deliveries
+    assert (await read_delivery_view(shop.context, viewer, delivery.id)).delivery.id == delivery.id
+    others = Viewer(holder_id=shop.house.holder_id, scopes=READING_SCOPES)
+    with pytest.raises(errors.NotFound):
+        await read_receipt(shop.context, others, "transfer", paid.id)
+    with pytest.raises(errors.NotFound):
+        await read_delivery_view(shop.context, others, delivery.id)
 
 
 async def test_the_audit_says_what_has_gone_over(shop: Shop) -> None:

@@ -202,7 +202,7 @@ _LIST_FAMILY: LiteralString = """
 """
 
 
-async def list_family(connection: Connection, holder_id: int) -> list[int]:
+async def list_family(connection: Connection | Pool, holder_id: int) -> list[int]:
     """The holder and those that succeeded each other with it, in their order."""
     return [row["id"] for row in await connection.fetch(_LIST_FAMILY, holder_id)]
 

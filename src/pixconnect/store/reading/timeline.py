@@ -32,14 +32,18 @@ REFUSED_LOOKED_AT_MAX: Final = 1_000
 NEWEST_LOOKED_AT_MAX: Final = 1_000
 """Among each endpoint's newest deliveries."""
 
-_WHOSE: Final[LiteralString] = "id = $1 and ($2::bigint is null or holder_id = $2)"
+_WHOSE: Final[LiteralString] = """
+    id = $1 and ($2::bigint is null or holder_id = $2 or holder_id = any (array(
+        select member.id from holder as asked join holder as member on member.family_id = asked.family_id where asked.id = $2
+    )))
+"""
 _FIND_CHARGE: Final[LiteralString] = f"select {CHARGE.select} from charge where {_WHOSE}"
 _FIND_TRANSFER: Final[LiteralString] = f"select {TRANSFER.select} from transfer where {_WHOSE}"
 _FIND_REFUND: Final[LiteralString] = f"select {REFUND.select} from refund where {_WHOSE}"
 
 
 async def find_charge(pool: Pool, charge_id: int, holder_id: int | None) -> Charge | None:
-    """A charge of this holder, or of any."""
+    """A charge of this holder or of its family, or of any."""
     return CHARGE.read_found(await pool.fetchrow(_FIND_CHARGE, charge_id, holder_id))
 
 
@@ -173,7 +177,7 @@ _IS_HELD_BACK: Final[LiteralString] = """
 
 
 async def find_delivery(pool: Pool, delivery_id: int, holder_id: int | None) -> Delivery | None:
-    """A delivery of this holder, or of any, with its attempts."""
+    """A delivery of this holder or of its family, or of any, with its attempts."""
     found = await delivery_history.read_whole(pool, await pool.fetch(_FIND_DELIVERY, delivery_id, holder_id))
     return found[0] if found else None
 

@@ -23,6 +23,7 @@ from pixconnect.domain.webhooks.delivery import Delivery
 from pixconnect.domain.webhooks.endpoint import ENDPOINTS_MAX, Endpoint
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import block as block_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
@@ -132,8 +133,12 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
         *(("refund", refund.id) for refund in facts.refunds),
     ]
     events = await timeline_store.find_events(pool, holder_id, timeline.instants_of_events(facts), of)
-    endpoints = await endpoint_store.list_all(pool, holder_id, None, ENDPOINTS_MAX)
-    endpoint_ids = [*(endpoint.id for endpoint in endpoints), *await endpoint_store.list_removed(pool, holder_id)]
+    # Its endpoints may have gone over to a holder that succeeded it.
+    endpoints, endpoint_ids = list[Endpoint](), list[int]()
+    for member_id in await holder_store.list_family(pool, holder_id):
+        endpoints += await endpoint_store.list_all(pool, member_id, None, ENDPOINTS_MAX)
+        endpoint_ids += await endpoint_store.list_removed(pool, member_id)
+    endpoint_ids += [endpoint.id for endpoint in endpoints]
     deliveries = await timeline_store.find_deliveries(pool, endpoint_ids, events)
     return structs.replace(facts, events=events, endpoints=endpoints, deliveries=deliveries)
 

@@ -266,7 +266,7 @@ _GRANTS = """
     from pg_class cross join aclexplode(relacl) where oid = $1 and grantee <> relowner
     union all
     select grantee::regrole::text, privilege_type, attname, attnum
-    from pg_class join pg_attribute on attrelid = pg_class.oid cross join aclexplode(attacl)
+    from pg_class join pg_attribute on attrelid = pg_class.oid and not attisdropped cross join aclexplode(attacl)
     where pg_class.oid = $1 and grantee <> relowner
 """
 _FUNCTION_GRANTS = """

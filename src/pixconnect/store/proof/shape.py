@@ -37,7 +37,9 @@ _SHAPE: Final[LiteralString] = r"""(
         select relname as name, grantee, privilege_type from every cross join aclexplode(relacl) where grantee <> relowner
         union all
         select relname || '.' || attname, grantee, privilege_type
-        from every join pg_attribute on attrelid = every.oid cross join aclexplode(attacl) where grantee <> relowner
+        -- PostgreSQL 16 keeps the grants of dropped columns.
+        from every join pg_attribute on attrelid = every.oid and not attisdropped cross join aclexplode(attacl)
+        where grantee <> relowner
         union all
         select proname || '()', grantee, privilege_type
         from pg_proc cross join aclexplode(coalesce(proacl, acldefault('f', proowner)))

@@ -15,18 +15,24 @@ from pixconnect.store.frame.table import Table, split_pairs
 Record = TypeVar("Record", bound=Struct)
 
 
+def family_of(holder: LiteralString) -> LiteralString:
+    """An array of a holder and its family: those that succeeded each other. Costs one look where no holder was succeeded."""
+    return f"""
+        case when exists (select from holder where family_id is not null) then array(
+            select {holder} union
+            select member.id from holder as asked join holder as member on member.family_id = asked.family_id
+            where asked.id = {holder}
+        ) else array[{holder}] end
+    """
+
+
 def one_by(
     table: Table[Record], *columns: LiteralString
 ) -> Callable[[Connection | Pool, int, int | str], Awaitable[Record | None]]:
     """A holder's row with a name in the first of these columns, or else in the next; or a row of its family."""
-    # Whose family it is, PostgreSQL looks up only where another holder has the name.
     statements: list[LiteralString] = [
         f"""
-            select {table.select} from {table.name}
-            where {column} = $1 and (holder_id = $2 or holder_id = any (array(
-                select member.id from holder as asked join holder as member on member.family_id = asked.family_id
-                where asked.id = $2
-            )))
+            select {table.select} from {table.name} where {column} = $1 and holder_id = any ({family_of("$2::bigint")})
             order by holder_id = $2 desc limit 1
         """
         for column in columns
@@ -81,12 +87,8 @@ def by_external_ids(
     statement: LiteralString = f"""
         select {table.select}, wanted.holder_id as asked_by
         from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
-        join {table.name} on {table.name}.external_id = wanted.external_id and (
-            {table.name}.holder_id = wanted.holder_id or exists (
-                select from holder as asked join holder as member on member.family_id = asked.family_id
-                where asked.id = wanted.holder_id and member.id = {table.name}.holder_id
-            )
-        )
+        join {table.name} on {table.name}.external_id = wanted.external_id
+            and {table.name}.holder_id = any ({family_of("wanted.holder_id")})
     """
 
     async def find(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:

@@ -55,9 +55,10 @@ APPEND: Final = Part[Event](
         select nextval('delivery_id'), event_row.holder_id, webhook_endpoint.id, event_row.id, resource, resource_id, slot,
             'pending', event_row.created_at, event_row.created_at, event_row.created_at
         from event_row
-        join webhook_endpoint on webhook_endpoint.holder_id = coalesce(
-                (select successor_id from holder where holder.id = event_row.holder_id), event_row.holder_id
-            )
+        join webhook_endpoint on webhook_endpoint.holder_id = case
+                when exists (select from holder where family_id is not null) then coalesce(
+                    (select successor_id from holder where holder.id = event_row.holder_id), event_row.holder_id
+                ) else event_row.holder_id end
             and webhook_endpoint.status = 'active' and webhook_endpoint.pix_key is null
             and event_row.name = any(webhook_endpoint.event_types)
         returning 1

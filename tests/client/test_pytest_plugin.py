@@ -108,6 +108,8 @@ def start(folder: Path, *arguments: str, **environment: str) -> subprocess.Popen
     """A run of pytest on what is in a folder; its service's data are kept for the runs to come."""
     cache = pages.ROOT / ".pytest_cache" / "plugin"
     command = [sys.executable, "-m", "pytest", "-q", "-o", f"cache_dir={cache}", "-p", "no:randomly", *arguments]
+    # A start of pytest closes the folder of all runs to other users, and with it the data of the tests' own servers.
+    environment["PYTEST_DEBUG_TEMPROOT"] = str(folder)
     (folder / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n", encoding="utf-8")
     return subprocess.Popen(
         command,

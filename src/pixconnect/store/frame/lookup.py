@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from typing import LiteralString, TypeVar
+from typing import Final, LiteralString, TypeVar
 
 from msgspec import Struct
 
@@ -15,15 +15,8 @@ from pixconnect.store.frame.table import Table, split_pairs
 Record = TypeVar("Record", bound=Struct)
 
 
-def family_of(holder: LiteralString) -> LiteralString:
-    """An array of a holder and its family: those that succeeded each other. Costs one look where no holder was succeeded."""
-    return f"""
-        case when exists (select from holder where family_id is not null) then array(
-            select {holder} union
-            select member.id from holder as asked join holder as member on member.family_id = asked.family_id
-            where asked.id = {holder}
-        ) else array[{holder}] end
-    """
+# With no succession in the installation PostgreSQL does not begin the part of a statement that looks among a family.
+_HAS_FAMILIES: Final[LiteralString] = "exists (select from holder where family_id is not null)"
 
 
 def one_by(
@@ -32,8 +25,13 @@ def one_by(
     """A holder's row with a name in the first of these columns, or else in the next; or a row of its family."""
     statements: list[LiteralString] = [
         f"""
-            select {table.select} from {table.name} where {column} = $1 and holder_id = any ({family_of("$2::bigint")})
-            order by holder_id = $2 desc limit 1
+            select {table.select} from {table.name} where {column} = $1 and holder_id = $2
+            union all
+            select {table.select}
+            from holder as asked join holder as member on member.family_id = asked.family_id and member.id <> asked.id
+            join {table.name} on {table.name}.{column} = $1 and {table.name}.holder_id = member.id
+            where asked.id = $2 and {_HAS_FAMILIES}
+            limit 1
         """
         for column in columns
     ]
@@ -85,10 +83,15 @@ def by_external_ids(
 ) -> Callable[[Connection, Sequence[tuple[str, int]]], Awaitable[dict[tuple[int, str], Record]]]:
     """Rows by external id and the holder that asked, as they are now: its own, or one of its family."""
     statement: LiteralString = f"""
-        select {table.select}, wanted.holder_id as asked_by
-        from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id)
-        join {table.name} on {table.name}.external_id = wanted.external_id
-            and {table.name}.holder_id = any ({family_of("wanted.holder_id")})
+        with wanted as (select * from unnest($1::text[], $2::bigint[]) as wanted (external_id, holder_id))
+        select {table.select}, wanted.holder_id as asked_by from wanted
+        join {table.name} on {table.name}.external_id = wanted.external_id and {table.name}.holder_id = wanted.holder_id
+        union all
+        select {table.select}, wanted.holder_id as asked_by from wanted
+        join holder as asked on asked.id = wanted.holder_id
+        join holder as member on member.family_id = asked.family_id and member.id <> asked.id
+        join {table.name} on {table.name}.external_id = wanted.external_id and {table.name}.holder_id = member.id
+        where {_HAS_FAMILIES}
     """
 
     async def find(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:

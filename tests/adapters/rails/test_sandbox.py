@@ -82,32 +82,6 @@ def test_the_adapter_is_a_rail_and_a_control(sandbox: Sandbox) -> None:
 # -- orders ------------------------------------------------------------------------------------------------
 
 
-async def test_an_order_is_taken_then_reported_settled_then_nothing_more(sandbox: Sandbox) -> None:
-    one = order()
-    assert await sandbox.rail.submit([one]) == [Taken()]
-    [report] = await next_reports(sandbox.rail)
-    assert isinstance(report, SettledReport)
-    assert report.id == one.end_to_end_id
-    assert await sandbox.rail.query([one.end_to_end_id]) == [Settled(settled_at=report.settled_at)]
-    assert await sandbox.rail.reports(0.1) == []
-
-
-async def test_a_second_order_under_one_id_must_be_asked_about(sandbox: Sandbox) -> None:
-    one = order()
-    assert await sandbox.rail.submit([one, one]) == [Taken(), AlreadyKnown()]
-    assert await sandbox.rail.submit([one]) == [AlreadyKnown()]
-    assert len(await next_reports(sandbox.rail)) == 1
-
-
-async def test_a_group_is_answered_order_by_order(sandbox: Sandbox) -> None:
-    group = [order(), order("reject-rc10"), order("silent"), order("reject-ac03")]
-    answers = await sandbox.rail.submit(group)
-    assert answers == [Taken(), Rejected(code="RC10", reason=REASONS["RC10"]), Unknown(), Taken()]
-    seen = {report.report_id for report in await reports_of(sandbox.rail, 3)}
-    assert seen == {one.end_to_end_id for one in (group[0], group[1], group[3])}
-    assert isinstance(await _settled(sandbox, group[2].end_to_end_id), Settled)
-
-
 async def test_every_reject_code_is_answered_or_reported_and_then_known(sandbox: Sandbox) -> None:
     orders = {code: order(f"reject-{code.lower()}") for code in REASONS}
     expected = {code: Rejected(code=code, reason=reason) for code, reason in REASONS.items()}
@@ -203,19 +177,6 @@ async def test_while_an_id_closes_the_order_under_it_is_taken_or_never(sandbox: 
         await sandbox.control.call(SET_OFFSET, timedelta(0))
 
 
-async def test_a_late_resend_of_a_settled_order_does_not_reject_it(sandbox: Sandbox) -> None:
-    one = order()
-    await sandbox.rail.submit([one])
-    await next_reports(sandbox.rail)
-    await sandbox.control.call(SET_OFFSET, timedelta(days=1))
-    assert await sandbox.rail.submit([one]) == [AlreadyKnown()]
-    assert isinstance((await sandbox.rail.query([one.end_to_end_id]))[0], Settled)
-
-
-async def test_what_was_never_sent_is_unknown(sandbox: Sandbox) -> None:
-    assert await sandbox.rail.query(["E" + "0" * 31]) == [Unknown()]
-
-
 async def test_two_groups_that_overlap_in_opposite_orders_both_end(sandbox: Sandbox) -> None:
     group = [order() for _ in range(64)]
     answers = await asyncio.gather(*(sandbox.rail.submit(way) for way in (group, group[::-1]) for _ in range(4)))
@@ -252,27 +213,6 @@ async def test_at_most_256_reports_come_at_once_oldest_first(database: Addresses
         assert {report.report_id for report in first[:150]} == {one.end_to_end_id for one in groups[0]}
 
 
-async def test_a_poller_that_goes_away_takes_no_report_with_it(database: Addresses) -> None:
-    # By this clock nothing is told again.
-    async with support.running(database.service_url, clock=support.StoppedClock()) as sandbox:
-        waiting = asyncio.create_task(sandbox.rail.reports(30))
-        await asyncio.sleep(0.1)
-        waiting.cancel()
-        await asyncio.sleep(0.1)
-        await sandbox.rail.submit([order()])
-        assert len(await sandbox.rail.reports(30)) == 1
-
-
-async def test_a_waiting_poller_is_woken_at_once(sandbox: Sandbox) -> None:
-    loop = asyncio.get_running_loop()
-    waiting = asyncio.create_task(sandbox.rail.reports(30))
-    await asyncio.sleep(0.05)
-    start = loop.time()
-    await sandbox.rail.submit([order()])
-    assert len(await waiting) == 1
-    assert loop.time() - start < 15
-
-
 # -- payments and returns from outside ---------------------------------------------------------------------
 
 
@@ -289,14 +229,6 @@ async def test_a_payment_waits_for_our_word(sandbox: Sandbox) -> None:
     assert (report.debit_party.name, report.debit_party.tax_id, report.txid) == ("Joana", "12345678909", "a" * 32)
     assert report.end_to_end_id[:9] == "E99999004"
     assert len(report.end_to_end_id) == 32
-
-
-async def test_a_payment_that_we_refuse_answers_why(sandbox: Sandbox) -> None:
-    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
-    [report] = await sandbox.rail.reports(20)
-    await sandbox.rail.acknowledge([Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
-    arrival = await paying
-    assert (arrival.status, arrival.code) == ("ERROR", "BE17")
 
 
 async def test_many_payments_at_once_have_names_of_their_own(sandbox: Sandbox) -> None:
@@ -344,13 +276,6 @@ async def test_refunds_settle_and_never_exceed_what_was_sent(sandbox: Sandbox) -
 
 
 # -- the directory -----------------------------------------------------------------------------------------
-
-
-async def test_the_directory_knows_its_entries_and_no_others(sandbox: Sandbox) -> None:
-    entry = await sandbox.rail.lookup_key("settle@sandbox.pix.example", "12345678000195", support.network_id())
-    assert entry is not None
-    assert (entry.party.tax_id, entry.party.ispb, entry.party.account_number) == ("52998224725", "99999004", "1001")
-    assert await sandbox.rail.lookup_key("nobody@sandbox.pix.example", "1", support.network_id()) is None
 
 
 async def test_a_key_is_added_once_and_then_found(sandbox: Sandbox) -> None:
@@ -408,31 +333,6 @@ async def test_a_rule_wins_over_what_is_always_there_and_counts_down(sandbox: Sa
     reports = await reports_of(sandbox.rail, 3)
     assert [report.code for report in reports if isinstance(report, RejectedReport)] == ["AC14"]
     assert [one.times for one in await sandbox.control.call(READ_FAULTS, None)] == [0]
-
-
-async def test_a_lost_message_was_never_seen_and_can_be_sent_again(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [rule("lost", times=1)])
-    one = order()
-    assert await sandbox.rail.submit([one]) == [Unknown()]
-    assert await sandbox.rail.query([one.end_to_end_id]) == [Unknown()]
-    assert await sandbox.rail.submit([one]) == [Taken()]
-
-
-async def test_without_an_answer_it_settles_and_must_be_asked_for(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [rule("no_answer", times=1)])
-    one = order()
-    assert await sandbox.rail.submit([one]) == [Unknown()]
-    assert await sandbox.rail.reports(0.2) == []
-    assert isinstance(await _settled(sandbox, one.end_to_end_id), Settled)
-    assert await sandbox.rail.submit([one]) == [AlreadyKnown()]
-
-
-async def test_a_duplicate_answer_is_the_same_report_after_its_acknowledgement(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [rule("duplicate_answer")])
-    await sandbox.rail.submit([order()])
-    first, second = await next_reports(sandbox.rail), await next_reports(sandbox.rail)
-    assert first == second != []
-    assert await next_reports(sandbox.rail, 0.1) == []
 
 
 async def test_out_of_order_the_outcome_comes_before_the_answer(

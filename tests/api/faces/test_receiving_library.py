@@ -1,4 +1,4 @@
-"""pypix-api, unmodified, receives at the faces of Sicoob, Banco do Brasil and Sicredi; the last two are profiles alone."""
+"""pypix-api, unmodified, receives at four faces; Banco do Brasil and Sicredi are profiles alone."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import requests
 from pypix_api.auth.oauth2 import OAuth2Client
 from pypix_api.banks.base import BankPixAPIBase
 from pypix_api.banks.bb import BBPixAPI
+from pypix_api.banks.inter import InterPixAPI
 from pypix_api.banks.sicoob import SicoobPixAPI
 from pypix_api.banks.sicredi import SicrediPixAPI
 from pypix_api.exceptions import PixErroValidacaoException, PixRecursoNaoEncontradoException
@@ -32,6 +33,7 @@ LIBRARIES: dict[str, tuple[type[BankPixAPIBase], str]] = {
     "sicoob": (SicoobPixAPI, "/pix/api/v2"),
     "bb": (BBPixAPI, "/pix/v2"),
     "sicredi": (SicrediPixAPI, "/api"),
+    "inter": (InterPixAPI, "/pix/v2"),
 }
 
 Call = Callable[..., Any]
@@ -59,11 +61,13 @@ async def library(bank: Bank, tmp_path: Path, name: str, statuses: list[tuple[st
             token_url=f"{url}/faces/{name}{read_profile(name).token.path}",
             client_id=bank.issued.client.client_id,
             client_secret=bank.issued.client_secret,
+            client_auth="body" if name == "inter" else "basic",
             cert=str(certificate),
             pvk=str(certificate),
         )
         # Of Banco do Brasil's it asks for those of received Pix alone, unless it is told.
-        opened: Any = pointed(oauth, scopes=SCOPES if name == "bb" else None)
+        more = dict(conta_corrente="1001") if name == "inter" else dict(scopes=SCOPES if name == "bb" else None)
+        opened: Any = pointed(oauth, **more)
 
         def note(answer: requests.Response, *_: Any, **__: Any) -> None:
             statuses.append((f"{answer.request.method} {'devolucao' in answer.url}", answer.status_code))
@@ -102,8 +106,13 @@ async def test_a_charge_is_made_paid_refunded_in_part_and_told(
     assert [(pix["endToEndId"], pix["txid"]) for pix in told] == [(e2eid, TXID)] * 2
     assert await library("excluir_webhook", KEY)
     # What the profile says, and the library does not look at.
-    created, revised, returned = {"sicoob": (201, 200, 201), "bb": (200, 201, 201), "sicredi": (201, 200, 200)}[name]
-    assert [status for asked, status in statuses if asked == "PUT False"] == [200, created]
+    created, revised, returned = {
+        "sicoob": (201, 200, 201),
+        "bb": (200, 201, 201),
+        "sicredi": (201, 200, 200),
+        "inter": (201, 200, 201),
+    }[name]
+    assert [status for asked, status in statuses if asked == "PUT False"] == [204 if name == "inter" else 200, created]
     assert [status for asked, status in statuses if asked == "PATCH False"] == [revised]
     assert [status for asked, status in statuses if asked == "PUT True"] == [returned]
 

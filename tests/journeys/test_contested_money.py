@@ -1,7 +1,6 @@
 """Money that is contested, lived by the clock: the sandbox is the institution, and every story ends with books that hold."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 
 import pytest
@@ -60,15 +59,6 @@ def shop(service: WholeInstallation) -> Iterator[Shop]:
     opened.end()
 
 
-def test_contests_of_one_pix_at_one_moment_block_it_once(service: WholeInstallation) -> None:
-    shop = Shop(service, funds_cents=4 * AMOUNT_CENTS)
-    with ThreadPoolExecutor(4) as threads:
-        held = list(threads.map(lambda _: shop.client.sandbox.open_infraction(shop.paid).held, range(4)))
-    assert sorted(held) == [0, 0, 0, AMOUNT_CENTS]
-    assert shop.funds() == (4 * AMOUNT_CENTS, 5 * AMOUNT_CENTS)
-    shop.end()
-
-
 def test_forgotten_until_the_time_is_over_it_is_taken_and_the_charge_is_returned(shop: Shop) -> None:
     contested = shop.contest()
     assert (contested.status, contested.held, shop.funds()) == ("OPEN", AMOUNT_CENTS, (0, AMOUNT_CENTS))
@@ -82,47 +72,6 @@ def test_forgotten_until_the_time_is_over_it_is_taken_and_the_charge_is_returned
     with pytest.raises(InvalidRequest) as late:
         shop.client.infractions.defend(contested.id, "It was delivered")
     assert late.value.code == "INFRACTION_CLOSED"
-
-
-def test_answered_in_time_it_is_released(shop: Shop) -> None:
-    contested = shop.contest()
-    answered = shop.client.infractions.defend(contested.id, "It was delivered")
-    assert answered.defence is not None
-    # The same words again are no second answer, and other words are refused.
-    assert shop.client.infractions.defend(contested.id, "It was delivered").id == contested.id
-    with pytest.raises(InvalidRequest) as again:
-        shop.client.infractions.defend(contested.id, "It was not ordered")
-    assert again.value.code == "INFRACTION_ANSWERED"
-    shop.live(7.1)
-    ended = shop.client.infractions.get(contested.id)
-    assert (ended.status, ended.taken, shop.funds()) == ("RELEASED", 0, (AMOUNT_CENTS, AMOUNT_CENTS))
-    assert ended.defence is not None
-    assert ended.defence.status == "SENT"
-    shop.client.refunds.create(shop.paid, 1)
-
-
-def test_taken_with_too_little_left_the_rest_stays_wanted(shop: Shop) -> None:
-    shop.client.transfers.create_by_key(9_000, "settle@sandbox.pix.example", "EMAIL")
-    shop.service.settle([shop.account])
-    contested = shop.contest()
-    assert (contested.amount, contested.held, shop.funds()) == (AMOUNT_CENTS, 1_000, (0, 1_000))
-    told = shop.client.sandbox.decide_infraction(contested.infraction_id, "take")
-    assert (told.status, told.wanted, told.held) == ("TAKEN", 9_000, 0)
-    shop.client.sandbox.receive(shop.account.key, 5_000)
-    shop.client.sandbox.decide_infraction(contested.infraction_id, "hold", amount=4_000)
-    assert shop.funds() == (1_000, 5_000)
-    shop.client.sandbox.decide_infraction(contested.infraction_id, "take")
-    assert (shop.client.infractions.get(contested.id).taken, shop.funds()) == (5_000, (1_000, 1_000))
-    shop.live(91)
-    assert shop.funds() == (1_000, 1_000)
-
-
-def test_what_nobody_decides_ends_by_itself(shop: Shop) -> None:
-    contested = shop.contest("never")
-    shop.live(10.9)
-    assert shop.client.infractions.get(contested.id).status == "OPEN"
-    shop.live(0.2)
-    assert (shop.client.infractions.get(contested.id).status, shop.funds()[0]) == ("RELEASED", AMOUNT_CENTS)
 
 
 _POINTS = (
@@ -175,32 +124,6 @@ def test_held_as_suspect_it_is_released_when_its_time_is_over_and_pays_the_charg
     assert suspect.funds() == (AMOUNT_CENTS, AMOUNT_CENTS)
     assert suspect.client.charges.get(suspect.charge_id).status == "APPROVED"
     suspect.client.refunds.create(suspect.paid, 1)
-
-
-@pytest.mark.parametrize("suspect", ["return"], indirect=True)
-def test_held_as_suspect_it_is_returned_when_its_time_is_over_and_its_charge_expires(suspect: Shop) -> None:
-    suspect.live(3.1)
-    assert suspect.funds() == (0, 0)
-    assert suspect.client.transfers.get_by_end_to_end_id(suspect.paid).status == "ERROR"
-    assert suspect.client.charges.get(suspect.charge_id).status == "EXPIRED"
-
-
-@pytest.mark.parametrize("suspect", ["return", "release"], indirect=True)
-@pytest.mark.parametrize("decision", ["return", "release"])
-def test_by_hand_it_is_decided_before(suspect: Shop, decision: str) -> None:
-    told = suspect.client.sandbox.judge_payment(suspect.paid, decision)
-    assert (told.status, told.code) == (("CONFIRMED", None) if decision == "release" else ("ERROR", "FRAD"))
-    charge = suspect.client.charges.get(suspect.charge_id)
-    assert charge.status == ("APPROVED" if decision == "release" else "PENDING")
-    with pytest.raises(InvalidRequest, match="no payment of this name is held"):
-        suspect.client.sandbox.judge_payment(suspect.paid, decision)
-    if decision == "return":
-        # It can be paid again.
-        suspect.client.sandbox.pay(suspect.emv)
-        assert suspect.client.charges.get(suspect.charge_id).status == "APPROVED"
-    assert suspect.funds() == (AMOUNT_CENTS, AMOUNT_CENTS)
-    suspect.live(3.1)
-    assert suspect.funds() == (AMOUNT_CENTS, AMOUNT_CENTS)
 
 
 _HEARD = ("work after COMMIT of receive_credits", "work before acknowledgement", "work before group write")

@@ -105,24 +105,6 @@ async def test_the_search_finds_by_any_word_and_leads_there(address: str, browse
     await expect(page.locator("#type-TransferParty")).to_be_in_viewport(timeout=TIMEOUT_MS)
 
 
-async def test_the_search_knows_verbs_codes_and_portuguese(address: str, browser: Browser) -> None:
-    page = await browser.new_page()
-    for typed, first in (
-        ("refund", "Return a received Pix"),
-        ("estorno", "Return a received Pix"),
-        ("cobrança", "Create a charge"),
-        ("401", "UNAUTHORIZED"),
-        ("insufficient_funds", "INSUFFICIENT_FUNDS"),
-        ("webhook secret", "A webhook secret"),
-    ):
-        await page.goto(f"{address}/docs/glossary", timeout=TIMEOUT_MS)
-        await page.keyboard.press("Control+k")
-        await page.keyboard.type(typed)
-        await expect(page.get_by_role("option", selected=True)).to_contain_text(first, timeout=TIMEOUT_MS)
-        await page.keyboard.press("Enter")
-        await expect(page.locator(":target")).to_contain_text(first, timeout=TIMEOUT_MS)
-
-
 @pytest.mark.parametrize("name", ["guides/console", "reference/figures", "reference/schema"])
 async def test_pictures_are_there(address: str, browser: Browser, name: str) -> None:
     page = await browser.new_page()
@@ -134,17 +116,6 @@ async def test_pictures_are_there(address: str, browser: Browser, name: str) -> 
     assert min(widths) > 100
     # None is wider than what it stands in.
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-async def test_samples_stand_beside_an_operation_on_a_laptop(address: str, browser: Browser) -> None:
-    page = await browser.new_page(viewport={"width": 1280, "height": 800})
-    await page.goto(f"{address}/docs#create_refund", timeout=TIMEOUT_MS)
-    title = await page.locator("#create_refund h3").bounding_box()
-    beside = await page.locator("#create_refund .aside").bounding_box()
-    assert title is not None
-    assert beside is not None
-    assert beside["x"] > title["x"] + 400
-    assert abs(beside["y"] - title["y"]) < 100
 
 
 async def test_credentials_in_the_address_are_taken_out_of_it_and_a_request_is_tried(
@@ -170,21 +141,6 @@ async def test_credentials_in_the_address_are_taken_out_of_it_and_a_request_is_t
     assert [request.post_data for request in sent] == [
         "grant_type=client_credentials&client_id=shop&client_secret=very+secret"
     ]
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_colours_follow_the_system_until_they_are_chosen(address: str, browser: Browser, scheme: Any) -> None:
-    page = await (await browser.new_context(color_scheme=scheme)).new_page()
-    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
-    paper = "getComputedStyle(document.body).backgroundColor"
-    followed = await page.evaluate(paper)
-    theme = page.get_by_role("button", name="Colours")
-    await theme.click()
-    if scheme == "light":
-        await theme.click()
-    assert await page.evaluate(paper) != followed
-    await page.reload(timeout=TIMEOUT_MS)
-    assert await page.evaluate(paper) != followed
 
 
 async def test_the_page_is_readable_on_a_telephone(address: str, browser: Browser) -> None:
@@ -214,21 +170,3 @@ async def test_everybody_can_use_the_pages(address: str, browser: Browser, schem
         await page.keyboard.type("refund")
         await expect(page.get_by_role("option", selected=True)).to_be_visible(timeout=TIMEOUT_MS)
         await check_accessibility(page, within="dialog")
-
-
-async def test_everybody_can_use_the_front_page(address: str, browser: Browser) -> None:
-    page = await browser.new_page()
-    # It leads to the documentation at once: here the browser is told to stay.
-    await page.route("**/docs", lambda route: route.fulfill(status=204))
-    await page.goto(address, timeout=TIMEOUT_MS)
-    await check_accessibility(page)
-
-
-async def test_samples_are_chosen_by_the_keyboard(address: str, browser: Browser) -> None:
-    page = await browser.new_page()
-    await page.goto(f"{address}/docs", timeout=TIMEOUT_MS)
-    charge = page.locator("#create_charge")
-    await charge.get_by_role("button", name="Python").press("Enter", timeout=TIMEOUT_MS)
-    await expect(charge.get_by_role("button", name="Python", pressed=True)).to_be_visible()
-    await expect(charge.get_by_role("button", name="curl", pressed=False)).to_be_visible()
-    await expect(charge.locator(".python.sample")).to_be_visible()

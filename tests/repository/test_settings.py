@@ -8,20 +8,12 @@ from pixconnect.config import Settings
 from pixconnect_client.testing.service import COMMAND_VARIABLE
 from scripts.write_pages import REFERENCE
 
-UNITS = ("_s", "_ms", "_days", "_max", "_count")
-COUNTED_IN_NOTHING = {"port", "console_port", "sandbox_port", "sandbox_seed", "metrics_port", "tls_port"}
-
 # `make` reads them, and no process of ours.
 OF_CHAOS = {f"PIXCONNECT_CHAOS_{name}" for name in ("SEED", "SEEDS", "MINUTES", "DEFECT", "THERE")}
 
 OF_CLUSTERS = {f"PIXCONNECT_HA_{name}" for name in ("HOME", "NETWORK")} | {
     f"PIXCONNECT_FAILOVER_{name}" for name in ("SEED", "ROUNDS", "KINDS", "WRITE")
 }
-
-
-def test_a_number_has_its_unit_in_its_name() -> None:
-    numbers = {field.name for field in fields(Settings) if isinstance(field.default, int)}
-    assert [name for name in sorted(numbers - COUNTED_IN_NOTHING) if not name.endswith(UNITS)] == []
 
 
 def test_pages_name_only_settings_that_exist() -> None:

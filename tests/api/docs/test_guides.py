@@ -12,10 +12,6 @@ PAGES = guides.find_pages()
 ONE_OF_EACH_KIND = {posixpath.dirname(address): address for address in PAGES}.values()
 
 
-def _links(html: str) -> list[str]:
-    return re.findall(r'<a (?:data-page )?href="([^"]*)"', html)
-
-
 @pytest.mark.parametrize("address", ONE_OF_EACH_KIND)
 async def test_a_page_is_served_in_both_forms(api: Api, address: str) -> None:
     page = await api.get(f"/{address}", token=None)
@@ -35,20 +31,6 @@ def test_each_page_begins_with_its_title_and_shows_it() -> None:
         assert f"<title>{page.title.replace('&', '&amp;')}" in html, address
 
 
-def test_links_between_pages_lead_to_headings_that_are_there() -> None:
-    rendered = {address: guides.render_page(page) for address, page in PAGES.items()}
-    for address, html in rendered.items():
-        for link in _links(html.partition("<main")[2]):
-            if "://" in link:
-                continue
-            path, _, heading = link.partition("#")
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(address), path)) if path else address
-            assert not heading or f'id="{heading}"' in rendered[target], (address, link)
-        for link in _links(html.partition("<main")[0]):
-            target = posixpath.normpath(posixpath.join(posixpath.dirname(address), link))
-            assert target in {*PAGES, "docs", "openapi.json"}, (address, link)
-
-
 async def test_each_picture_of_a_page_is_served(api: Api) -> None:
     shown = {
         posixpath.normpath(posixpath.join(posixpath.dirname(address), picture))
@@ -62,16 +44,6 @@ async def test_each_picture_of_a_page_is_served(api: Api) -> None:
         picture = await api.get(f"/{address}", token=None)
         assert (picture.status, picture.headers["content-type"][:6]) == (200, "image/")
     assert (await api.get(f"/{guides.PICTURES}/console-nothing.png", token=None)).status == 404
-
-
-def test_pages_stand_in_the_order_of_the_page_that_lists_them() -> None:
-    listed = re.findall(r"\]\(((?:guides|reference)/[a-z-]+)\.md\)", PAGES["docs/README"].text)
-    assert [each.removeprefix("docs/") for each in PAGES if each.removeprefix("docs/") in listed] == listed
-
-
-def test_a_page_in_another_language_says_so() -> None:
-    assert "<html lang=pt-BR>" in guides.render_page(PAGES["docs/guides/inicio-rapido"])
-    assert "<html lang=en>" in guides.render_page(PAGES["docs/tutorial"])
 
 
 async def test_programs_that_read_are_told_what_there_is(api: Api) -> None:
@@ -93,18 +65,6 @@ async def test_the_documentations_address_may_end_in_a_slash_and_no_other(api: A
     assert b'content="0; url=../docs"' in answer.content
     for path in ("/v1/connect/charge/", "/v1/connect/ledger/balance/", "/docs/guides/", "/openapi.json/"):
         assert (await api.get(path, token=None)).status == 404, path
-
-
-def test_each_guide_defines_the_address_and_the_token_or_links_to_them() -> None:
-    for page in (page for page in PAGES.values() if "/guides/" in page.address):
-        blocks = re.findall(r"^```(?:sh|python|go|java)\n(.*?)^```$", page.text, flags=re.MULTILINE | re.DOTALL)
-        code = "\n".join(blocks)
-        used = {name for name in ("API", "TOKEN", "BASE_URL") if re.search(rf"\${name}\b", code)}
-        used |= {"call"} if re.search(r"^call /", code, flags=re.MULTILINE) else set()
-        missing = {name for name in used if not re.search(rf"^ *{name}=|^{name}\(\)", code, flags=re.MULTILINE)}
-        assert not missing or "../reference/access.md#in-a-shell" in page.text, (page.address, missing)
-        if re.search(r"\bclient_id\b", code):
-            assert "sandbox.json" in page.text, page.address
 
 
 @pytest.mark.parametrize("name", ["nothing", "..%2F..%2Fpyproject", "..%2FREADME", "guides"])

@@ -82,18 +82,6 @@ def _code(html: str) -> str:
     return html.partition("<code>")[2].partition("</code>")[0]
 
 
-def test_a_link_to_a_type_leads_to_one(described: Descriptions) -> None:
-    page = described.docs().content.decode()
-    linked = {part.partition(">")[0] for part in page.split("<a href=#")[1:]}
-    targets = {part.split()[0].partition(">")[0] for part in page.split(" id=")[1:]}
-    assert linked - targets == set()
-
-
-def test_the_first_page_gets_the_token_that_its_next_step_sends(described: Descriptions) -> None:
-    first = _unescape(described.docs().content.decode().partition("<section id=token>")[0])
-    assert first.index("TOKEN=$(") < first.index("Bearer $TOKEN")
-
-
 def test_in_live_mode_nothing_is_tried_from_the_page() -> None:
     policy: Any = SimpleNamespace(is_sandbox=False, auth_url="https://pix.example")
     described = descriptions.describe(policy, base_url="https://pix.example", version="0.1.0")

@@ -2,8 +2,6 @@
 
 import json
 import re
-import shlex
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -18,27 +16,6 @@ from support.browser import needs_chromium
 from support.installation import run_verb
 
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console acts")]
-
-
-async def test_a_deposit_is_made_and_one_that_makes_no_sense_is_not(played: Any, door: Any) -> None:
-    own = played.open_holder()
-    async with door.holder(own) as page:
-        for amount, words in (("much", "That request is not valid"), ("0,00", "That was refused")):
-            await _deposit(page, amount)
-            await expect(page.get_by_role("alert")).to_contain_text(words)
-        await _deposit(page, "250,00")
-        await expect(page.get_by_role("status")).to_contain_text("The deposit was made")
-        await expect(page.locator(".figure").first).to_have_text("R$ 10.250,00")
-
-
-async def test_a_payer_who_refuses_pays_nothing(played: Any, door: Any) -> None:
-    charge = played.charge(played.holder, 2500)
-    async with door.operator() as page:
-        await page.goto(f"/sandbox/phone/{charge['id']}")
-        await page.get_by_role("button", name="Refuse").click()
-        await expect(page.get_by_role("status")).to_contain_text("The payer has refused")
-        await expect(page.locator(".summary")).to_contain_text("waiting for payment")
-    assert played.call(played.holder, "GET", f"/v1/connect/charge/{charge['id']}")["status"] == "PENDING"
 
 
 async def test_an_operator_comes_in_by_password_and_a_code_that_is_good_once(played: Any, door: Any) -> None:
@@ -80,22 +57,6 @@ async def test_whoever_acts_second_gets_a_clear_page_and_nothing_is_done_twice(p
         await expect(page.get_by_role("status")).to_contain_text("Saved")
         await other.get_by_role("button", name="Switch it off").click()
         await expect(other.get_by_role("alert")).to_contain_text("Not found")
-
-
-async def test_an_event_is_copied_as_a_command_that_answers_with_it(played: Any, door: Any) -> None:
-    own = played.open_holder()
-    charge = played.charge(own, 500)
-    async with door.holder(own) as page:
-        await page.goto("/events")
-        await page.locator("a.row-link", has_text="qrcode.pending").click()
-        await page.get_by_text("Copy as…").click()
-        sources = page.locator(".sources pre")
-        curl = await sources.nth(0).inner_text()
-        event = json.loads(await sources.nth(2).inner_text())
-    words = shlex.split(curl.replace("$TOKEN", played.token(own)))
-    answer = subprocess.run(words, capture_output=True, timeout=60, check=True)
-    assert json.loads(answer.stdout)["data"][0]["id"] == event["id"]
-    assert event["payload"]["id"] == charge["id"]
 
 
 async def _deposit(page: Page, amount: str) -> None:

@@ -60,22 +60,6 @@ async def test_a_transfer_is_given_back_by_its_receiver(played: Any, door: Any) 
         await expect(page.locator("ol.line-of-time")).to_contain_text("Refund settled")
 
 
-@pytest.mark.parametrize("has_script", [True, False])
-async def test_pages_are_in_portuguese_by_the_browsers_wish_and_in_english_by_choice(
-    played: Any, door: Any, *, has_script: bool
-) -> None:
-    async with door.operator(locale="pt-BR", java_script_enabled=has_script) as page:
-        await page.goto("/charges")
-        assert await page.get_attribute("html", "lang") == "pt-BR"
-        await expect(page.get_by_role("heading", level=1)).to_have_text("Cobranças")
-        await page.locator("details.who summary").click()
-        await page.get_by_role("button", name="English").click()
-        await expect(page.get_by_role("heading", level=1)).to_have_text("Charges")
-        await page.locator("details.who summary").click()
-        await page.get_by_role("button", name="Dark").click()
-        await expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-
-
 async def test_whoever_signs_out_is_out_and_a_session_is_ended_from_another(played: Any, door: Any) -> None:
     own = played.open_holder()
     async with door.holder(own) as page, door.holder(own) as other:
@@ -107,25 +91,3 @@ _ROWS_END = """() => [...document.querySelectorAll(".numbers, .grid.wide")].flat
     return [...rows.values()];
 }).filter((end, at, all) => all.indexOf(end) === at)"""
 """Where rows of five cards end at the right."""
-
-
-async def test_figures_are_drawn_and_told_as_tables_in_both_languages(played: Any, door: Any) -> None:
-    own = played.open_holder()
-    async with door.holder(own) as page:
-        await page.goto("/figures")
-        await expect(page.get_by_role("heading", name="Nothing in this time")).to_be_visible()
-        played.paid_charge(own, 2500)
-        played.charge(own)
-        await page.goto("/figures?days=7")
-        await expect(page.get_by_role("img", name="Charges")).to_be_visible()
-        await expect(page.locator(".numbers")).to_contain_text("of 2")
-        await page.get_by_text("As a table").first.click()
-        await expect(page.locator("section", has_text="Charges").get_by_role("row").last).to_contain_text("1")
-    async with door.holder(own, locale="pt-BR") as page:
-        await page.goto("/figures")
-        await expect(page.locator(".numbers")).to_contain_text("Cobranças pagas")
-        # No card is left alone beside nothing: each row is as wide as the first.
-        for width in (1280, 390):
-            await page.set_viewport_size({"width": width, "height": 844})
-            ends = await page.evaluate(_ROWS_END)
-            assert len(ends) == 1, (width, ends)

@@ -133,27 +133,6 @@ async def test_a_list_that_is_late_has_not_yet_what_is_new(face: Face, control: 
     assert len((await face.call("GET", paths[0])).body["cobs"]) == 1
 
 
-async def test_lists_without_the_standards_interval_are_late_too(broken: Bank, control: Control) -> None:
-    woovi = open_woovi(broken)
-    await woovi.do("POST", "/charge", CHARGE)
-    for query in ("", "?end=2099-01-01T00:00:00Z", "?start=2020-01-01T00:00:00Z&end=2020-01-02T00:00:00Z&limit=1"):
-        whole = (await woovi.do("GET", f"/charge{query}"))["charges"]
-        control.set(("face_read", "lag:60"))
-        assert (await woovi.do("GET", f"/charge{query}"))["charges"] == []
-        assert len(whole) == ("limit" not in query)
-        control.set(("face_read", "lag:0"))
-        assert (await woovi.do("GET", f"/charge{query}"))["charges"] == whole
-    for query in ("?start=x", "?end=2020-01-01T00:00:00", "?start=2020-01-01"):
-        control.set(("face_read", "lag:60"))
-        assert (await woovi.call("GET", f"/api/v1/charge{query}")).status == 400
-    begin = broken.service.context.clock.now().isoformat().replace("+00:00", "Z")
-    control.set(("face_read", "lag:60"))
-    assert (await woovi.do("GET", f"/charge?start={begin}"))["charges"] == []
-    control.set(("face_write", "unavailable"), key=PAYEE, amount_cents=1234)
-    assert (await woovi.call("POST", "/api/v1/webhook", {})).status == 400
-    assert (await woovi.call("POST", "/api/v1/payment", PAYMENT | {"correlationID": "p1"})).status == 503
-
-
 async def test_what_has_an_institutions_own_form_is_late_too(broken: Bank, control: Control) -> None:
     inter, sicoob, woovi = await open_inter(broken), await open_sicoob(broken), open_woovi(broken)
     code = (await inter.send(1)).body["codigoSolicitacao"]
@@ -175,24 +154,6 @@ async def test_what_has_an_institutions_own_form_is_late_too(broken: Bank, contr
         control.set(("face_read", "lag:60"))
         statuses = [(await woovi.call("GET", f"/api/v1{path}")).status for _ in range(2)]
         assert (statuses[0] in (400, 404), statuses[1]) == (True, 200), path
-
-
-async def test_a_page_of_inters_statement_shifts(broken: Bank, control: Control) -> None:
-    inter = await open_inter(broken)
-    for number in range(3):
-        await broken.be_paid(None, 100 + number)
-    today = to_day(broken.service.context.clock.now())
-
-    async def read(page: int) -> tuple[list[str], int]:
-        paging = f"&tamanhoPagina=2&pagina={page}"
-        path = f"/banking/v2/extrato/completo?dataInicio={today}&dataFim={today}{paging}"
-        answer = (await inter.call("GET", path)).body
-        return [line["valor"] for line in answer["transacoes"]], answer["numeroDeElementos"]
-
-    assert [await read(0), await read(1)] == [(["10000.00", "1.00"], 2), (["1.01", "1.02"], 2)]
-    for page, shown in ((1, (["1.00", "1.01"], 2)), (2, (["1.02"], 1)), (0, (["10000.00", "1.00"], 2))):
-        control.set(("face_read", "page_shift"))
-        assert await read(page) == shown
 
 
 async def test_what_is_skipped_of_woovis_lists_shifts(broken: Bank, control: Control) -> None:
@@ -219,16 +180,6 @@ async def test_what_is_skipped_of_woovis_lists_shifts(broken: Bank, control: Con
     for path in ("/charge?skip=x", "/webhook?skip=x", "/payment/p1?skip=x", "/webhook/public-keys?skip=x"):
         control.set(("face_read", "page_shift"))
         assert (await woovi.call("GET", f"/api/v1{path}")).status == (400 if "charge" in path else 200)
-
-
-async def test_a_charges_refunds_are_late_too(broken: Bank, control: Control) -> None:
-    woovi = open_woovi(broken)
-    charge = (await woovi.do("POST", "/charge", CHARGE))["charge"]
-    await broken.be_paid(charge["transactionID"], 1000)
-    path = f"/charge/{charge['transactionID']}/refund"
-    await woovi.do("POST", path, {"correlationID": "d1", "value": 1})
-    control.set(("face_read", "lag:60"))
-    assert [len((await woovi.do("GET", path))["refunds"]) for _ in range(2)] == [0, 1]
 
 
 async def test_a_page_that_shifts_repeats_what_the_page_before_had(face: Face, control: Control) -> None:

@@ -160,15 +160,6 @@ def test_it_can_be_stopped_while_it_starts(home_folder: Path) -> None:
         assert one.process.returncode == 0
 
 
-def test_a_second_instance_on_the_same_home_is_refused(home_folder: Path) -> None:
-    with running(home_folder) as first:
-        refused = installation.run_verb(home_folder, "run")
-        assert refused.returncode == 1
-        assert refused.stderr.startswith("pixconnect: another instance (process ")
-        assert refused.stderr.count("\n") == 1
-        assert first.is_healthy()
-
-
 def test_a_taken_port_is_named(home_folder: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
@@ -179,25 +170,6 @@ def test_a_taken_port_is_named(home_folder: Path) -> None:
     assert refused.stderr == (
         f"pixconnect: port {port} of 127.0.0.1 is taken: stop what listens there, or set PORT to another\n"
     )
-
-
-def test_a_home_of_a_newer_version_is_refused(home_folder: Path) -> None:
-    (home_folder / "home.json").write_text('{"format":2,"version":"9.0.0"}')
-    refused = installation.run_verb(home_folder, "run")
-    assert refused.returncode == 1
-    assert "written by pixconnect 9.0.0, which is newer: run that version" in refused.stderr
-    assert refused.stderr.count("\n") == 1
-
-
-def test_tables_of_a_newer_version_are_refused(home_folder: Path, database: postgres.Addresses) -> None:
-    later = "insert into pixconnect.schema_version (version, name, checksum) values (9999, 'later', 'of another')"
-    postgres.execute(database.owner_url, later)
-    refused = installation.run_verb(
-        home_folder, "run", database_url=database.service_url, owner_database_url=database.owner_url
-    )
-    assert refused.returncode == 1
-    assert "the schema pixconnect is at version 9999" in refused.stderr
-    assert refused.stderr.count("\n") == 1
 
 
 def test_a_database_that_cannot_be_reached_is_named(home_folder: Path) -> None:
@@ -273,27 +245,6 @@ def test_nothing_survives_a_killed_supervisor_and_it_runs_again_at_once(home_fol
         with running(home_folder) as again:
             assert again.is_healthy()
         installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
-
-
-def test_everything_killed_while_a_query_runs_starts_again_at_once(home_folder: Path) -> None:
-    with Installation(home_folder) as one:
-        one.wait_until_ready()
-        url = json.loads((home_folder / "running.json").read_text())["owner_database_url"]
-        query = "import asyncio, asyncpg, sys\nasync def main():\n c = await asyncpg.connect(sys.argv[1])\n"
-        query += " await c.fetch('select count(*) from generate_series(1, 100000000000)')\nasyncio.run(main())"
-        busy = subprocess.Popen([sys.executable, "-c", query, url], stderr=subprocess.DEVNULL)
-        try:
-            installation.wait_until(lambda: any(_is_in_query(pid) for pid in installation.descendants(one.process.pid)))
-            for pid in [one.process.pid, *installation.descendants(one.process.pid)]:
-                if not _is_in_query(pid):  # the backend that is busy with the query stays
-                    with suppress(ProcessLookupError):  # some end by themselves when another has gone
-                        os.kill(pid, signal.SIGKILL)
-            one.kill()
-            with running(home_folder) as again:
-                assert again.is_healthy()
-        finally:
-            busy.kill()
-            busy.wait()
 
 
 def _is_in_query(pid: int) -> bool:

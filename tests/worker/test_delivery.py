@@ -336,24 +336,6 @@ async def test_what_is_pending_waits_while_its_endpoint_is_inactive(database: po
             await eventually(lambda: is_settled(service, delivered=3))
 
 
-async def test_five_days_of_failures_disable_an_endpoint(database: postgres.Addresses) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(ASKING_FOR_TIME) as receiver,
-        running_worker(service),
-    ):
-        endpoint = await service.add_endpoint(receiver.url)
-        await service.announce([1])
-        await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(service, 1))
-        await move_clock(service, 5 * 86_400)
-        await receiver.wait_for(2)
-        await eventually(lambda: _has_attempts(service, 2))
-        found = await endpoint_usecases.read_endpoint(service.context, service.caller, endpoint.id)
-        assert (found.status, found.status_reason) == ("disabled", "no attempt has succeeded for 5 days")
-        assert await service.statuses() == {"pending": 1}
-
-
 async def test_each_attempt_uses_the_url_and_secret_of_its_moment(database: postgres.Addresses) -> None:
     async with (
         open_webhook_service(database) as service,

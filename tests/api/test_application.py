@@ -226,38 +226,14 @@ async def test_an_integer_of_any_length_is_handed_on_still_out_of_range(api: Any
 async def test_a_field_that_is_wrong_is_named(api: Any) -> None:
     for path, change, message in [
         (CHARGE, {"externalid": "x"}, "externalid: unknown field"),
-        (CHARGE, {"key": None}, "key: must be a string"),
-        (CHARGE, {"key": ""}, "key: must have at least 1 characters"),
-        (CHARGE, {"key": "x" * 78}, "key: must have at most 77 characters"),
-        (CHARGE, {"external_id": ""}, "external_id: must have at least 1 characters"),
-        (CHARGE, {"external_id": "x" * 256}, "external_id: must have at most 255 characters"),
-        (CHARGE, {"external_id": 5}, "external_id: must be a string"),
-        (CHARGE, {"payer": "Maria"}, "payer: must be an object"),
-        (CHARGE, {"payer": {"name": "Maria"}}, "payer.tax_id: is required"),
-        (CHARGE, {"payer": {"name": "M" * 201, "tax_id": "1"}}, "payer.name: must have at most 200 characters"),
-        (CHARGE, {"payer": {"name": "M", "tax_id": "1", "email": "x"}}, "payer.email: unknown field"),
         (CHARGE, {"key": "a\0b"}, "key: must not contain NUL or half a surrogate pair"),
-        (CHARGE, {"key": "a\ud800b"}, "key: must not contain NUL or half a surrogate pair"),
-        (
-            CHARGE,
-            {"payer": {"name": "a\udc00", "tax_id": "1"}},
-            "payer.name: must not contain NUL or half a surrogate pair",
-        ),
+        (CHARGE, {"payer": {"name": "a\udc00", "tax_id": "1"}}, "payer.name: must not contain NUL or half a surrogate pair"),
         (CHARGE, {"a\ud800": 1}, "body: must not contain NUL or half a surrogate pair"),
         (KEY, {"key_type": "IBAN"}, "key_type: must be one of CNPJ, CPF, EMAIL, EVP, PHONE"),
-        (KEY, {"key_type": 1}, "key_type: must be a string"),
-        (MANUAL, {"credit_party": []}, "credit_party: must be an object"),
-        (MANUAL, {"credit_party": PARTY | {"agency": "1"}}, "credit_party.agency: unknown field"),
         (MANUAL, {"credit_party": PARTY | {"branch": "00001"}}, "credit_party.branch: must have at most 4 characters"),
-        (
-            MANUAL,
-            {"credit_party": PARTY | {"account_type": "X"}},
-            "credit_party.account_type: must be one of CHECKING, SALARY, SAVINGS, TRANSACTIONAL",
-        ),
         (QR, {"emv": 7}, "emv: must be a string"),
         (REFUND, {"reason": "XX"}, "reason: must be one of BE08, FR01, MD06, SL02"),
-        (REFUND, {"description": "x" * 141}, "description: must have at most 140 characters"),
-    ]:
+    ]:  # fmt: skip
         answer = await api.post(path, VALID[path] | change)
         assert (answer.status, answer.message) == (400, message)
 
@@ -387,30 +363,9 @@ async def test_what_is_fixed_in_a_path_is_matched_as_it_was_sent(api: Any) -> No
 @pytest.mark.parametrize("path", LISTS)
 async def test_a_bad_value_in_a_query_is_400_and_named(api: Any, path: str) -> None:
     for name, value in [
-        ("page", "0"),
-        ("page", "-1"),
-        ("page", "x"),
-        ("page", "1.5"),
-        ("page", ""),
-        ("page", str(2**53 + 1)),
-        ("page", "9" * 400),
-        ("page_size", "0"),
-        ("page_size", "1001"),
-        ("page_size", "ten"),
-        ("page_size", "%31%00"),
-        ("initial_date", "yesterday"),
-        ("initial_date", "2026-01-01"),
-        ("initial_date", "2026-01-01T00:00:00"),
-        ("initial_date", "2026-13-01T00:00:00Z"),
-        ("final_date", "2026-02-30T00:00:00Z"),
-        ("final_date", "1767225600"),
-        ("final_date", "2026-01-01T00:00:60Z"),
-        ("final_date", "2026-01-01T24:00:00Z"),
-        ("final_date", "2026-01-01 00:00:00Z"),
-        ("final_date", "2026-01-01T00:00:00%2B24:00"),
-        ("final_date", "0001-01-01T00:00:00%2B01:00"),
-        ("final_date", "%ff"),
-    ]:
+        ("page", "0"), ("page", "x"), ("page", ""), ("page", str(2**53 + 1)), ("page", "9" * 400),
+        ("page_size", "1001"), ("page_size", "%31%00"), ("initial_date", "2026-01-01T00:00:00"), ("final_date", "%ff"),
+    ]:  # fmt: skip
         answer = await api.get(f"{path}?{name}={value}")
         assert (answer.status, answer.message.partition(":")[0]) == (400, name), answer
 

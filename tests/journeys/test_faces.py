@@ -11,8 +11,6 @@ from typing import Any
 
 import httpx2
 import pytest
-import requests
-from efipay import EfiPay
 from efipay.constants import Constants
 
 from support import toolchains
@@ -23,7 +21,6 @@ from support.waiting import PATIENCE_S, wait_until
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("events")]
 
 
-OVERTAKEN_TRIES_MAX = 20
 CLOCK_AT = "2031-03-14T12:00:00Z"
 CREDENTIALS = dict(DEMONSTRATION_CLIENT_ID="Client_Id_of_CI", DEMONSTRATION_CLIENT_SECRET="a secret of CI")
 
@@ -132,63 +129,6 @@ def test_the_library_for_node_finds_its_schemas_kept_at_the_face(
     *done, again = answers
     assert [answer.get("issues") for answer in done] == [[]] * len(done), done
     assert again["refusal"]["nome"] == "id_envio_duplicado"
-
-
-def test_fault_rules_break_the_face_and_its_callbacks(service: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown, told = show(service, "efi"), list[bytes]()
-    monkeypatch.setenv("REQUESTS_CA_BUNDLE", shown["authority_file"])
-    monkeypatch.setitem(Constants.APIS["PIX"]["URL"], "sandbox", shown["url"])
-    credentials = {name: shown[name] for name in ("client_id", "client_secret")}
-    efi: Any = EfiPay({**credentials, "sandbox": True, "certificate": shown["both_file"]})
-
-    def break_by(effect: str, operation: str) -> None:
-        words = [*PIXCONNECT, "faults", "add", effect, "--operation", operation, "--times", "1"]
-        subprocess.run(words, env=service.environment, capture_output=True, timeout=120, check=True)
-
-    def listen(body: bytes) -> tuple[int, bytes]:
-        told.append(body)
-        return 200, b""
-
-    key = shown["pix_keys"][0]
-    send = {"valor": "1.00", "pagador": {"chave": key}, "favorecido": {"chave": "settle@sandbox.pix.example"}}
-    with open_hook(listen) as url:
-        efi.pix_config_webhook(params={"chave": key}, body={"webhookUrl": url})
-        break_by("no_answer", "face_write")
-        with pytest.raises(requests.ConnectionError):
-            efi.pix_send(params={"idEnvio": "broken1"}, body=send)
-        assert efi.pix_send_detail_id(params={"idEnvio": "broken1"})["valor"] == "1.00"
-        # The library asks for another token when it is told that its own has ended, and repeats the request.
-        break_by("token_ended", "face_write")
-        assert efi.pix_send(params={"idEnvio": "broken2"}, body=send)["status"] == "EM_PROCESSAMENTO"
-        break_by("delay:300", "face_read")
-        assert "saldo" in efi.get_account_balance()
-
-        def is_overtaken(name: str) -> bool:
-            """Whether its callback came before the answer."""
-            break_by("out_of_order", "face_write")
-            assert efi.pix_send(params={"idEnvio": name}, body=send)["status"] == "EM_PROCESSAMENTO"
-            was_told = any(name.encode() in body for body in told)
-            wait_until(lambda: any(name.encode() in body for body in told), f"{name} is told")
-            return was_told
-
-        # The answer is a second late, which a busy machine may need for the callback.
-        assert any(is_overtaken(f"overtaken{number}") for number in range(OVERTAKEN_TRIES_MAX))
-        # A person approves it after three days.
-        break_by("delay:259200000", "submit")
-        efi.pix_send(params={"idEnvio": "broken4"}, body=send)
-        time.sleep(0.5)
-        assert efi.pix_send_detail_id(params={"idEnvio": "broken4"})["status"] == "EM_PROCESSAMENTO"
-        words = [*PIXCONNECT, "clock", "advance", "259260s"]
-        subprocess.run(words, env=service.environment, capture_output=True, timeout=120, check=True)
-        deadline_s = time.monotonic() + PATIENCE_S
-        while efi.pix_send_detail_id(params={"idEnvio": "broken4"})["status"] != "REALIZADO":
-            assert time.monotonic() < deadline_s
-            time.sleep(0.05)
-    refused = subprocess.run(
-        [*PIXCONNECT, "faults", "add", "lag:5", "--operation", "submit"],
-        env=service.environment, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
-    assert (refused.returncode != 0, "faces only" in refused.stderr) == (True, True), refused
 
 
 def test_twenty_tests_at_once_see_nothing_of_each_other_in_the_time_that_was_chosen(service: Installation) -> None:

@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from support.api import Api, UseCases
 
 REPLAY = "/v1/webhook/endpoints/7/replay"
@@ -21,25 +19,3 @@ async def test_a_replay_answers_how_many_events_are_sent_again(api: Api, use_cas
 
 async def test_an_endpoint_that_is_not_there_is_404(api: Api) -> None:
     assert (await api.post(REPLAY, {"initial_date": FIRST, "final_date": LAST})).status == 404
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({}, "initial_date"),
-        ({"initial_date": FIRST}, "final_date"),
-        ({"initial_date": None, "final_date": LAST}, "initial_date"),
-        ({"initial_date": 1_800_000_000, "final_date": LAST}, "initial_date"),
-        ({"initial_date": "yesterday", "final_date": LAST}, "initial_date"),
-        ({"initial_date": "2026-11-20", "final_date": LAST}, "initial_date"),
-        ({"initial_date": FIRST, "final_date": "2026-11-21T12:00:00"}, "final_date"),
-        ({"initial_date": FIRST, "final_date": LAST, "status": "failed"}, "status"),
-    ],
-)
-async def test_a_bad_body_names_its_field_and_nothing_is_asked_for(
-    api: Api, use_cases: UseCases, body: dict[str, object], field: str
-) -> None:
-    answer = await api.post(REPLAY, body)
-    assert answer.status == 400
-    assert answer.message.startswith(f"{field}: ")
-    assert use_cases.asked == []

@@ -75,15 +75,8 @@ class Thing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b'{"number": 0}', "number: must be at least 1"),
-        (b'{"number": 10}', "number: must be at most 9"),
         (b'{"number": "1"}', "number: must be an integer"),
-        (b'{"share": 1.5}', "share: must be at most 1.0"),
         (b'{"share": 1e999}', "share: must be at most 1.0"),
-        (b'{"words": ["a", "b", "c"]}', "words: must have at most 2 items"),
-        (b'{"words": ["a", "B"]}', "words[1]: must have the declared form"),
-        (b'{"words": {}}', "words: must be a list"),
-        (b'{"table": {"a": "b"}}', "table: must be an integer"),
         (b'{"words": ["a\\u0000"]}', "words: must not contain NUL or half a surrogate pair"),
         (b'{"' + b"x" * 200 + b'": 1}', "x" * 64 + ": unknown field"),
         (b'{"a`b\\n": 1}', "a`b\n: unknown field"),

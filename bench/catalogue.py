@@ -66,11 +66,6 @@ MEASURES: dict[str, Measure] = {
         lambda options: accepting.measure_spread_transfers(options.seconds, options.rounds, options.holders),
         dict(seconds=10.0, rounds=3, holders=1000),
     ),
-    "one_a_group": Measure(
-        lambda options: accepting.measure_one_a_group(options.seconds, options.rounds),
-        dict(seconds=10.0, rounds=3),
-        quick=dict(seconds=4.0, rounds=1),
-    ),
     "token": Measure(
         lambda options: other_requests.measure_tokens(options.seconds, options.rounds),
         dict(seconds=10.0, rounds=3),
@@ -104,18 +99,6 @@ MEASURES: dict[str, Measure] = {
         ),
         dict(seconds=60.0, in_flight=512),
         quick=dict(seconds=10.0),
-    ),
-    "transfer_life_one_a_group": Measure(
-        lambda options: end_to_end.measure_one_after_the_other(
-            "transfer_life_one_a_group",
-            end_to_end.settle_transfer,
-            end_to_end.TRANSFER_TOLD,
-            options.seconds,
-            options.in_flight,
-            PIXCONNECT_GROUP_SIZE_MAX="1",
-        ),
-        dict(seconds=20.0, in_flight=64),
-        quick=dict(seconds=8.0),
     ),
     "confirmed": Measure(
         lambda options: end_to_end.measure_confirmed(options.seconds), dict(seconds=60.0), quick=dict(seconds=10.0)

@@ -310,8 +310,6 @@ async def open_service(
         writes = WriteQueues(
             pool=pool,
             clock=clock,
-            size_max=256,
-            queue_length_max=4096,
             wake_workers=wake_workers,
             wake_sequencer=wake_sequencer,
         )

@@ -8,8 +8,7 @@
   them over and settles them on the same cores and the same balance; ``transfer_64_accepted_alone``: while it stands still;
 - ``transfer_key_64``: the same to a key, so that the network is asked whose it is before one is accepted. What a holder may
   look up is not limited here: this is about what it costs;
-- ``transfer_spread``: transfers of many holders, each with a client of its own, 256 connections;
-- ``create_charge_one_a_group``, ``transfer_64_one_a_group``: with a transaction for each request, to show what batches are for.
+- ``transfer_spread``: transfers of many holders, each with a client of its own, 256 connections.
 
 ``ratio`` is requests by transactions of ``pgbench -N -M prepared -c 16``, in each round and their median. Where the generator
 takes more than 80 % of a core, judge by the CPU a request costs and not by the ratio. ``finished_after_s`` is how long the
@@ -128,14 +127,6 @@ def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
             "p50_ms": load.p50_ms,
             "p99_ms": load.p99_ms,
         }
-
-
-def measure_one_a_group(seconds: float, rounds: int) -> Iterator[Row]:
-    """Charges and transfers, each in a transaction of its own."""
-    with installed(PIXCONNECT_GROUP_SIZE_MAX="1") as service:
-        naive, account = Rounds(service, seconds, rounds), service.demonstration()
-        yield naive.measure("create_charge_one_a_group", CHARGE, charge_body(service), [account], 64)
-        yield naive.measure("transfer_64_one_a_group", TRANSFER, TRANSFER_BODY, [account], 64)
 
 
 def measure_hot_transfers(seconds: float, rounds: int, connections: Sequence[int]) -> Iterator[Row]:

@@ -3,9 +3,8 @@
 - ``transfer_life``, ``charge_life``: lives a second, as many at once as ``--in-flight`` says. A transfer's: accepted, handed
   over, settled, and both its events delivered and confirmed; a charge's: created, paid from outside, its approval delivered and
   confirmed. ``charge_paid``: a charge's with both its webhooks, that it is there and that it is paid.
-  ``transfer_life_one_a_group``: with a transaction for each step of each transfer. ``orders_open`` and ``deliveries_due`` are
-  the backlog, looked at every five seconds: where it does not grow, the rate was sustained. ``left_after_s`` is how long the
-  service took to finish all, once the last life had ended.
+  ``orders_open`` and ``deliveries_due`` are the backlog, looked at every five seconds: where it does not grow, the rate was
+  sustained. ``left_after_s`` is how long the service took to finish all, once the last life had ended.
 - ``confirmed``: transfers at 100 a second at a pace that nothing slows down; milliseconds from the instant at which one was to
   be posted to the arrival of the webhook that says ``transfer.out.confirmed``, and to the answer to the post (``accepted``).
   The simulated network takes ``sandbox_latency_ms`` of it.
@@ -95,10 +94,10 @@ async def settle_transfer(run: Run) -> None:
 
 
 def measure_one_after_the_other(
-    name: str, story: Story, told: Sequence[str], seconds: float, in_flight: int, **settings: str
+    name: str, story: Story, told: Sequence[str], seconds: float, in_flight: int
 ) -> Iterator[Row]:
     """As many as possible, one after the other in each of several places."""
-    with installed(None, is_proved=True, **settings) as service:
+    with installed() as service:
         lives = uvloop.run(repeat_story(service, story, told, seconds, in_flight))
         yield {"name": name, "in_flight": in_flight, **lives}
 

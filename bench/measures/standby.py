@@ -2,8 +2,7 @@
 
 ``standby_charge``, ``standby_transfer_64``, ``standby_transfer_life``: as ``create_charge``, ``transfer_64`` and
 ``transfer_life``, in turn with and without the standby (``without`` has the same fields), on the same service, so that both
-meet tables of the same size; every other round begins with the other. ``..._one_a_group``: the same on a service with a
-transaction for each request and step, to show what batches win back: what a commit waits for is then waited for by each.
+meet tables of the same size; every other round begins with the other.
 
 Medians of all rounds; ``rate_kept`` is the rate with by without, and ``price`` the service's CPU each, in pairs. Without means
 that no commit waits, and that the standby's processes stand still; before they are waited for again they have caught up. The
@@ -28,7 +27,6 @@ from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from bench.measures.end_to_end import TRANSFER_TOLD, repeat_story, settle_transfer
 
 CONNECTIONS = 64
-IN_FLIGHT_ONE_A_GROUP = 64
 _WARM_S = 2.0
 
 Slice = Callable[[float], Row]
@@ -36,14 +34,8 @@ Slice = Callable[[float], Row]
 
 
 def measure_standby(seconds: float, rounds: int, in_flight: int) -> Iterator[Row]:
-    """In batches, and one a group."""
-    yield from _measure_all("", seconds, rounds, in_flight)
-    few = min(in_flight, IN_FLIGHT_ONE_A_GROUP)
-    yield from _measure_all("_one_a_group", seconds, rounds, few, PIXCONNECT_GROUP_SIZE_MAX="1")
-
-
-def _measure_all(suffix: str, seconds: float, rounds: int, in_flight: int, **settings: str) -> Iterator[Row]:
-    with installed(None, is_proved=True, **settings) as service, standby(service) as beside:
+    """Each kind of load in turn with the standby and without it."""
+    with installed() as service, standby(service) as beside:
         charge = {"amount": 1234, "key": service.sandbox["pix_keys"][0]}
         slices: Mapping[str, tuple[Row, Slice]] = {
             "charge": ({"connections": CONNECTIONS}, partial(_ask, service, CHARGE, charge)),
@@ -55,7 +47,7 @@ def _measure_all(suffix: str, seconds: float, rounds: int, in_flight: int, **set
             service.wait_until_quiet()
             found = _alternate(service, beside, load, seconds, rounds)
             yield {
-                "name": f"standby_{name}{suffix}",
+                "name": f"standby_{name}",
                 "seconds": seconds,
                 "rounds": rounds,
                 **options,

@@ -48,21 +48,6 @@ def _draw_ratios(rows: Mapping[str, Row]) -> str | None:
     return draw_bars("Requests for each transaction of pgbench", bars, ("pgbench itself", 1.0)) if bars else None
 
 
-def _draw_batches(rows: Mapping[str, Row]) -> str | None:
-    pairs = {
-        "charge": ("create_charge", "create_charge_one_a_group"),
-        "transfer and settling": ("transfer_64", "transfer_64_one_a_group"),
-        "transfer's life": ("transfer_life", "transfer_life_one_a_group"),
-    }
-    bars = [
-        _cost_bar(f"{label}, {how}", rows[name], f"{rows[name]['per_second']:,.0f}/s")
-        for label, names in pairs.items()
-        if all(name in rows for name in names)
-        for name, how in zip(names, ("in batches", "a transaction each"), strict=True)
-    ]
-    return draw_bars("What batches buy: CPU of one, in microseconds, and how many a second", bars) if bars else None
-
-
 def _draw_lone(rows: Mapping[str, Row]) -> str | None:
     bars = [
         _cost_bar(f"{what} at {rate} a second", row, f"p50 {row['p50_ms']:.1f} ms")
@@ -77,12 +62,11 @@ def _draw_lone(rows: Mapping[str, Row]) -> str | None:
 
 def _draw_standby(rows: Mapping[str, Row]) -> str | None:
     labels = {"charge": "charge", "transfer_64": "transfer and settling", "transfer_life": "transfer's life"}
-    bars: list[Bar] = []
-    for name, label in labels.items():
-        for suffix, how in {"": "in batches", "_one_a_group": "a transaction each"}.items():
-            if row := rows.get(f"standby_{name}{suffix}"):
-                said = f"{row['per_second']:,.0f}/s, kept {row['rate_kept']:.2f}"
-                bars.append(Bar(f"{label}, {how}", [("", row["per_second"])], said))
+    bars = [
+        Bar(label, [("", row["per_second"])], f"{row['per_second']:,.0f}/s, kept {row['rate_kept']:.2f}")
+        for name, label in labels.items()
+        if (row := rows.get(f"standby_{name}"))
+    ]
     title = "With a synchronous standby: how many a second, and what part that is of the rate without"
     return draw_bars(title, bars) if bars else None
 
@@ -175,7 +159,7 @@ def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
 
 
 CHARTS: dict[str, dict[str, Callable[[Mapping[str, Row]], str | None]]] = {
-    "Requests accepted": {"cost.svg": _draw_cost, "ratios.svg": _draw_ratios, "batches.svg": _draw_batches},
+    "Requests accepted": {"cost.svg": _draw_cost, "ratios.svg": _draw_ratios},
     "One alone": {"lone.svg": _draw_lone},
     "For long": {"soak.svg": _draw_soak},
     "Growth": {"growth.svg": _draw_growth},

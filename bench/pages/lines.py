@@ -35,12 +35,6 @@ PARTS: dict[str, list[Line]] = {
         Line("charge", "put_cob", "the same by `PUT /cob` of the central bank's API", phrases.say_accepted),
         Line("charge", "put_cobv", "charges with a due date by `PUT /cobv`", phrases.say_due),
         Line(
-            "one_a_group",
-            "create_charge_one_a_group",
-            "charges, each in a transaction of its own",
-            phrases.say_accepted,
-        ),
-        Line(
             "charge",
             "create_charge_alone",
             "one caller alone",
@@ -60,12 +54,6 @@ PARTS: dict[str, list[Line]] = {
         ),
         Line("transfer_hot", "transfer_64", "the same, 64 connections", phrases.say_accepted),
         Line("transfer_hot", "transfer_256", "the same, 256 connections", phrases.say_accepted),
-        Line(
-            "one_a_group",
-            "transfer_64_one_a_group",
-            "64 connections, each step in a transaction of its own",
-            phrases.say_accepted,
-        ),
         Line(
             "transfer_key",
             "transfer_key_64",
@@ -93,12 +81,6 @@ PARTS: dict[str, list[Line]] = {
             "transfer_life",
             "transfer_life",
             "transfer accepted, handed over, settled, both webhooks received",
-            phrases.say_life,
-        ),
-        Line(
-            "transfer_life_one_a_group",
-            "transfer_life_one_a_group",
-            "the same, each step in a transaction of its own",
             phrases.say_life,
         ),
         Line(
@@ -152,13 +134,12 @@ PARTS: dict[str, list[Line]] = {
         ),
     ],
     "With a synchronous standby": [
-        Line("standby", f"standby_{name}{suffix}", f"{what}{how}", phrases.say_standby)
+        Line("standby", f"standby_{name}", what, phrases.say_standby)
         for name, what in {
             "charge": "charges of one account, 64 connections",
             "transfer_64": "transfers and settling, 64 connections",
             "transfer_life": "transfer's life, both webhooks received",
         }.items()
-        for suffix, how in {"": "", "_one_a_group": "; each step in a transaction of its own"}.items()
     ],
     "On disk": [
         Line("disk", f"disk_{name}", what, phrases.say_disk)

@@ -184,9 +184,6 @@ class LoadSettings:
     person and 1,000 for a firm. A key or an account of ours that is not found costs 20, one that is found and not paid,
     or named over an institution, 1; one that settles puts 1 or 2 back. 0 is no limit, in the sandbox alone."""
 
-    group_size_max: Annotated[int, Meta(ge=1, le=400)] = 256
-    """Requests written in one transaction at most."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookSettings:

@@ -21,6 +21,7 @@ _PREFIX = "PIXCONNECT_"
 _FIXED = "its value is fixed now; unset it"
 _REMOVED = {
     "PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL",
+    "PIXCONNECT_GROUP_SIZE_MAX": _FIXED,
     "PIXCONNECT_HEALTH_SYSTEM": "health shows its system in the sandbox and hides it in live mode; unset it",
     "PIXCONNECT_LOOKUP_REFILL_COUNT": _FIXED,
     "PIXCONNECT_QUEUE_LENGTH_MAX": _FIXED,

@@ -104,7 +104,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         shared = await opened.enter_async_context(open_shared_parts(settings, secret_box, clock))
         policy = msgspec.structs.replace(policy, abilities=shared.rail.abilities)
         notifier = Notifier(connections)
-        writes = _make_writes(settings, connections, clock, notifier)
+        writes = _make_writes(connections, clock, notifier)
         opened.push_async_callback(writes.close)
         accounts = _there(settings, connections, secret_box, server, shared.calls)
         context = Context(
@@ -130,11 +130,10 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         yield Base(settings=settings, context=context, keyring=keyring, notifier=notifier, shared=shared)
 
 
-def _make_writes(settings: Settings, connections: SharedPool, clock: SystemClock, notifier: Notifier) -> WriteQueues:
+def _make_writes(connections: SharedPool, clock: SystemClock, notifier: Notifier) -> WriteQueues:
     return WriteQueues(
         pool=connections,
         clock=clock,
-        size_max=settings.group_size_max,
         wake_workers=notifier.notify,
         wake_sequencer=EventNotifier(connections).notify,
     )

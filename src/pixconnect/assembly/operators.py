@@ -129,7 +129,6 @@ async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[O
         writes = WriteQueues(
             pool=operator.pool,
             clock=operator.clock,
-            size_max=settings.group_size_max,
             wake_workers=notifier.notify,
             wake_sequencer=EventNotifier(operator.pool).notify,
         )

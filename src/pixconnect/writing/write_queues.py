@@ -22,6 +22,8 @@ from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_queue import BatchQueue
 from pixconnect.writing.operation import Answer, PendingReply, Request, WriteOperation
 
+GROUP_SIZE_MAX: Final = 256
+"""Requests that one transaction writes at most."""
 QUEUE_LENGTH_MAX: Final = 4096
 """Requests that wait for their batch: 16 batches of the largest size. More would wait longer than their callers do."""
 
@@ -39,7 +41,6 @@ class WriteQueues:
         *,
         pool: Pool,
         clock: Clock,
-        size_max: int,
         queue_length_max: int = QUEUE_LENGTH_MAX,
         wake_workers: WakeWorkers,
         wake_sequencer: Callable[[], None],
@@ -47,7 +48,6 @@ class WriteQueues:
         self.overload = Overload(clock, self._find_oldest_order)
         self._pool = pool
         self._clock = clock
-        self._size_max = size_max
         self._queue_length_max = queue_length_max
         self._wake_workers = wake_workers
         self._wake_sequencer = wake_sequencer
@@ -105,7 +105,7 @@ class WriteQueues:
                 operation,
                 pool=self._pool,
                 clock=self._clock,
-                size_max=self._size_max,
+                size_max=GROUP_SIZE_MAX,
                 queue_length_max=self._queue_length_max,
                 wake_workers=self._wake_workers,
                 wake_sequencer=self._wake_sequencer,

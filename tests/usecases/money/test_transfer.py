@@ -349,7 +349,6 @@ async def test_workers_are_told_of_the_order_alone_where_nobody_listens_for_its_
     writes = WriteQueues(
         pool=service.context.pool,
         clock=service.clock,
-        size_max=256,
         queue_length_max=256,
         wake_workers=lambda orders_count=0, *, only_deliveries=False: told.append(orders_count),
         wake_sequencer=lambda: None,

@@ -27,6 +27,3 @@ class LogSettings:
     traces_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
     """Where traces are sent by OTLP over HTTP, such as ``http://127.0.0.1:4318/v1/traces``; empty sends none and costs nothing.
     It needs ``pip install 'pixconnect[otel]'``. In live mode an https address, or one of this very machine."""
-
-    traces_sampled_count: Annotated[int, Meta(ge=0, le=100)] = 100
-    """How many of a hundred requests are traced that come without a ``traceparent``; one that has it says so itself."""

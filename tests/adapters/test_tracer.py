@@ -14,8 +14,8 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
 
 
-def make_tracer(url: str, sampled_count: int = 100) -> OtlpTracer:
-    return OtlpTracer(url, sampled_count, "pixconnect-test", "1.2.3")
+def make_tracer(url: str) -> OtlpTracer:
+    return OtlpTracer(url, "pixconnect-test", "1.2.3")
 
 
 async def test_spans_arrive_with_who_asked_for_them_their_time_and_what_they_say() -> None:
@@ -49,18 +49,16 @@ async def test_without_a_trace_that_can_be_read_one_begins(parent: str) -> None:
     assert (found.trace_id != TRACE, found.parent_id) == (True, "")
 
 
-async def test_what_is_not_sampled_is_not_sent_and_told_on_only_where_somebody_gave_us_a_trace() -> None:
+async def test_a_trace_that_is_not_sampled_is_passed_on_and_not_sent() -> None:
     with Collector() as collector:
-        tracer = make_tracer(collector.url, 0)
-        alone, given = tracer.begin("server", "alone"), tracer.begin("server", "given", f"00-{TRACE}-{SPAN}-00")
-        alone.end()
+        tracer = make_tracer(collector.url)
+        given = tracer.begin("server", "given", f"00-{TRACE}-{SPAN}-00")
         given.end()
         wanted = tracer.begin("server", "wanted", f"00-{TRACE}-{SPAN}-01")
         wanted.end()
         await tracer.close()
         assert [span.name for span in collector.spans] == ["wanted"]
-    assert alone.traceparent is None
-    parent = parse_traceparent(given.traceparent or "")
+    parent = parse_traceparent(given.traceparent)
     assert parent is not None
     assert (f"{parent.trace_id:032x}", parent.is_sampled) == (TRACE, False)
 

@@ -167,7 +167,7 @@ def test_one_trace_leads_from_the_request_to_its_deliveries_over_deaths_of_the_w
 def test_an_institution_is_told_of_the_trace_that_a_transfer_belongs_to(tmp_path: Path) -> None:
     with (
         Collector() as collector,
-        running(tmp_path / "bank", FACES="efi:0", TRACES_URL=collector.url, TRACES_SAMPLED_COUNT="0") as bank,
+        running(tmp_path / "bank", FACES="efi:0", TRACES_URL=collector.url) as bank,
         reserved_port() as port,
         Installation(
             tmp_path / "live",

@@ -18,7 +18,7 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import ParentBased, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags, set_span_in_context
 from opentelemetry.trace import Span as RecordedSpan
 
@@ -34,18 +34,13 @@ _LAST_SENT_S: Final = 2.0
 
 
 class OtlpSpan:
-    def __init__(self, span: RecordedSpan, *, is_joined: bool) -> None:
+    def __init__(self, span: RecordedSpan) -> None:
         self._span = span
-        self._is_joined = is_joined
 
     @property
-    def traceparent(self) -> str | None:
+    def traceparent(self) -> str:
         context = self._span.get_span_context()
-        is_sampled = context.trace_flags.sampled
-        # Whoever gave us a trace that is not sampled is told it on, as the specification says.
-        if not (is_sampled or self._is_joined):
-            return None
-        return write_traceparent(TraceParent(context.trace_id, context.span_id, is_sampled))
+        return write_traceparent(TraceParent(context.trace_id, context.span_id, context.trace_flags.sampled))
 
     def end(self, *, has_failed: bool = False, facts: Mapping[str, Fact] = NO_FACTS) -> None:
         self._span.set_attributes(facts)
@@ -55,12 +50,11 @@ class OtlpSpan:
 
 
 class OtlpTracer:
-    def __init__(self, url: str, sampled_count: int, process: str, version: str) -> None:
+    def __init__(self, url: str, process: str, version: str) -> None:
         """Send to a collector.
 
         Args:
             url: Where it takes spans.
-            sampled_count: Of a hundred traces that begin here, so many are sent.
             process: Which of ours this is.
             version: The program's.
         """
@@ -68,7 +62,8 @@ class OtlpTracer:
         session.trust_env = False  # no proxy, and no password, of which our settings do not speak
         about = {"service.name": process, "service.version": version}
         self._provider = TracerProvider(
-            sampler=ParentBased(TraceIdRatioBased(sampled_count / 100)),
+            # A trace that a caller began is sent if the caller's flag is set, and one that begins here always.
+            sampler=ParentBased(ALWAYS_ON),
             resource=Resource(about),
             shutdown_on_exit=False,
         )
@@ -99,7 +94,7 @@ class OtlpTracer:
             attributes=facts,
             start_time=began_ns,
         )
-        return OtlpSpan(span, is_joined=known is not None)
+        return OtlpSpan(span)
 
     async def close(self) -> None:
         """Send what waits, for a moment."""

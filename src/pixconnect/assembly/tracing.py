@@ -31,7 +31,7 @@ async def open_tracer(settings: Settings, process: str) -> AsyncGenerator[Tracer
         raise SettingsError(
             f"PIXCONNECT_TRACES_URL: traces need more packages (there is no {error.name}): pip install 'pixconnect[otel]'"
         ) from None
-    tracer = OtlpTracer(settings.traces_url, settings.traces_sampled_count, process, __version__)
+    tracer = OtlpTracer(settings.traces_url, process, __version__)
     try:
         yield tracer
     finally:

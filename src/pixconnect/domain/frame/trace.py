@@ -49,8 +49,8 @@ def write_traceparent(parent: TraceParent) -> str:
 
 class TraceSpan(Protocol):
     @property
-    def traceparent(self) -> str | None:
-        """For what it leads to; ``None`` where it is not sampled and nobody asked for it to be joined."""
+    def traceparent(self) -> str:
+        """For what it leads to."""
         ...
 
     def end(self, *, has_failed: bool = False, facts: Mapping[str, Fact] = NO_FACTS) -> None:

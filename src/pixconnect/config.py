@@ -228,9 +228,6 @@ class SimulationSettings:
     sandbox_latency_ms: Annotated[int, Meta(ge=0, le=60_000)] = 50
     """How long the sandbox takes to settle unless a rule says otherwise."""
 
-    sandbox_two_steps_ms: Annotated[int, Meta(ge=0, le=3_600_000)] = 0
-    """How long the sandbox takes from accepting a payment to one of our holders to settling it; with 0 it does both at once."""
-
     sandbox_loopback: Literal["auto", "allowed", "forbidden"] = "auto"
     """Whether webhooks and QR code locations may reach this very machine in the sandbox; ``auto`` where only this machine can
     reach the sandbox, by ``host`` and ``base_url``. Never in live mode."""

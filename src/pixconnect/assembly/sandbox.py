@@ -29,7 +29,6 @@ async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callab
         secrets=rail_secrets(secret_box),
         seed=settings.sandbox_seed,
         latency_ms=settings.sandbox_latency_ms,
-        two_steps_ms=settings.sandbox_two_steps_ms,
     )
     (listener,) = listening.open_listening(
         "127.0.0.1", settings.sandbox_port, 1, port_setting="PIXCONNECT_SANDBOX_PORT"

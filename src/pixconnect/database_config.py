@@ -59,9 +59,6 @@ class DatabaseSettings:
     """The address of a standby, with the login of ``database_url``: lists, statements and `verify` read there. Empty means that
     everything is read at the primary."""
 
-    read_age_max_s: Annotated[int, Meta(ge=1)] = 10
-    """How old the standby's tables may be to be read from."""
-
     database_tls: Literal["verify-full", "off-by-operator"] = "verify-full"
     """In live mode, every address of a database beyond this machine must have ``sslmode=verify-full``, so that who answers has
     proved who it is; ``off-by-operator`` where you know that nobody else is on that network."""

@@ -16,6 +16,7 @@ from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.running import standby as standby_usecases
 from pixconnect.usecases.running.standby import Standby
 from support import standby as servers
 from support.console import open_console, sign_in_client
@@ -85,7 +86,6 @@ def test_an_installation_reads_at_its_standby_and_goes_on_without_it(tmp_path: P
             database_url=addresses.service_url,
             owner_database_url=addresses.owner_url,
             read_database_url=standby.addresses.service_url,
-            read_age_max_s=str(AGE_MAX_S),
             metrics_port=str(metrics),
         )
         service = ended.enter_context(open_whole_installation(**settings))
@@ -103,7 +103,7 @@ def test_an_installation_reads_at_its_standby_and_goes_on_without_it(tmp_path: P
 
         wait_until(lambda: is_used(service), "the standby is used")
         # What was written so long ago is there.
-        runner.run(asyncio.sleep(AGE_MAX_S))
+        runner.run(asyncio.sleep(standby_usecases.AGE_MAX_S))
         shown = read_all(service, account)
         wait_until(lambda: read_all_there() == shown, "all lists are read at the standby")
         assert "sent" in json.dumps(shown)

@@ -21,6 +21,7 @@ from pixconnect.foundation.privileges import VERIFIER_ROLE
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.proof.verify import BookReader
 from pixconnect.usecases.running.installation import refuse_other_mode
+from pixconnect.usecases.running.standby import AGE_MAX_S
 
 _log = structlog.get_logger(__name__)
 _SCHEMAS: Final = f"{SERVICE_SCHEMA}, verify"
@@ -46,7 +47,7 @@ async def open_book_reader(settings: Settings) -> AsyncGenerator[BookReader]:
             yield BookReader(
                 connection=connection,
                 standby=standby,
-                standby_age_max_s=settings.read_age_max_s,
+                standby_age_max_s=AGE_MAX_S,
                 clock=SystemClock(),
                 operator=operator,
                 rail=rail,

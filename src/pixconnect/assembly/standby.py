@@ -11,7 +11,7 @@ from pixconnect.config import Settings
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.running.standby import Standby
+from pixconnect.usecases.running.standby import AGE_MAX_S, Standby
 
 
 @asynccontextmanager
@@ -20,7 +20,7 @@ async def open_standby(settings: Settings, context: Context, name: str) -> Async
     if not settings.read_database_url:
         yield None
         return
-    standby = Standby(context.pool, context.clock, age_max_s=settings.read_age_max_s)
+    standby = Standby(context.pool, context.clock, age_max_s=AGE_MAX_S)
     connections = await pool.open_standby_pool(
         settings.read_database_url,
         primary=context.pool,

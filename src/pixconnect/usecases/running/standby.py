@@ -7,7 +7,7 @@
                 └── too old, gone, promoted, of another server, cancelled there ──────────► the primary answers
 
 A connection is asked before its first use, and again once what it has shown is older than allowed: a name may lead to several
-standbys. So nothing that is read is older than the setting says. PostgreSQL's own instant of the last transaction would not
+standbys. So nothing that is read is older than that. PostgreSQL's own instant of the last transaction would not
 do: it stands still wherever nobody writes, and some providers do not have it.
 """
 
@@ -27,6 +27,8 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.running import heartbeat as heartbeat_store
 from pixconnect.store.running.heartbeat import BEAT_EVERY_S, Heartbeat
 
+AGE_MAX_S: Final = 10
+"""How old the standby's tables may be to be read from."""
 ANSWER_TIMEOUT_S: Final = 3.0
 """How long a read may take at the standby before the primary is asked instead."""
 LOOK_TIMEOUT_S: Final = 2.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import date, timedelta
 
-from pixconnect.domain.rules.register import RuleChange
 from pixconnect.domain.rules.retention import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention, RetentionEnd
 
 _ENDS = {
@@ -14,7 +13,6 @@ _ENDS = {
     RetentionEnd.VERB: "a verb or the API takes it out",
     RetentionEnd.NEVER: "nothing yet: it stays with the database",
 }
-_STRICTER = {RuleChange.LESS: "shorter", RuleChange.MORE: "longer", RuleChange.NONE: "no"}
 
 
 def write_page() -> str:
@@ -30,11 +28,10 @@ def write_page() -> str:
         "  *runs from* says, and never by the clock of a sandbox.",
         "- *Standing* is as in [the rules of the arrangement](rules.md): *cited* names the law, *ours* is our own choice.",
         "  This is what a program does by itself, and no advice: who is an institution, or is sued, has duties beside it.",
-        "- An operator may only go in the direction that *may be set* names, by `PIXCONNECT_MESSAGE_RETENTION_DAYS`,",
-        "  `PIXCONNECT_COUNTERPARTY_RETENTION_DAYS` and `PIXCONNECT_EVENT_RETENTION_DAYS`.",
+        "- An operator sets the period of `event` alone, by `PIXCONNECT_EVENT_RETENTION_DAYS`.",
         "",
-        "| Data | Of whom | Why | At least | At most | Runs from | At its end | May be set | Standing | Source |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| Data | Of whom | Why | At least | At most | Runs from | At its end | Standing | Source |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [_write_row(kept) for rows in RETENTIONS.rows.values() for kept in rows]
     lines += ["", "## Where it stands", "", "| Data | Columns |", "|---|---|"]
@@ -56,7 +53,7 @@ def _write_row(kept: Retention) -> str:
     since = "" if kept.since == date.min else f" since {kept.since.isoformat()}"
     return (
         f"| {kept.says} (`{kept.name}`){since} | {kept.whose} | {kept.why} | {_days(kept.at_least)} | {_days(kept.at_most)} "
-        f"| {kept.clock} | {_ENDS[kept.ends]} | {_STRICTER[kept.stricter]} | {kept.standing} | {kept.source} |"
+        f"| {kept.clock} | {_ENDS[kept.ends]} | {kept.standing} | {kept.source} |"
     )
 
 

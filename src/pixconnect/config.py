@@ -204,13 +204,6 @@ class WebhookSettings:
     was set when `pixconnect migrate` ran last is the least, even where a worker's setting is smaller. They go by partitions, so
     the last ones stay for a tenth longer: with 160 days none outlives the 180 of messages."""
 
-    message_retention_days: Annotated[int, Meta(ge=90, le=180)] = 180
-    """How long what people wrote with a Pix is kept, and whom a charge names that nobody paid: at least for the 90 days in
-    which a Pix may be contested or refunded."""
-
-    counterparty_retention_days: Annotated[int, Meta(ge=1826)] = 1826
-    """How long it is kept who was on the other side of a Pix: at least for five years."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSettings:

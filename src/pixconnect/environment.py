@@ -21,9 +21,11 @@ _PREFIX = "PIXCONNECT_"
 _FIXED = "its value is fixed now; unset it"
 _REMOVED = {
     "PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL",
+    "PIXCONNECT_COUNTERPARTY_RETENTION_DAYS": _FIXED,
     "PIXCONNECT_GROUP_SIZE_MAX": _FIXED,
     "PIXCONNECT_HEALTH_SYSTEM": "health shows its system in the sandbox and hides it in live mode; unset it",
     "PIXCONNECT_LOOKUP_REFILL_COUNT": _FIXED,
+    "PIXCONNECT_MESSAGE_RETENTION_DAYS": _FIXED,
     "PIXCONNECT_QUEUE_LENGTH_MAX": _FIXED,
     "PIXCONNECT_READ_AGE_MAX_S": "nothing older than 10 seconds is read at the standby; unset it",
     "PIXCONNECT_SANDBOX_TWO_STEPS_MS": "a fault rule `two_steps:<ms>` does it; unset it",

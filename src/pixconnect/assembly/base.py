@@ -59,8 +59,6 @@ def make_policy(settings: Settings) -> Policy:
         token_lifetime_s=settings.token_lifetime_s,
         token_failures_max=settings.token_failures_max,
         lookup_tokens_max=settings.lookup_tokens_max,
-        message_retention_days=settings.message_retention_days,
-        counterparty_retention_days=settings.counterparty_retention_days,
         face_answers=parse_answers(settings.face_answers, settings.sandbox_seed),
     )
 

@@ -1,8 +1,7 @@
 """The register of people's data: what is kept of whom, why, for how long, and which columns have it.
 
-As in the register of the arrangement's rules a row that changes gets a row more, and an instant decides which one counts. An
-operator may lengthen what the law wants kept, and shorten what is only kept for our use: the direction that ``stricter``
-names. ``tests/repository/test_retention.py`` holds that each column of the database that can hold texts stands in
+As in the register of the arrangement's rules a row that changes gets a row more, and an instant decides which one counts.
+``tests/repository/test_retention.py`` holds that each column of the database that can hold texts stands in
 ``text_columns.csv``.
 """
 
@@ -17,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.domain.rules.register import Register, RuleChange, RuleSource
+from pixconnect.domain.rules.register import Register, RuleSource
 
 _FOLDER: Final = Path(__file__).parent
 NOT_PERSONAL: Final = "none"
@@ -45,7 +44,6 @@ class Retention(Struct, frozen=True, kw_only=True):
     """From when on it is taken out without a request; ``None`` is never."""
     since: date
     clock: str
-    stricter: RuleChange
     ends: RetentionEnd
     standing: RuleSource
     source: str
@@ -79,7 +77,6 @@ def _parse_row(cells: Mapping[str, str]) -> Retention:
         # Without a day it has always been so.
         since=date.fromisoformat(cells["since"]) if cells["since"] else date.min,
         clock=cells["clock"],
-        stricter=RuleChange(cells["stricter"]),
         ends=RetentionEnd(cells["ends"]),
         standing=RuleSource(cells["standing"]),
         source=cells["source"],

@@ -38,8 +38,6 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""
     lookup_tokens_max: int = 1000
     """At most, for the arrangement's rules may allow fewer."""
-    message_retention_days: int = 180
-    counterparty_retention_days: int = 1826
     face_answers: Mapping[str, str] = {}
     """What was chosen where no source says what an institution answers, by the face's name and the choice's."""
 

@@ -170,13 +170,12 @@ async def erase_again(context: OperatorContext, notes: Sequence[ErasedRow]) -> d
 
 
 def requested_periods(context: OperatorContext) -> RetentionPeriods:
-    """How old texts must be to go on request: what the register says, or what an operator has set where that is longer."""
-    now, policy = context.clock.real_now(), context.policy
+    """How old texts must be to be erased on request."""
+    now = context.clock.real_now()
     return RetentionPeriods(
         unpaid=RETENTIONS.find("debtor", now).at_least,
         message=RETENTIONS.find("message", now).at_least,
-        # An operator may keep the other side for longer than the law wants, and never for less.
-        party=max(RETENTIONS.find("counterparty", now).at_least, timedelta(days=policy.counterparty_retention_days)),
+        party=RETENTIONS.find("counterparty", now).at_least,
     )
 
 

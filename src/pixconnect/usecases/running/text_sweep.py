@@ -6,16 +6,16 @@ clock was moved ahead keeps them longer.
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 import structlog
 
+from pixconnect.domain.rules.retention import RETENTIONS
 from pixconnect.flow.shares import for_everybody
 from pixconnect.store.running import erasure as erasure_store
 from pixconnect.store.running.erasure import SWEPT, RetentionPeriods
-from pixconnect.usecases.frame.context import HasPolicy, HasPool
-from pixconnect.usecases.frame.policy import Policy
+from pixconnect.usecases.frame.context import HasClock, HasPool
 
 LOOKED_AT_MAX: Final = 5_000
 """Rows that one step looks at, in one transaction."""
@@ -23,18 +23,26 @@ LOOKED_AT_MAX: Final = 5_000
 _log = structlog.get_logger(__name__)
 
 
-class SweepContext(HasPool, HasPolicy, Protocol): ...
+class SweepContext(HasPool, HasClock, Protocol): ...
 
 
-def routine_periods(policy: Policy) -> RetentionPeriods:
-    """How long texts are kept without anybody's request."""
-    message = timedelta(days=policy.message_retention_days)
-    return RetentionPeriods(unpaid=message, message=message, party=timedelta(days=policy.counterparty_retention_days))
+def routine_periods(now: datetime) -> RetentionPeriods:
+    """How long the register keeps texts that no person asks to erase."""
+    return RetentionPeriods(
+        unpaid=_find_end("debtor", now), message=_find_end("message", now), party=_find_end("counterparty", now)
+    )
+
+
+def _find_end(data: str, now: datetime) -> timedelta:
+    at_most = RETENTIONS.find(data, now).at_most
+    if at_most is None:
+        raise AssertionError(f"{data}: the register has no end for it")
+    return at_most
 
 
 async def sweep_texts(context: SweepContext, looked_at_max: int = LOOKED_AT_MAX) -> int:
     """One step over each kind; answers how many rows it looked at, 0 where nothing is left to look at today."""
-    ages, looked_count = routine_periods(context.policy), 0
+    ages, looked_count = routine_periods(context.clock.real_now()), 0
     for kind in SWEPT:
         # It is nobody's own work, so it takes its turn beside all holders.
         with for_everybody():

@@ -202,7 +202,7 @@ def watch() -> None:
         return
     part = words[words.index("-m") + 2 :][0]
     if (wires := Path(home) / WIRES_FILE_NAME).exists() and part in _CALLS:
-        _reach_by_wires(json.loads(wires.read_text()))
+        _reach_by_wires(part, json.loads(wires.read_text()))
     if part == "run":
         # Dying once a second, for hours, is no broken part here.
         importlib.import_module("pixconnect.local.supervisor").RESTARTS_WINDOW_S = 0.0
@@ -233,9 +233,11 @@ def watch_days(folder: Path) -> None:
         _wrap(folder, "work", name, target)
 
 
-def _reach_by_wires(wires: dict[str, str]) -> None:
+def _reach_by_wires(part: str, wires: dict[str, str]) -> None:
     """Be a process between which and its servers there are wires that a test can cut."""
     for name in [name for name in os.environ if name.startswith("PIXCONNECT_")]:
+        if part == "sandbox" and name == "PIXCONNECT_RAIL_URL":
+            continue  # it listens there itself
         for far, near in wires.items():
             os.environ[name] = os.environ[name].replace(far, near)
 

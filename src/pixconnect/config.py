@@ -210,10 +210,8 @@ class SimulationSettings:
     """The sandbox."""
 
     rail_url: str = ""
-    """The sandbox rail's address; empty means the one that ``pixconnect run`` starts. Live mode ignores it."""
-
-    sandbox_port: Annotated[int, Meta(ge=0, le=65535)] = 0
-    """The port of the sandbox rail on 127.0.0.1; 0 takes a free one."""
+    """The sandbox rail's address, whose port ``pixconnect sandbox`` listens on. Empty means the rail that ``pixconnect run``
+    starts, two thousand above ``port`` or else on a free port. Live mode ignores it."""
 
     sandbox_seed: int = 1
     """Seeds everything that the sandbox draws by chance."""

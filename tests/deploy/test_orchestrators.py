@@ -113,6 +113,6 @@ def test_ports_are_those_of_the_proxy_and_of_what_watches() -> None:
     for name in ("serve-1", "serve-2", "work-1", "work-2"):
         assert f'127.0.0.1:{COMPOSE["services"][name]["environment"]["PIXCONNECT_METRICS_PORT"]}"' in scraped
     assert (
-        COMPOSE["services"]["sandbox"]["environment"]["PIXCONNECT_SANDBOX_PORT"]
-        == variables("service.env")["PIXCONNECT_SANDBOX_PORT"]
+        COMPOSE["services"]["sandbox"]["environment"]["PIXCONNECT_RAIL_URL"]
+        == variables("service.env")["PIXCONNECT_RAIL_URL"]
     )

@@ -64,7 +64,7 @@ def test_the_guide_does_what_it_says(machines: tuple[Path, str], tmp_path: Path)
     page.write_text(PAGE.read_text(encoding="utf-8").replace(GUIDE, prefix))
     folder.mkdir()
     with new_home() as service, reserved_port() as port, reserved_port() as sandbox_port:
-        given = environment(service, port=str(port), sandbox_port=str(sandbox_port))
+        given = environment(service, port=str(port))
         given |= dict(
             HA=str(home),
             PORT=str(port),

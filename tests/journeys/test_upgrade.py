@@ -98,18 +98,15 @@ async def test_processes_are_replaced_while_those_of_before_go_on(
     settings = _settings(addresses)
     listener, program = Listener(), OldProgram(commit, tmp_path)
     with new_home() as old_home, new_home() as home, reserved_port() as port, reserved_port() as new_port:
-        with (
-            reserved_port() as rail_port,
-            program.start(old_home, port=str(port), sandbox_port=str(rail_port), **settings) as old,
-        ):
+        with program.start(old_home, port=str(port), **settings) as old:
             url, new_url = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{new_port}"
             known = await asyncio.to_thread(put_work_in_flight, url, old.sandbox, listener.url)
             await bring_up_to_date(Settings(**_addresses(addresses)))
             owner = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
             # What is made ahead is used up, and the old worker makes more as it is used to.
             await owner.execute(f"select setval('delivery_id', {1 << 24}), setval('write_group_id', {1 << 34})")
-            rail = dict(rail_url=f"http://127.0.0.1:{rail_port}")
-            with Installation(home, (*PIXCONNECT, "serve"), port=str(new_port), **rail, **settings) as serve:
+            rail_url = json.loads((old_home / "running.json").read_text())["rail_url"]
+            with Installation(home, (*PIXCONNECT, "serve"), port=str(new_port), rail_url=rail_url, **settings) as serve:
                 serve.wait_for("ready")
                 for number, base_url in enumerate((url, new_url, url)):
                     holder = _log_in(base_url, known)

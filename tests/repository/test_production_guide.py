@@ -147,10 +147,7 @@ def test_a_part_is_denied_what_it_does_not_need(units: Path, unit: str) -> None:
 @pytest.mark.long
 def test_the_parts_run_as_the_units_start_them(given: dict[str, str]) -> None:
     with reserved_port() as sandbox_port, reserved_port() as port, ExitStack() as parts:
-        ports = {
-            "PIXCONNECT_SANDBOX_PORT": str(sandbox_port),
-            "PIXCONNECT_RAIL_URL": f"http://127.0.0.1:{sandbox_port}",
-        }
+        ports = {"PIXCONNECT_RAIL_URL": f"http://127.0.0.1:{sandbox_port}"}
         own = _of_part(given) | ports
         for unit in ("pixconnect-sandbox.service", "pixconnect-serve@.service", "pixconnect-work@.service"):
             at = {"PORT": str(port)} if "serve" in unit else {}

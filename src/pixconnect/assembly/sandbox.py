@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from urllib.parse import urlsplit
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.assembly.base import (
@@ -11,7 +13,7 @@ from pixconnect.assembly.base import (
     open_own_secret_box,
 )
 from pixconnect.assembly.outside import rail_secrets
-from pixconnect.config import Settings
+from pixconnect.config import Settings, SettingsError
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.http import listening
 from pixconnect.sandbox import server as sandbox_server
@@ -30,13 +32,18 @@ async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callab
         seed=settings.sandbox_seed,
         latency_ms=settings.sandbox_latency_ms,
     )
-    (listener,) = listening.open_listening(
-        "127.0.0.1", settings.sandbox_port, 1, port_setting="PIXCONNECT_SANDBOX_PORT"
-    )
     # The sandbox gives money away: it must never meet a live database.
     await _refuse_live_database(settings)
+    (listener,) = listening.open_listening("127.0.0.1", _read_port(settings), 1, port_setting="PIXCONNECT_RAIL_URL")
     with listener:
         await sandbox_server.serve(sandbox_settings, listener, SystemClock(), stop, report_ready)
+
+
+def _read_port(settings: Settings) -> int:
+    with suppress(ValueError):  # it is no number, or too large
+        if port := urlsplit(settings.rail_url).port:
+            return port
+    raise SettingsError("PIXCONNECT_RAIL_URL: must name the port to listen on, for example http://127.0.0.1:8090")
 
 
 async def _refuse_live_database(settings: Settings) -> None:

@@ -39,6 +39,8 @@ _OTHER_CONNECTIONS = 30
 
 _CONSOLE_ABOVE_API = 1000
 """The console's port, unless it was chosen: so far above the API's that a second service beside the first has room."""
+_SANDBOX_ABOVE_API = 2000
+"""The sandbox's port: it stands in codes of outside merchants, which are to outlive a restart."""
 
 # Together below the 5 s within which Ctrl-C must have stopped everything.
 _API_STOP_TIMEOUT_S = 3.0
@@ -237,7 +239,14 @@ def _make_console(
 def _reserve_sandbox(settings: Settings) -> socket | None:
     if settings.mode != "sandbox" or settings.rail_url:
         return None
-    return listening.reserve_port("127.0.0.1", settings.sandbox_port, port_setting="PIXCONNECT_SANDBOX_PORT")
+    if settings.port:
+        with suppress(listening.ListeningError, OverflowError):
+            return _reserve_for_sandbox(settings.port + _SANDBOX_ABOVE_API)
+    return _reserve_for_sandbox(0)
+
+
+def _reserve_for_sandbox(port: int) -> socket:
+    return listening.reserve_port("127.0.0.1", port, port_setting="PIXCONNECT_RAIL_URL")
 
 
 def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[str], None]) -> EmbeddedPostgres | None:
@@ -280,8 +289,7 @@ def _resolve(
             console_base_url=settings.console_base_url or f"http://{_reachable(settings.console_host)}:{console_port}",
         )
     if sandbox_reservation is not None:
-        sandbox_port = int(sandbox_reservation.getsockname()[1])
-        found = dataclasses.replace(found, sandbox_port=sandbox_port, rail_url=f"http://127.0.0.1:{sandbox_port}")
+        found = dataclasses.replace(found, rail_url=f"http://127.0.0.1:{sandbox_reservation.getsockname()[1]}")
     if postgres is not None:
         found = dataclasses.replace(
             found,

@@ -54,7 +54,7 @@ def work() -> None:
 
 
 def sandbox() -> None:
-    """Run the simulated rail, on 127.0.0.1 and PIXCONNECT_SANDBOX_PORT."""
+    """Run the simulated rail, on 127.0.0.1 and the port of PIXCONNECT_RAIL_URL."""
     if read_settings().mode != "sandbox":
         raise failures.CommandError("there is no sandbox in live mode: unset PIXCONNECT_MODE")
     sandbox_under(Lifeline())

@@ -208,5 +208,5 @@ def _next_steps(folder: Path, *, is_here: bool) -> Iterator[str]:
     if not unfilled:
         yield f"Start it{'' if is_here else ', on that machine'}:"
         yield f"  {ENABLE}"
-        if settings_files.read_file(folder / settings_files.FOR_ALL).get("PIXCONNECT_SANDBOX_PORT"):
+        if settings_files.read_file(folder / settings_files.FOR_ALL).get("PIXCONNECT_RAIL_URL"):
             yield "  systemctl enable --now pixconnect-sandbox"

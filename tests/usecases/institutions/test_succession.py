@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.identity.console import READING_SCOPES, Viewer
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
@@ -32,6 +33,7 @@ from pixconnect.usecases.reading.timeline import read_delivery_view, read_timeli
 from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard.charge_search import find_pix
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks import key_webhook
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
@@ -323,6 +325,29 @@ async def test_what_the_former_one_was_told_goes_again_to_the_successors_endpoin
     await shop.live.execute_as_owner("update delivery set status = 'delivered', due_at = null")
     now, day = shop.live.clock.now(), timedelta(days=1)
     assert await redelivery_usecases.redeliver_events(shop.context, heir, endpoint.id, now - day, now + day) == 2
+
+
+async def test_the_webhook_of_a_key_lists_and_sends_again_what_came_to_either(shop: Shop) -> None:
+    company = await make_company(shop)
+    await key_webhook.set_webhook(shop.context, company, own_key("2"), "https://shop.example/hook")
+    first = shop.pay(500, key=own_key("2"))
+    await shop.read()
+    heir = await heir_of(shop, company)
+    shop.context.directory.forget_all()
+    (banco,) = [each for each in await shop.context.institutions.list_all() if each.name == "banco"]
+    shop.there.received.clear()
+    over_banco = structs.replace(shop, account=banco, house=heir)
+    second = over_banco.pay(700, key=own_key("2"))
+    await over_banco.read()
+    page = await key_webhook.list_deliveries(shop.context, heir, own_key("2"), None, Span())
+    assert [each.end_to_end_id for each in page.items] == [second.end_to_end_id, first.end_to_end_id]
+    for each in page.items:
+        again = await key_webhook.redeliver(shop.context, heir, own_key("2"), each.id)
+        assert again.end_to_end_id == each.end_to_end_id
+    names = [first.end_to_end_id, second.end_to_end_id]
+    since = shop.live.clock.now() - timedelta(days=1)
+    assert await key_webhook.redeliver_told(shop.context, heir, names, "IN", ["transfer.in.confirmed"], since) == 2
+    await check_books(shop.live)
 
 
 async def test_an_operator_who_blocks_either_of_them_stops_refunds_of_the_former_one(shop: Shop) -> None:

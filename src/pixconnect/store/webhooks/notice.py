@@ -15,6 +15,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.webhooks.delivery import DeliveryStatus, KeyDelivery
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
+from pixconnect.store.frame.table import split_pairs
 from pixconnect.store.webhooks.delivery_history import (
     ATTEMPTS_LISTED_MAX,
     ATTEMPTS_SHOWN_MAX,
@@ -108,7 +109,10 @@ async def find_told(
     return [row["id"] for row in rows]
 
 
-_FIND_NAMES: Final[LiteralString] = "select id, end_to_end_id from transfer where id = any($1) and holder_id = $2"
+_FIND_NAMES: Final[LiteralString] = """
+    select id, holder_id, end_to_end_id from unnest($1::bigint[], $2::bigint[]) as wanted (id, holder_id)
+    join transfer using (id, holder_id)
+"""
 
 
 async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], attempts_max: int) -> list[KeyDelivery]:
@@ -116,16 +120,16 @@ async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], a
         return []
     counts = {row["covered_by"] or row["id"]: row["attempts_count"] for row in rows}
     attempts = await find_attempts(connection, counts, attempts_max, RESPONSE_LISTED_MAX)
-    transfer_ids = list({row["resource_id"] for row in rows})
+    # A webhook is told of what comes to its holder, and to one that this has succeeded.
+    transfers = split_pairs({(row["resource_id"], row["holder_id"]) for row in rows})
     names = {
-        row["id"]: row["end_to_end_id"]
-        for row in await connection.fetch(_FIND_NAMES, transfer_ids, rows[0]["holder_id"])
+        (row["id"], row["holder_id"]): row["end_to_end_id"] for row in await connection.fetch(_FIND_NAMES, *transfers)
     }
     return [
         KeyDelivery(
             id=row["id"],
             notice_id=row["covered_by"] or row["id"],
-            end_to_end_id=names[row["resource_id"]],
+            end_to_end_id=names[row["resource_id"], row["holder_id"]],
             status=row["status"],
             due_at=row["due_at"],
             attempts=tuple(attempts[row["covered_by"] or row["id"]]),

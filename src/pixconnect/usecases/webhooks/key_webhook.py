@@ -226,7 +226,8 @@ async def redeliver_told(
         OutcomeUnknown: The database was lost; what was done stays done, and the same again does the rest.
     """
     named = await transfer_store.find_named(context.pool, end_to_end_ids, direction)
-    own = [transfer for transfer in named.values() if transfer.holder_id == caller.holder_id]
+    family = await holder_store.list_family(context.pool, caller.holder_id)
+    own = [transfer for transfer in named.values() if transfer.holder_id in family]
     if not own:
         return 0
     # Nothing was told of a Pix before it was there.

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.account import Credential
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_there
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
@@ -43,6 +43,11 @@ async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentP
     shop.pay(RECEIVED_CENTS)
     await shop.read()
     shop.live.clock.advance(minutes=1)
+    return await send_unknown(shop, external_id, amount_cents)
+
+
+async def send_unknown(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
+    """What only the institution knows of: an order of the house, or of one of its family."""
     keys = await name_store.read_keys(shop.context.pool, [shop.account.id])
     name = name_order_there(keys[shop.account.id], shop.account.id, shop.house.holder_id, external_id)
     payee = structs.replace(UNKNOWN_PARTY, key=KEY)
@@ -61,6 +66,15 @@ async def note_loss(shop: Shop) -> None:
         "update institution_account set lost_at = null, state = 'active', paused_because = null",
     ):
         await shop.live.execute_as_owner(statement)
+
+
+async def open_banco(shop: Shop) -> InstitutionAccount:
+    """An account of the same owner at another bank."""
+    operator, house_id = as_operator(shop.live.context), await make_owner(shop.live, "9")
+    said = a_description(
+        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
+    )
+    return await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
 
 
 async def tell_line(shop: Shop, sent: SentPix) -> None:
@@ -175,11 +189,7 @@ async def test_a_successor_does_not_pay_again_what_was_forgotten_of_the_former_o
 ) -> None:
     sent = await forget_order(shop, "t1", 400)
     await note_loss(shop)
-    operator, house_id = as_operator(shop.live.context), await make_owner(shop.live, "9")
-    said = a_description(
-        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
-    )
-    banco = await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
+    operator, banco = as_operator(shop.live.context), await open_banco(shop)
     done = await succeed_holder(operator, shop.house.holder_id, "banco", "77", "0001")
     heir = structs.replace(shop, account=banco, house=structs.replace(shop.house, holder_id=done.heir.id))
     await heir.allow_sending()
@@ -197,3 +207,64 @@ async def test_a_successor_does_not_pay_again_what_was_forgotten_of_the_former_o
     if is_read_first:
         assert await end(heir, await ask(heir, "t2", 399)) == "CONFIRMED"
     assert shop.there.paid_cents == 400 + (399 if is_read_first else 0)
+
+
+@pytest.mark.parametrize("is_read_first", [True, False])
+async def test_the_former_one_does_not_pay_again_what_its_forgotten_successor_had_paid(
+    shop: Shop, *, is_read_first: bool
+) -> None:
+    """The succession itself is forgotten: the client is the former one's again, and repeats its request."""
+    await shop.allow_sending()
+    banco = await open_banco(shop)
+    shop.pay(RECEIVED_CENTS)
+    await shop.read()
+    shop.live.clock.advance(minutes=1)
+    sent = await send_unknown(structs.replace(shop, account=banco), "t1", 400)
+    await note_loss(shop)
+    if is_read_first:
+        await tell_line(structs.replace(shop, account=banco), sent)
+    else:
+        forgets = f"lost_at = now(), state = 'paused', paused_because = 'loss' where id = {banco.id}"
+        await shop.live.execute_as_owner(f"update institution_account set {forgets}")
+    with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
+        await ask(shop, "t1", 400)
+    if is_read_first:
+        assert await end(shop, await ask(shop, "t2", 399)) == "CONFIRMED"
+    assert shop.there.paid_cents == 400 + (399 if is_read_first else 0)
+
+
+async def test_the_accounts_of_other_owners_stop_nobody(shop: Shop) -> None:
+    await shop.allow_sending()
+    banco = await open_banco(shop)
+    shop.pay(RECEIVED_CENTS)
+    await shop.read()
+    shop.live.clock.advance(minutes=1)
+    sent = await send_unknown(structs.replace(shop, account=banco), "t1", 400)
+    await note_loss(shop)
+    await tell_line(structs.replace(shop, account=banco), sent)
+    await shop.live.execute_as_owner(f"update institution_account set tax_id = '11222333000181' where id = {banco.id}")
+    assert await end(shop, await ask(shop, "t1", 400)) == "CONFIRMED"
+
+
+@pytest.mark.parametrize("is_back", [True, False])
+async def test_a_successor_under_another_id_finds_what_was_paid_in_its_familys_name(
+    shop: Shop, *, is_back: bool
+) -> None:
+    """A company is back at its first bank; or its succession was forgotten, and done again."""
+    await shop.allow_sending()
+    operator, banco = as_operator(shop.live.context), await open_banco(shop)
+    shop.live.clock.advance(minutes=1)
+    account = shop.account if is_back else banco
+    sent = await send_unknown(structs.replace(shop, account=account), "t1", 400)
+    await note_loss(shop)
+    done = await succeed_holder(operator, shop.house.holder_id, "banco", "77", "0001")
+    if is_back:
+        done = await succeed_holder(operator, done.heir.id, shop.account.name, "78", "0001")
+    heir = structs.replace(shop, account=account, house=structs.replace(shop.house, holder_id=done.heir.id))
+    await heir.allow_sending()
+    heir.pay(RECEIVED_CENTS, key=own_key("1"))
+    await heir.read()
+    asked = await ask(heir, "t1", 400)
+    await tell_line(heir, sent)
+    assert await end(heir, asked) == "CONFIRMED"
+    assert shop.there.paid_cents == 400

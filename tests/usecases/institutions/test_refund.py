@@ -13,15 +13,18 @@ from structlog.testing import capture_logs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.rail_memory import name_refund_there
 from pixconnect.domain.money import ability
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.store.institutions import return_name as name_store
+from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
+from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.institutions.sweep import record_page
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -31,7 +34,7 @@ from pixconnect.usecases.money.movement import post_statement_item
 from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.cut_connections import Cut, open_wire
-from support.fake_institution import FakeInstitution
+from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
@@ -455,6 +458,28 @@ async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(sh
     await shop.read()
     assert await funds(shop) == (0, 0, 0)
     assert await kept(shop) == []
+    await check_books(shop.live)
+
+
+async def test_a_successor_finds_what_the_former_one_had_made_and_was_forgotten(shop: Shop) -> None:
+    await shop.allow()
+    pix = shop.pay(1000)
+    await shop.read()
+    give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
+    await shop.read()
+    shop.live.clock.advance(minutes=1)
+    operator = as_operator(shop.live.context)
+    said = a_description(
+        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
+    )
+    await account_usecases.add_account(operator, shop.there.open, "banco", said, await make_owner(shop.live, "9"))
+    done = await succeed_holder(operator, shop.house.holder_id, "banco", "77", "0001")
+    heir = structs.replace(shop, house=structs.replace(shop.house, holder_id=done.heir.id))
+    read = await refund_usecases.read_refund_by_external_id(shop.context, heir.house, "r1")
+    assert (read.status, read.amount_cents) == ("RETURNED", 600)
+    assert await heir.give_back(pix, 600, external_id="r1") == read
+    await shop.move_orders()
+    assert (len(await refunds(shop)), shop.there.refunds) == (1, {})
     await check_books(shop.live)
 
 

@@ -176,7 +176,7 @@ def name_refund_there(naming_key: bytes, institution_id: int, holder_id: int, ex
     Args:
         naming_key: The account's.
         institution_id: The account.
-        holder_id: Who asks for it.
+        holder_id: The holder who asks for it; of a family, the first one, which stays the first in any restored copy.
         external_id: The request's, or else our ``return_id``.
 
     Example:

@@ -43,6 +43,8 @@ class OrderNaming(Struct, frozen=True, kw_only=True):
     order_name: str
     kind: Kind
     holder_id: int
+    named_holder_id: int
+    """In whose name it is asked for there: of a family the first one's, so that each finds what another had asked for."""
     external_id: str
     original_end_to_end_id: str | None
     amount_cents: int
@@ -56,6 +58,7 @@ class OrderNaming(Struct, frozen=True, kw_only=True):
 
 _FIND_OPEN: Final[LiteralString] = """
     select name as order_name, 'refund' as kind, refund.holder_id,
+        coalesce((select family_id from holder where holder.id = refund.holder_id), refund.holder_id) as named_holder_id,
         coalesce(refund.external_id, refund.return_id) as external_id,
         transfer.end_to_end_id as original_end_to_end_id, refund.amount_cents, null as initiation_type, null as counterparty,
         naming_key, exists (select from database_loss where last_refund_id >= resource_id) as outlived_loss
@@ -65,7 +68,9 @@ _FIND_OPEN: Final[LiteralString] = """
     join institution_allowance on institution_allowance.institution_id = open_order.institution_id
     where name = any($1) and open_order.institution_id = $2
     union all
-    select name, 'order', transfer.holder_id, coalesce(transfer.external_id, transfer.end_to_end_id), null,
+    select name, 'order', transfer.holder_id,
+        coalesce((select family_id from holder where holder.id = transfer.holder_id), transfer.holder_id),
+        coalesce(transfer.external_id, transfer.end_to_end_id), null,
         transfer.amount_cents, transfer.initiation_type, transfer.counterparty::text, naming_key,
         exists (select from database_loss where last_transfer_id >= resource_id)
     from open_order

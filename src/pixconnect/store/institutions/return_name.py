@@ -44,14 +44,14 @@ async def read_keys(connection: Connection | Pool, institution_ids: Sequence[int
     return {row["institution_id"]: row["naming_key"] for row in await connection.fetch(_KEYS, institution_ids)}
 
 
-_KEYS_OF_HOLDER: Final[LiteralString] = """
-    select institution_id, naming_key from institution_allowance join holder using (institution_id) where holder.id = $1
+_KEYS_OF_HOLDERS: Final[LiteralString] = """
+    select institution_id, naming_key from institution_allowance join holder using (institution_id) where holder.id = any($1)
 """
 
 
-async def read_keys_of_holder(pool: Pool, holder_id: int) -> dict[int, bytes]:
-    """The same, of the account that a holder's money lies on: one, or none."""
-    return {row["institution_id"]: row["naming_key"] for row in await pool.fetch(_KEYS_OF_HOLDER, holder_id)}
+async def read_keys_of_holders(pool: Pool, holder_ids: Sequence[int]) -> dict[int, bytes]:
+    """The same, of the accounts on which the money of holders lies."""
+    return {row["institution_id"]: row["naming_key"] for row in await pool.fetch(_KEYS_OF_HOLDERS, holder_ids)}
 
 
 _FIND_OF_TRANSFERS: Final[LiteralString] = f"""

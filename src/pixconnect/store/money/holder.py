@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
@@ -207,16 +207,41 @@ async def list_family(connection: Connection | Pool, holder_id: int) -> list[int
     return [row["id"] for row in await connection.fetch(_LIST_FAMILY, holder_id)]
 
 
+_FIND_FIRST: LiteralString = "select id, coalesce(family_id, id) as first_id from holder where id = any($1)"
+
+
+async def find_first(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, int]:
+    """The first of each holder's family; the holder itself where none was succeeded."""
+    return {row["id"]: row["first_id"] for row in await connection.fetch(_FIND_FIRST, list(holder_ids))}
+
+
+# A succession can be forgotten too: then its successor was another account's of the same owner, and its client is the former's
+# again. Of two CNPJ the first eight characters are the owner (``may_lie_on``).
 _LIST_OTHER_ACCOUNTS: LiteralString = """
-    select distinct member.institution_id
-    from holder as asked join holder as member on member.family_id = asked.family_id
-    where asked.id = $1 and member.institution_id <> coalesce(asked.institution_id, 0)
+    select distinct account.id from holder as asked join institution_account as account
+        on account.id is distinct from asked.institution_id and (
+            exists (
+                select from holder as member where member.family_id = asked.family_id and member.institution_id = account.id
+            )
+            or exists (select from database_loss where noticed_at > $2) and (
+                account.tax_id = asked.tax_id
+                or length(account.tax_id) = 14 and length(asked.tax_id) = 14
+                and left(account.tax_id, 8) = left(asked.tax_id, 8)
+            )
+        )
+    where asked.id = $1
 """
 
 
-async def list_other_accounts(pool: Pool, holder_id: int) -> list[int]:
-    """The accounts at institutions of the others that succeeded each other with a holder."""
-    return [row["institution_id"] for row in await pool.fetch(_LIST_OTHER_ACCOUNTS, holder_id)]
+async def list_other_accounts(pool: Pool, holder_id: int, lost_since: datetime) -> list[int]:
+    """The accounts over which another holder may have sent what this one's client had asked for.
+
+    Args:
+        pool: The database.
+        holder_id: The holder.
+        lost_since: A loss of the database that was noticed since then may have forgotten a succession.
+    """
+    return [row["id"] for row in await pool.fetch(_LIST_OTHER_ACCOUNTS, holder_id, lost_since)]
 
 
 _FIND_IN_FAMILY: LiteralString = """

@@ -100,7 +100,9 @@ INSTITUTIONS: Final = (
             left join padded on padded.institution_id = ordered.institution_id
             cross join lateral (
                 select left(encode(sha256(outer_key || sha256(inner_key || convert_to(concat_ws('|', ordered.institution_id,
-                    ordered.kind, ordered.holder_id, ordered.asked_as), 'UTF8'))), 'hex'), 32) as name_there
+                    ordered.kind, coalesce(
+                        (select family_id from holder where holder.id = ordered.holder_id), ordered.holder_id
+                    ), ordered.asked_as), 'UTF8'))), 'hex'), 32) as name_there
             ) as named
             where case when step.order_name is null
                 -- Between the mark and the call there is none yet: its worker may have ended then.

@@ -99,7 +99,7 @@ class StoredRailMemory:
             original_end_to_end_id=order.original_end_to_end_id,
             amount_cents=order.amount_cents,
             payee=_name_payee(order),
-            name_there=name(order.naming_key, self._institution_id, order.holder_id, order.external_id),
+            name_there=name(order.naming_key, self._institution_id, order.named_holder_id, order.external_id),
             # What may have been called and forgotten is asked about, and never called.
             state="calling" if order.outlived_loss else named,
             called_at=now if order.outlived_loss else None,

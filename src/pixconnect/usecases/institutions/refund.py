@@ -37,6 +37,7 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.institutions import return_name as name_store
+from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -299,6 +300,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     moved = await movement_store.find_standing(work.connection, [one.mistaken.key for one in batch if one.mistaken])
     account_ids = {original.institution_id for original in originals.values() if original.institution_id is not None}
     naming_keys = await name_store.read_keys(work.connection, sorted(account_ids))
+    first_ids = await holder_store.find_first(work.connection, {returned.holder_id for returned in batch})
     made = await name_store.find_of_transfers(work.connection, wanted)
     told = [returned.report.return_id for returned in batch if returned.report.return_id is not None]
     named = await refund_store.find_named(work.connection, told, "OUT")
@@ -311,7 +313,7 @@ async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
         if before is not None:
             # The same one, if it is a try whose commit was lost.
             outcome = RecordedReturn(is_recorded=before.id == returned.refund_id)
-        elif _is_ours(returned, originals[key], refunds.get(key, []), naming_keys):
+        elif _is_ours(returned, originals[key], refunds.get(key, []), naming_keys, first_ids):
             outcome = RecordedReturn()  # our refund was accepted meanwhile: it ends by what is listed
         else:
             outcome = _judge(returned.report, originals[key], named)
@@ -342,12 +344,18 @@ RECORD_RETURNS: Final = WriteOperation("record_returns", _record_returns)
 
 
 def _is_ours(
-    returned: ListedReturn, original: Transfer, refunds: Sequence[Refund], naming_keys: Mapping[int, bytes]
+    returned: ListedReturn,
+    original: Transfer,
+    refunds: Sequence[Refund],
+    naming_keys: Mapping[int, bytes],
+    first_ids: Mapping[int, int],
 ) -> bool:
     """Whether somebody here asked for it, though nobody may have noted the call yet."""
     account_id = errors.require(original.institution_id, "it lies on an account")
     return returned.report.asked_as in {
-        name_refund_there(naming_keys[account_id], account_id, refund.holder_id, refund.external_id or refund.return_id)
+        name_refund_there(
+            naming_keys[account_id], account_id, first_ids[refund.holder_id], refund.external_id or refund.return_id
+        )
         for refund in refunds
         if refund.made_by == "service" and refund.flow == "OUT"
     }

@@ -57,9 +57,9 @@ async def choose_way(
     Raises:
         RuleBroken: The payee is the payer, or cannot be compared with the owner that the caller names.
         ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
-        OutcomeUnknown: The database was restored, and one that the payer has succeeded may have paid it before.
+        OutcomeUnknown: The database was restored, and it may have been paid before over another account.
     """
-    await _admit_forgotten_of_former(context, payer, request)
+    await _admit_forgotten_elsewhere(context, payer, request)
     opened = None if context.policy.is_sandbox else await _find_account(context, payer, payee, request)
     if opened is None:
         return Way(payer=payer.party, payee=payee, terms=terms)
@@ -141,18 +141,20 @@ async def admit_forgotten(
         return
     if payer.institution_id is not None:
         await _admit_forgotten_there(context, payer.institution_id, request, until)
+    await _admit_forgotten_elsewhere(context, payer, request)
 
 
-async def _admit_forgotten_of_former(
+async def _admit_forgotten_elsewhere(
     context: OutgoingTransferContext, payer: OwnAccount, request: TransferRequest
 ) -> None:
-    """The same of the accounts of those that the payer has succeeded: there the order had another name.
+    """The same of accounts on which one that the payer has succeeded lies, or one that had succeeded it and is forgotten.
 
-    Called before anything is accepted: its own institution would not know it again.
+    Called before anything is accepted: the payer's own institution would not know it again.
     """
     if request.external_id is None or context.policy.is_sandbox:
         return
-    for account_id in await holder_store.list_other_accounts(context.pool, payer.holder_id):
+    lost_since = context.clock.now() - _REPEATED_FOR
+    for account_id in await holder_store.list_other_accounts(context.pool, payer.holder_id, lost_since):
         await _admit_forgotten_there(context, account_id, request, _FOUND_OUT)
 
 

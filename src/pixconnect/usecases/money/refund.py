@@ -156,11 +156,12 @@ async def _find_made_there(
 ) -> dict[int, Refund]:
     """What requests had made before a restored database forgot them: under their names it was recorded as the institution's."""
     keys = await name_store.read_keys(connection, sorted(locked.left_cents))
+    first_ids = await holder_store.find_first(connection, {new.holder_id for new in batch})
     names: dict[str, NewRefund] = {}
     for new in batch:
         account_id = locked.transfers[new.original_id, new.holder_id].institution_id
         if account_id is not None:
-            names[name_refund_there(keys[account_id], account_id, new.holder_id, new.external_id)] = new
+            names[name_refund_there(keys[account_id], account_id, first_ids[new.holder_id], new.external_id)] = new
     found = await name_store.find_made(connection, list(names), [new.holder_id for new in names.values()])
     return {names[name].refund_id: refund for name, refund in found.items()}
 
@@ -186,9 +187,11 @@ async def read_refund_by_external_id(context: RefundContext, caller: Caller, ext
 
 async def _find_forgotten(context: RefundContext, caller: Caller, external_id: str) -> Refund | None:
     """The refund of a request that a restored database has forgotten, and that its account's institution told of."""
-    for account_id, naming_key in (await name_store.read_keys_of_holder(context.pool, caller.holder_id)).items():
-        name = name_refund_there(naming_key, account_id, caller.holder_id, external_id)
-        made = (await name_store.find_made(context.pool, [name], [caller.holder_id])).get(name)
+    family = await holder_store.list_family(context.pool, caller.holder_id)
+    first_ids = await holder_store.find_first(context.pool, family)
+    for account_id, naming_key in (await name_store.read_keys_of_holders(context.pool, family)).items():
+        name = name_refund_there(naming_key, account_id, first_ids[caller.holder_id], external_id)
+        made = (await name_store.find_made(context.pool, [name], family)).get(name)
         if made is not None:
             return structs.replace(made, external_id=external_id)
     return None

@@ -7,14 +7,13 @@ while one is not what is written here.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from bench.pages import figures, request_costs
-from pixconnect.store.proof.shape import FILE_NAME, Shape, read_shape, write_shape
+from pixconnect.store.proof.shape import FILE_NAME, read_shape, write_shape
 from scripts.pages import (
     catalogue,
     clients,
@@ -83,42 +82,17 @@ async def write_tables(owner_url: str) -> dict[Path, str]:
     texts = {found.name: schema_sql.write_schema(found) for found in schemas}
     drawings = schema.draw(schemas)
     return {
-        SHAPE: write_shape(await _read_shape_at(owner_url), await _read_shape_of_restored(owner_url, texts.values())),
+        SHAPE: await _write_shape(owner_url),
         **{schema_sql.path_of(name): text for name, text in texts.items()},
         REFERENCE / schema.PAGE: schema.write_page(schemas),
         **{REFERENCE / schema.DRAWINGS / name: drawing for name, drawing in drawings.items()},
     }
 
 
-async def _read_shape_of_restored(owner_url: str, texts: Iterable[str]) -> Shape:
-    """PostgreSQL's own words for a check, read back as by a restore, may become words with fewer parentheses."""
-    name = f"{urlsplit(owner_url).path.lstrip('/')}_restored"
-    server = await asyncpg.connect(owner_url)
+async def _write_shape(owner_url: str) -> str:
+    connection = await asyncpg.connect(owner_url, server_settings=dict(search_path="pixconnect"))
     try:
-        await server.execute(f"create database {name} template template0")
-        try:
-            restored_url = urlunsplit(urlsplit(owner_url)._replace(path=f"/{name}"))
-            for text in texts:
-                await _execute(restored_url, text)
-            return await _read_shape_at(restored_url)
-        finally:
-            await server.execute(f"drop database {name} with (force)")
-    finally:
-        await server.close()
-
-
-async def _read_shape_at(url: str) -> Shape:
-    connection = await asyncpg.connect(url, server_settings=dict(search_path="pixconnect"))
-    try:
-        return await read_shape(connection)
-    finally:
-        await connection.close()
-
-
-async def _execute(url: str, text: str) -> None:
-    connection = await asyncpg.connect(url)
-    try:
-        await connection.execute(text)
+        return write_shape(await read_shape(connection))
     finally:
         await connection.close()
 

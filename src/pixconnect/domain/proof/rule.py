@@ -29,12 +29,11 @@ class Rule(Struct, frozen=True, kw_only=True):
     broken: str = ""
     """Selects what breaks it: ``holder_id``, ``ids`` (texts), ``expected``, ``found`` (texts or null) and ``since``.
 
-    Empty where a use case compares it (``usecases/proof``).
+    Empty where Python compares it (``usecases/proof``, ``store/proof/shape.py``).
 
     Of holders: ``$1`` is the first one's id and ``$2`` the last one's. ``{transfers}`` and its like are those holders' rows:
     all of them, or in a run over changes those to which something has happened (``store/proof/look.py``).
     ``{runs_on}`` says whether instants only rise, ``{kept_since}`` and ``{feed_from}`` what is old enough to be gone.
-    Of the installation: ``$1`` is what its migrations make.
     """
     meaning: str
     """What it may mean where it is broken."""

@@ -5,40 +5,8 @@ from __future__ import annotations
 from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
-from pixconnect.store.proof.shape import SHAPE_SQL
+from pixconnect.store.proof.shape import SHAPE
 from pixconnect.store.running.installation import COUNTED, select_reach
-
-# $1 is what the migrations make. What is in one of them alone, or is otherwise in the other. A table that is gone is told by
-# its name and its indexes': that its columns, guards and grants are gone with it says nothing more.
-_OTHERWISE: Final[LiteralString] = (
-    """
-    with gone as (
-        select thing.key as name from jsonb_each($1::jsonb) as schema, jsonb_each_text(schema.value -> 'table') as thing
-        where to_regclass(format('%I.%I', schema.key, thing.key)) is null
-    )
-    select null::bigint as holder_id, array[coalesce(there.kind, made.kind) || ' ' || coalesce(there.name, made.name)] as ids,
-        case when made.name is null then null else 'as its migrations make it: ' || made.digest end as expected,
-        there.text as found, null::timestamptz as since
-    from (select * from ("""
-    + SHAPE_SQL
-    + """) as shape where kind in ({kinds})) as there
-    full join (
-        select schema.key as schema, kind.key as kind, thing.key as name, thing.value as digest
-        from jsonb_each($1::jsonb) as schema, jsonb_each(schema.value) as kind, jsonb_each_text(kind.value) as thing
-        where kind.key in ({kinds})
-    ) as made on made.schema = there.schema and made.kind = there.kind and made.name = there.name
-    where made.name is null or strpos(made.digest, left(md5(there.text), 12)) = 0 or there.name is null and not exists (
-        select from gone where starts_with(made.name, gone.name || '.') or strpos(made.name, ' ' || gone.name || '.') > 0
-            or right(made.name, length(gone.name) + 1) = ' ' || gone.name
-            or made.kind = 'migration' and gone.name = 'schema_version'
-    )
-"""
-)
-
-
-def _is_as_made(kinds: LiteralString) -> LiteralString:
-    return _OTHERWISE.replace("{kinds}", kinds)
-
 
 _SET_BACK: Final[LiteralString] = " union all ".join(
     f"""
@@ -59,35 +27,8 @@ _ONE_ROW: Final[LiteralString] = " union all ".join(
         "partition_pass",
     )
 )
-_REPAIR: Final = (
-    "ask who may log in as the owner; put it back as it is in schema.sql, and look at everything with --whole"
-)
-
 GUARDS: Final = (
-    Rule(
-        name="tables_are_as_made",
-        says="each table, column, index and sequence is as the migrations make it, and the migrations are ours",
-        broken=_is_as_made("'table', 'column', 'enum', 'index', 'sequence', 'owner', 'migration'"),
-        of="installation",
-        meaning="somebody has changed tables by hand, or a migration was cut off",
-        todo=_REPAIR,
-    ),
-    Rule(
-        name="guards_are_as_made",
-        says="each constraint, trigger, function and closed list is as the migrations make it, and none is off",
-        broken=_is_as_made("'constraint', 'trigger', 'function', 'rule', 'policy', 'posting', 'transition'"),
-        of="installation",
-        meaning="somebody has switched off what keeps wrong rows out, or let it pass something",
-        todo=_REPAIR,
-    ),
-    Rule(
-        name="grants_are_as_made",
-        says="nobody may do more with the tables than the migrations grant, and nobody less",
-        broken=_is_as_made("'grant'"),
-        of="installation",
-        meaning="somebody has let a role do what it should not, or taken from the service what it needs",
-        todo=_REPAIR,
-    ),
+    SHAPE,
     Rule(
         name="live_has_no_play_money",
         says="in live mode nobody may put play money into accounts",

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.proof.rule import Finding, Rule
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.proof.shape import fit_shape, read_expected
+from pixconnect.store.proof.shape import SHAPE, find_changed
 
 FOUND_MAX: Final = 10_000
 """Of one rule and slice: who has damaged more knows enough, and memory has an end."""
@@ -195,6 +195,8 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
     Raises:
         NotReadableError: The reader may not read all of a table, or it is not as it was made.
     """
+    if rule is SHAPE:
+        return await read(find_changed(connection))
     try:
         return await _ask(connection, rule, part, since)
     except asyncpg.DataError as error:
@@ -222,8 +224,6 @@ async def _ask(connection: Connection, rule: Rule, part: HolderRange | None, sin
     given = list[object]()
     if part is not None:
         given += [part.first_id, part.last_id]
-    elif "$1" in broken:
-        given.append(read_expected())
     for name, source in _SOURCES["whole" if since is None else "changes"].items():
         broken = broken.replace(f"{{{name}}}", source)
     if "$3" in broken:
@@ -231,7 +231,6 @@ async def _ask(connection: Connection, rule: Rule, part: HolderRange | None, sin
     broken = (
         broken.replace("{runs_on}", _RUNS_ON).replace("{kept_since}", _KEPT_SINCE).replace("{feed_from}", _FEED_FROM)
     )
-    broken = await fit_shape(connection, broken)
     sql = _ASK.replace("{limit}", str(FOUND_MAX)).replace("{broken}", broken)
     try:
         return [read_finding(rule.name, row) for row in await connection.fetch(sql, *given)]

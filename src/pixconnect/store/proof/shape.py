@@ -1,155 +1,149 @@
-"""What our schemas consist of: each thing in them that decides what may stand in the tables, and who may do what with them.
+"""Compares the schemas with their source: one digest for each table, sequence, type and function.
 
-``shape.json`` has what the migrations make, so that what somebody changed by hand is found. Partitions come and go while the
-service runs, and ``not null`` stands among the constraints since PostgreSQL 18 only, so neither is told.
+``shape.json`` has the digests of a new installation; ``make docs`` writes it. They are the same on PostgreSQL 16 to 18 and
+after a restore: the short form of a definition, which PostgreSQL prints here, has no redundant parentheses.
+
+Left out are the grants that each start makes, since they depend on the mode, and partitions, which come and go while the
+service runs: a partition is listed only if it was changed by hand.
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cache
+from hashlib import sha256
 from importlib.resources import files
 from typing import Final, LiteralString
 
+import asyncpg
 import msgspec
 
+from pixconnect.domain.proof.rule import Finding, Rule
 from pixconnect.foundation.pool import Connection
 
-Shape = dict[str, dict[str, dict[str, str]]]
-"""By schema, kind and name: the digest of a definition, or those of both ways in which PostgreSQL says it."""
-
 FILE_NAME: Final = "shape.json"
-SCHEMAS: Final[tuple[LiteralString, ...]] = ("pixconnect", "verify")
-"""The sandbox's is left out: what is in it is play."""
+SOURCES: Final[Mapping[LiteralString, str]] = {
+    "pixconnect": "pixconnect/store/schema.sql",
+    "verify": "pixconnect/store/proof/schema.sql",
+}
+"""The schemas, each with its source. The sandbox's is left out: it holds only test data."""
 
-# Names stand without their schema's. What the preparation grants at each start depends on the mode, so it is left out, but for
-# what it never grants.
-_SHAPE: Final[LiteralString] = r"""(
-    with every as (
-        select * from pg_class
-        where relnamespace = {schema}::regnamespace and relkind in ('r', 'p', 'S', 'v', 'm', 'f')
+SHAPE: Final = Rule(
+    name="tables_are_as_made",
+    says="each table, sequence, type and function is as the source makes it, with its constraints, triggers and grants",
+    of="installation",
+    meaning="somebody changed the tables, switched off a guard or granted something by hand, or a migration was cut off",
+    todo="find out who logged in as the owner; compare it with the source, put it back, and run `verify --whole`",
+)
+
+# Each row is one line of one object. `$1` is the schema, `$2` has the partitions that retention detached and has not dropped
+# yet, and `$3` stands before the names of objects.
+_LINES: Final[LiteralString] = """
+    with relation as (
+        -- A sequence of a column belongs to its table.
+        select pg_class.*, pg_class.oid as id, case when relkind = 'S' and refobjid is null then 'sequence ' else 'table ' end
+            || $3::text || coalesce((select relname from pg_class where oid = refobjid), relname) as object
+        from pg_class
+        left join pg_depend
+            on classid = 'pg_class'::regclass and objid = pg_class.oid and relkind = 'S' and deptype in ('a', 'i')
+        where relnamespace = $1::text::regnamespace and relkind in ('r', 'p', 'S', 'v', 'm', 'f')
+            and relname <> all ($2::text[])
     ),
-    own as (
-        select * from every where not relispartition
-            -- What retention has taken off and has not dropped yet is on its way out.
-            and not exists (select from {of_partitions} as event_partition where name = relname and detached_at is not null)
+    own as (select * from relation where not relispartition),
+    routine as (
+        select *, oid as id, format('function %s%s(%s)', $3, proname, pg_get_function_identity_arguments(oid)) as object
+        from pg_proc where pronamespace = $1::text::regnamespace
     ),
-    grants as (
-        select relname as name, grantee, privilege_type from every cross join aclexplode(relacl) where grantee <> relowner
+    owned as (
+        select object, relowner as owner from relation
+        union all select object, proowner from routine
+    ),
+    granted as (
+        select object, relname::text as name, grantee, privilege_type
+        from relation cross join aclexplode(relacl) where grantee <> relowner
         union all
-        select relname || '.' || attname, grantee, privilege_type
+        select object, relname || '.' || attname, grantee, privilege_type
         -- PostgreSQL 16 keeps the grants of dropped columns.
-        from every join pg_attribute on attrelid = every.oid and not attisdropped cross join aclexplode(attacl)
+        from relation join pg_attribute on attrelid = id and not attisdropped cross join aclexplode(attacl)
         where grantee <> relowner
         union all
-        select proname || '()', grantee, privilege_type
-        from pg_proc cross join aclexplode(coalesce(proacl, acldefault('f', proowner)))
-        where pronamespace = {schema}::regnamespace and grantee <> proowner
+        select object, proname || '()', grantee, privilege_type
+        from routine cross join aclexplode(coalesce(proacl, acldefault('f', proowner))) where grantee <> proowner
         union all
-        select 'schema', grantee, privilege_type
-        from pg_namespace cross join aclexplode(nspacl) where oid = {schema}::regnamespace and grantee <> nspowner
-    ),
-    line as (
-        select 'table' as kind, relname::text as name, format('%s, row security %s', relkind, relrowsecurity) as text from own
-        where relkind <> 'S'
+        select 'schema ' || $1, 'schema', grantee, privilege_type
+        from pg_namespace cross join aclexplode(nspacl) where oid = $1::text::regnamespace and grantee <> nspowner
         union all
-        -- What only a hand makes: what a crash empties, rows that come from elsewhere, a view that reads as somebody else.
-        select 'table', relname || ' unlogged', '' from every where relpersistence <> 'p'
-        union all
-        select 'table', relname || ' with options', array_to_string(reloptions, ' ')
-        from own where relkind = 'v' and reloptions is not null
-        union all
-        select 'table', format('%s inherits %s', inhrelid::regclass, own.relname), ''
-        from own join pg_inherits on inhparent = own.oid join pg_class as child on child.oid = inhrelid
-        where not child.relispartition
-        union all
-        select 'table', relname || ' with row security', '' from every
-        where relforcerowsecurity or relispartition and relrowsecurity
-        union all
-        select 'column', relname || '.' || attname,
-            concat_ws(' ', format_type(atttypid, atttypmod), attnotnull, attidentity::text, pg_get_expr(adbin, adrelid))
-        from own join pg_attribute on attrelid = own.oid and attnum > 0 and not attisdropped
-        left join pg_attrdef on adrelid = attrelid and adnum = attnum
-        where relkind <> 'S'
-        union all
-        select 'constraint', relname || '.' || conname, pg_get_constraintdef(pg_constraint.oid)
-        from own join pg_constraint on conrelid = own.oid where contype not in ('n', 't')
-        union all
-        select 'index', class.relname,
-            format('%s%s', pg_get_indexdef(indexrelid), case when not (indisvalid and indisready) then ' NOT VALID' end)
-        from own join pg_index on indrelid = own.oid join pg_class as class on class.oid = indexrelid
-        union all
-        select 'trigger', relname || '.' || tgname,
-            pg_get_triggerdef(pg_trigger.oid) || case tgenabled when 'O' then '' else ' ENABLED ' || tgenabled::text end
-        from own join pg_trigger on tgrelid = own.oid where not tgisinternal
-        union all
-        -- Partitions have their table's triggers. Those of foreign keys are PostgreSQL's own: only a superuser stops them.
-        select 'trigger', format('%s.%s of PostgreSQL', relname, conname), string_agg(tgenabled::text, '')
-        from every join pg_trigger on tgrelid = every.oid join pg_constraint on pg_constraint.oid = tgconstraint
-        where tgisinternal and tgenabled <> 'O' group by relname, conname
-        union all
-        select 'trigger', relname || '.' || tgname, tgenabled::text
-        from every join pg_trigger on tgrelid = every.oid
-        where relispartition and not tgisinternal and (tgparentid = 0 or tgenabled <> 'O')
-        union all
-        select 'index', class.relname, 'NOT VALID'
-        from every join pg_index on indrelid = every.oid join pg_class as class on class.oid = indexrelid
-        where every.relispartition and not (indisvalid and indisready)
-        union all
-        select 'function', format('%s(%s)', proname, pg_get_function_identity_arguments(oid)),
-            -- Of an aggregate PostgreSQL tells no definition, but an error.
-            case prokind when 'a' then 'aggregate' else pg_get_functiondef(oid) end
-        from pg_proc where pronamespace = {schema}::regnamespace
-        union all
-        select 'sequence', relname, concat_ws(' ', seqincrement, seqmin, seqmax, seqcache, seqcycle)
-        from own join pg_sequence on seqrelid = own.oid
-        union all
-        select 'enum', typname || '.' || enumlabel, '' from pg_type join pg_enum on enumtypid = pg_type.oid
-        where typnamespace = {schema}::regnamespace
-        union all
-        select 'rule', relname || '.' || rulename, pg_get_ruledef(pg_rewrite.oid)
-        from every join pg_rewrite on ev_class = every.oid
-        union all
-        select 'policy', relname || '.' || polname, coalesce(pg_get_expr(polqual, polrelid), '')
-        from every join pg_policy on polrelid = every.oid
-        union all
-        select 'owner', relname, relowner::regrole::text
-        from every join pg_namespace as namespace on namespace.oid = {schema}::regnamespace where relowner <> nspowner
-        union all
-        select 'owner', proname || '()', proowner::regrole::text
-        from pg_proc join pg_namespace as namespace on namespace.oid = pronamespace
-        where pronamespace = {schema}::regnamespace and proowner <> nspowner
-        union all
-        select 'grant', format('%s may %s %s', coalesce(rolname, 'everybody'), privilege_type, name), ''
-        from grants left join pg_roles on pg_roles.oid = grantee
-        where not coalesce(
-            rolname = 'pixconnect_funding'
-                and (privilege_type, name) in (('INSERT', 'deposit'), ('EXECUTE', 'open_sandbox_holder()'), ('USAGE', 'schema'))
-            or rolname = 'pixconnect_verifier' and (
-                (privilege_type, name) in (('USAGE', 'schema'), ('EXECUTE', 'refuse_old_session()'))
-                or privilege_type = 'SELECT' and (
-                    name like '%.%' and name !~ '(_|\.)(sealed|secret|hash|hashes)$'
-                    or {schema} = 'verify' or name in (select relname from own where relkind = 'S')
-                )
-            ), false
-        )
-        union all
-        select 'grant', format('%s may %s what comes', coalesce(rolname, 'everybody'), privilege_type), ''
-        from pg_default_acl cross join aclexplode(defaclacl) left join pg_roles on pg_roles.oid = grantee
-        where defaclnamespace = {schema}::regnamespace and grantee <> defaclrole
+        select 'schema ' || $1, 'what comes', grantee, privilege_type
+        from pg_default_acl cross join aclexplode(defaclacl)
+        where defaclnamespace = $1::text::regnamespace and grantee <> defaclrole
     )
-    select {schema} as schema, kind, name, regexp_replace(text, '\m' || {schema} || '\M\.?', '', 'g') as text from line
-)"""
-_CLOSED_LISTS: Final[LiteralString] = """
-    select 'pixconnect', 'posting',
-        concat_ws(' ', kind, direction, is_book, status, debit_account, credit_account, made_by), ''
-    from {of_postings} as allowed_posting
+    select object, concat_ws(' ', 'kind', relkind, reloptions) as line from own
     union all
-    select 'pixconnect', 'transition', concat_ws(' ', kind, direction, is_book, before, after, made_by), ''
-    from {of_transitions} as allowed_transition
+    select object, 'unlogged' from relation where relpersistence <> 'p'
+    union all
+    select object, 'row security' from relation where relrowsecurity or relforcerowsecurity
+    union all
+    select object, format('inherited by %s', inhrelid::regclass)
+    from own join pg_inherits on inhparent = id join pg_class as child on child.oid = inhrelid where not child.relispartition
+    union all
+    select object, concat_ws(' ', 'column', attname, format_type(atttypid, atttypmod), attnotnull, attidentity::text,
+        pg_get_expr(adbin, adrelid, true))
+    from own join pg_attribute on attrelid = id and attnum > 0 and not attisdropped
+    left join pg_attrdef on adrelid = attrelid and adnum = attnum where relkind <> 'S'
+    union all
+    -- PostgreSQL 18 lists `not null` as constraints too.
+    select object, format('constraint %s %s', conname, pg_get_constraintdef(pg_constraint.oid, true))
+    from own join pg_constraint on conrelid = id where contype not in ('n', 't')
+    union all
+    select object, format('index %s', pg_get_indexdef(indexrelid, 0, true)) from own join pg_index on indrelid = id
+    union all
+    select object, format('index %s NOT VALID', indexrelid::regclass)
+    from relation join pg_index on indrelid = id where not (indisvalid and indisready)
+    union all
+    select object, format('trigger %s', pg_get_triggerdef(pg_trigger.oid, true))
+    from relation join pg_trigger on tgrelid = id where not tgisinternal and tgparentid = 0
+    union all
+    select object,
+        format('trigger %s %s', coalesce(conname, tgname), case tgenabled when 'D' then 'OFF' else tgenabled::text end)
+    from relation join pg_trigger on tgrelid = id left join pg_constraint on pg_constraint.oid = tgconstraint
+    where tgenabled <> 'O'
+    union all
+    select object, format('rule %s', pg_get_ruledef(pg_rewrite.oid, true)) from relation join pg_rewrite on ev_class = id
+    union all
+    select object, format('policy %s %s', polname, pg_get_expr(polqual, polrelid, true))
+    from relation join pg_policy on polrelid = id
+    union all
+    select object, concat_ws(' ', relname, seqincrement, seqmin, seqmax, seqcache, seqcycle)
+    from own join pg_sequence on seqrelid = id
+    union all
+    -- PostgreSQL has no definition of an aggregate.
+    select object, case prokind when 'a' then 'aggregate' else pg_get_functiondef(id) end from routine
+    union all
+    select format('type %s%s', $3, typname), string_agg(enumlabel, ' ' order by enumsortorder)
+    from pg_type join pg_enum on enumtypid = pg_type.oid where typnamespace = $1::text::regnamespace group by typname
+    union all
+    select object, format('owner %s', owner::regrole)
+    from owned join pg_namespace on pg_namespace.oid = $1::text::regnamespace where owner <> nspowner
+    union all
+    select object, format('%s may %s %s', coalesce(rolname, 'everybody'), privilege_type, name)
+    from granted left join pg_roles on pg_roles.oid = grantee
+    where not coalesce(
+        rolname = 'pixconnect_funding'
+            and (privilege_type, name) in (('INSERT', 'deposit'), ('EXECUTE', 'open_sandbox_holder()'), ('USAGE', 'schema'))
+        or rolname = 'pixconnect_verifier' and (
+            (privilege_type, name) in (('USAGE', 'schema'), ('EXECUTE', 'refuse_old_session()'))
+            or privilege_type = 'SELECT' and (
+                name like '%.%' and name !~ '(_|\\.)(sealed|secret|hash|hashes)$'
+                or $1 = 'verify' or name in (select relname from relation where relkind = 'S')
+            )
+        ), false
+    )
 """
-# Roles are the whole server's. Logins have names of the operator's own; ours are nobody else beside what is granted here.
+# Roles belong to the whole server. These lines are only there if somebody gave a role of ours more than the installation does.
 _ROLES: Final[LiteralString] = """
-    select 'pixconnect' as schema, 'grant' as kind, format('%s may be %s', member.rolname, granted.rolname) as name, '' as text
+    select 'roles' as object, format('%s may be %s', member.rolname, granted.rolname) as line
     from pg_auth_members
     join pg_roles as member on member.oid = pg_auth_members.member
     join pg_roles as granted on granted.oid = roleid
@@ -159,98 +153,106 @@ _ROLES: Final[LiteralString] = """
             ('pixconnect_operator', 'pixconnect_console')
         )
     union all
-    select 'pixconnect', 'grant', rolname || ' may do what no other may', '' from pg_roles
+    select 'roles', rolname || ' may do what no other may' from pg_roles
     where rolname ~ '^pixconnect_(service|operator|console|funding|verifier)$'
         and (rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls or rolcanlogin)
     union all
-    -- It keeps triggers from being called.
-    select 'pixconnect', 'grant',
-        format('%s may %s session_replication_role', coalesce(rolname, 'everybody'), privilege_type), ''
+    -- This parameter switches triggers off.
+    select 'roles', format('%s may %s session_replication_role', coalesce(rolname, 'everybody'), privilege_type)
     from pg_parameter_acl cross join aclexplode(paracl) left join pg_roles on pg_roles.oid = grantee
     where parname = 'session_replication_role' and rolsuper is not true
     union all
-    select 'pixconnect', 'grant', format('%s has session_replication_role', coalesce(rolname, 'everybody')), ''
+    select 'roles', format('%s has session_replication_role', coalesce(rolname, 'everybody'))
     from pg_db_role_setting left join pg_roles on pg_roles.oid = setrole
     where array_to_string(setconfig, ' ') like '%session_replication_role=%'
         and setdatabase in (0, (select oid from pg_database where datname = current_database()))
 """
-_MIGRATIONS: Final[LiteralString] = " union all ".join(
-    f"select '{schema}', 'migration', format('%s %s', version, name), checksum from {{of_{schema}}} as schema_version"
-    for schema in SCHEMAS
-)
-SHAPE_SQL: Final[LiteralString] = " union all ".join(
-    [
-        *(_SHAPE.replace("{schema}", f"'{schema}'") for schema in SCHEMAS),
-        _ROLES,
-        _CLOSED_LISTS,
-        _MIGRATIONS,
-    ]
-)
-"""Selects ``schema``, ``kind``, ``name`` and ``text`` of each thing that is there now, once ``fit_shape`` has fitted it."""
-
-# What it reads beside PostgreSQL's own tables, and what stands for one that was dropped: the rest is told all the same.
-_NO_STEPS: Final[LiteralString] = "(select 0 as version, '' as name, '' as checksum where false)"
-_READ_BESIDE: Final[dict[str, tuple[LiteralString, LiteralString]]] = {
-    "{of_pixconnect}": ("pixconnect.schema_version", _NO_STEPS),
-    "{of_verify}": ("verify.schema_version", _NO_STEPS),
-    "{of_partitions}": ("pixconnect.event_partition", "(select ''::name as name, now() as detached_at where false)"),
-    "{of_postings}": (
-        "pixconnect.allowed_posting",
-        """(
-            select '' as kind, '' as direction, true as is_book, '' as status, '' as debit_account, '' as credit_account,
-                '' as made_by
-            where false
-        )""",
-    ),
-    "{of_transitions}": (
-        "pixconnect.allowed_transition",
-        """(
-            select '' as kind, '' as direction, true as is_book, '' as before, '' as after, '' as made_by where false
-        )""",
-    ),
+_DETACHED: Final[LiteralString] = "select name from event_partition where detached_at is not null"
+_ROWS: Final[Mapping[str, LiteralString]] = {
+    "rows of allowed_posting": """
+        select concat_ws(' ', kind, direction, is_book, status, debit_account, credit_account, made_by)
+        from allowed_posting
+    """,
+    "rows of allowed_transition": """
+        select concat_ws(' ', kind, direction, is_book, before, after, made_by) from allowed_transition
+    """,
+    **{
+        f"rows of {schema}.schema_version": f"select concat_ws(' ', version, name, checksum) from {schema}.schema_version"
+        for schema in SOURCES
+    },
 }
-_IS_THERE: Final[LiteralString] = "select to_regclass($1) is not null"
 
+_SHOWN_MAX: Final = 500
 
-async def fit_shape(connection: Connection, sql: str) -> str:
-    """Let what asks for the shape read those of its tables that are there."""
-    for place, (table, instead) in _READ_BESIDE.items():
-        if place in sql:
-            sql = sql.replace(place, table if await connection.fetchval(_IS_THERE, table) else instead)
-    return sql
-
-
-_READ: Final[LiteralString] = f"""
-    select schema, kind, name, left(md5(text), 12) as digest from ({SHAPE_SQL}) as shape
-    order by schema, kind, name collate "C"
-"""
+Shape = Mapping[str, str]
+"""The digest of each object. Objects of other schemas than ``pixconnect`` have the schema in their name."""
 
 
 async def read_shape(connection: Connection) -> Shape:
-    """What the schemas consist of now."""
-    found: Shape = {}
-    for row in await connection.fetch(await fit_shape(connection, _READ)):
-        found.setdefault(row["schema"], {}).setdefault(row["kind"], {})[row["name"]] = row["digest"]
+    """The digests of the schemas as they are now."""
+    return {name: _digest(lines) for name, lines in sorted((await _read_lines(connection)).items())}
+
+
+async def find_changed(connection: Connection) -> list[Finding]:
+    """What differs from the source, by object."""
+    lines = await _read_lines(connection)
+    expected = _read_expected()
+    return [
+        Finding(
+            rule=SHAPE.name,
+            holder_id=None,
+            ids=(name,),
+            expected=f"{expected[name]}, the digest of {_source_of(name)}" if name in expected else None,
+            found=_describe(lines[name], is_ours=name in expected) if name in lines else None,
+            since=None,
+        )
+        for name in sorted(lines.keys() | expected.keys())
+        if name not in lines or _digest(lines[name]) != expected.get(name)
+    ]
+
+
+async def _read_lines(connection: Connection) -> Mapping[str, Sequence[str]]:
+    detached = await _read_rows(connection, _DETACHED)
+    found: dict[str, list[str]] = defaultdict(list)
+    for row in await connection.fetch(_ROLES):
+        found[row["object"]].append(row["line"])
+    for schema in SOURCES:
+        before = "" if schema == "pixconnect" else f"{schema}."
+        for row in await connection.fetch(_LINES, schema, detached, before):
+            found[row["object"]].append(re.sub(rf"\b{schema}\b\.?", "", row["line"]))
+    for name, statement in _ROWS.items():
+        if lines := await _read_rows(connection, statement):
+            found[name] = lines
     return found
 
 
+async def _read_rows(connection: Connection, statement: str) -> list[str]:
+    """The rows, or none if the table is gone: the table itself is a finding then."""
+    try:
+        return [line for (line,) in await connection.fetch(statement)]
+    except asyncpg.UndefinedTableError:
+        return []
+
+
+def _digest(lines: Sequence[str]) -> str:
+    return sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+
+
+def _source_of(name: str) -> str:
+    return SOURCES["verify" if "verify" in name else "pixconnect"]
+
+
+def _describe(lines: Sequence[str], *, is_ours: bool) -> str:
+    """The digest of an object of ours, with each guard that is off; all lines of an object that should not be there."""
+    shown = [_digest(lines), *(line for line in lines if line.endswith((" OFF", " NOT VALID")))] if is_ours else lines
+    return "; ".join(sorted(shown))[:_SHOWN_MAX]
+
+
 @cache
-def read_expected() -> str:
-    """What the migrations make: a ``Shape`` as JSON."""
-    return files("pixconnect.store.proof").joinpath(FILE_NAME).read_text(encoding="utf-8")
+def _read_expected() -> Shape:
+    return msgspec.json.decode(files("pixconnect.store.proof").joinpath(FILE_NAME).read_bytes(), type=Shape)
 
 
-def write_shape(made: Shape, restored: Shape) -> str:
-    """The file: the digest of each thing as migrations make it, and behind it the one as a restore does, if that is another."""
-    both = {
-        schema: {
-            kind: {name: _join(digest, restored[schema].get(kind, {}).get(name)) for name, digest in things.items()}
-            for kind, things in kinds.items()
-        }
-        for schema, kinds in made.items()
-    }
-    return msgspec.json.format(msgspec.json.encode(both), indent=1).decode() + "\n"
-
-
-def _join(made: str, restored: str | None) -> str:
-    return made if restored in (None, made) else f"{made} {restored}"
+def write_shape(shape: Shape) -> str:
+    """The file."""
+    return msgspec.json.format(msgspec.json.encode(shape), indent=1).decode() + "\n"

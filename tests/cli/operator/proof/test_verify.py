@@ -86,7 +86,7 @@ def test_a_rule_that_cannot_be_asked_is_none_that_holds(database: Addresses, pix
     assert "what_was_refused_is_not_here: not_checkable" in ended.stdout
     assert "1 rules could not be asked" in ended.stderr
     assert whole.returncode == ExitStatus.BROKEN
-    assert "! tables_are_as_made: column refused_credit.code" in whole.stdout
+    assert "! tables_are_as_made: table refused_credit" in whole.stdout
 
 
 def test_no_name_in_a_finding_looks_like_a_line_of_ours(database: Addresses, pixconnect: CommandLine) -> None:

@@ -29,7 +29,8 @@ from support.service import open_holder, open_service
 
 pytestmark = [pytest.mark.long]
 
-AGE_MAX_S = 2.0
+AGE_MAX_S = 5.0
+"""More than a look is late on a busy machine."""
 WITHIN_S = 40.0
 
 Pair = tuple[Addresses, servers.Standby]
@@ -231,6 +232,7 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
         for _ in range(6):
             await asyncio.sleep(AGE_MAX_S / 4)
             await standby.look()
+        await look_until(standby, is_used=True)
         assert await is_answered_there()
 
         # Replay stands still: it answers all the while, and is too old.
@@ -241,7 +243,7 @@ async def test_reads_go_to_a_standby_while_it_is_young_enough_and_to_the_primary
                 assert not await is_answered_there()
                 await standby.look()
         assert [line["event"] for line in lines] == ["the standby is not read from, and the primary instead"]
-        with pytest.raises(errors.ServiceUnavailable, match=r"its tables are \d+ s old: at most 2 s are allowed"):
+        with pytest.raises(errors.ServiceUnavailable, match=r"its tables are \d+ s old: at most 5 s are allowed"):
             await check_standby(standby)
         await server.ask("select pg_wal_replay_resume()")
         await look_until(standby, is_used=True)

@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -82,10 +82,10 @@ class Installation:
         token = self._log_in(self.sandbox["client_id"], self.sandbox["client_secret"])
         return Account(holder_id=int(self.sandbox["holder_id"]), token=token)
 
-    def onboard(self, count: int) -> list[Account]:
-        """New holders, each with money and with a client of its own."""
+    def onboard(self, count: int, **changes: str) -> list[Account]:
+        """New holders, with these ``changes`` of what every new holder is, each with money and with a client of its own."""
         os.environ["PIXCONNECT_HOME"] = str(self.home)  # as for the operator's verbs, whose use cases these are
-        clients = operating.run(lambda context: _make_clients(context, count))
+        clients = operating.run(lambda context: _make_clients(context, count, changes))
 
         def open_account(issued: IssuedClient) -> Account:
             token = self._log_in(issued.client.client_id, issued.client_secret)
@@ -155,10 +155,10 @@ async def read_backlog(connection: asyncpg.Connection[asyncpg.Record]) -> Backlo
     return Backlog(orders_count=row["orders_count"], deliveries_count=row["deliveries_count"])
 
 
-async def _make_clients(context: OperatorContext, count: int) -> list[IssuedClient]:
+async def _make_clients(context: OperatorContext, count: int, changes: Mapping[str, str]) -> list[IssuedClient]:
     issued: list[IssuedClient] = []
     for number in range(count):
-        holder = await holder_usecases.create_holder(context, a_new_holder(account_number=f"7{number:06}"))
+        holder = await holder_usecases.create_holder(context, a_new_holder(account_number=f"7{number:06}", **changes))
         issued.append(await access_usecases.create_client(context, holder.id, "bench", SCOPES))
     return issued
 

@@ -6,8 +6,7 @@
   costs by what one of those does;
 - ``transfer_16``, ``transfer_64``, ``transfer_256``: transfers out on one hot account, by connections, while the worker hands
   them over and settles them on the same cores and the same balance; ``transfer_64_accepted_alone``: while it stands still;
-- ``transfer_key_64``: the same to a key, so that the network is asked whose it is before one is accepted. What a holder may
-  look up is not limited here: this is about what it costs;
+- ``transfer_key_64``: the same to a key, so that the network is asked whose it is before one is accepted;
 - ``transfer_spread``: transfers of many holders, each with a client of its own, 256 connections.
 
 ``ratio`` is requests by transactions of ``pgbench -N -M prepared -c 16``, in each round and their median. Where the generator
@@ -142,7 +141,7 @@ def measure_hot_transfers(seconds: float, rounds: int, connections: Sequence[int
 
 def measure_key_transfers(seconds: float, rounds: int) -> Iterator[Row]:
     """Transfers to a key."""
-    with installed(PIXCONNECT_LOOKUP_TOKENS_MAX="0") as service:
+    with installed() as service:
         yield Rounds(service, seconds, rounds).measure(
             "transfer_key_64", TRANSFER_BY_KEY, KEY_BODY, [service.demonstration()], 64
         )

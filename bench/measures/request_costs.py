@@ -10,13 +10,15 @@ import statistics
 from collections.abc import Iterator
 from ipaddress import ip_network
 from itertools import cycle
+from math import ceil
 from typing import NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 from bench.figures import Row
-from bench.harness.installation import Installation, installed
+from bench.harness.installation import Account, Installation, installed
 from bench.harness.processes import CpuMeter
 from bench.load.hostile import hostile_merchant, malformed_json, pay_by_code
+from support.records import FIRM
 
 KIB = 1024
 FORM = "application/x-www-form-urlencoded"
@@ -24,6 +26,8 @@ CHARGE = "/v1/connect/charge"
 OAUTH = "/oauth/token"
 SAME_ADDRESS_MAX = 50
 """After so many requests the next ones name another address, so that no pace by address refuses them."""
+SAME_CALLER_MAX = 50
+"""Look-ups that find nothing, of one firm, until its budget ends them."""
 DAY = "initial_date=2026-01-01T00:00:00Z&final_date=2026-01-02T00:00:00Z"
 
 
@@ -42,6 +46,8 @@ class Kind(NamedTuple):
     bearer: str = ""
     accepts: str = "identity"
     is_known: bool = False
+    callers: Iterator[Account] | None = None
+    """Who asks, in turn."""
 
 
 LIVEZ = Kind("`/livez`", "GET", "/livez")
@@ -49,19 +55,14 @@ LIVEZ = Kind("`/livez`", "GET", "/livez")
 
 def measure_request_costs(requests: int, rounds: int) -> Iterator[Row]:
     """Each kind in turn with requests of ``/livez``."""
-    # Where a budget of look-ups would end the reading of codes, only the first ones would cost anything.
     with (
-        installed(
-            PIXCONNECT_LOOKUP_TOKENS_MAX="1000000",
-            PIXCONNECT_LOG_LEVEL="error",
-            PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
-        ) as service,
+        installed(PIXCONNECT_LOG_LEVEL="error", PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32") as service,
         hostile_merchant() as port,
     ):
-        (caller,) = service.onboard(1)
+        caller, *scanners = service.onboard(1 + rounds * ceil(requests / SAME_CALLER_MAX), tax_id=FIRM)
         charge = service.open_charge(caller)
         kinds = _of_nobody(service, caller.token, charge["transaction_identification"]) | {
-            name: kind._replace(is_known=True, bearer=caller.token)
+            name: kind._replace(is_known=True, callers=cycle(scanners if name == "qr_code" else [caller]))
             for name, kind in _of_caller(charge["key"], int(charge["id"]), port).items()
         }
         for name, kind in kinds.items():
@@ -101,6 +102,8 @@ def _cost(service: Installation, kind: Kind, count: int) -> tuple[float, int]:
     for number in range(count):
         if number % SAME_ADDRESS_MAX == 0:
             headers["X-Forwarded-For"] = str(next(_ADDRESSES))
+        if number % SAME_CALLER_MAX == 0 and kind.callers is not None:
+            headers["Authorization"] = f"Bearer {next(kind.callers).token}"
         connection.request(kind.method, kind.path, kind.body, headers)
         answer = connection.getresponse()
         answer.read()

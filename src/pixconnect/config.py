@@ -13,7 +13,6 @@ from pixconnect.face_config import FaceSettings
 from pixconnect.log_config import LogSettings
 
 Seconds = Annotated[int, Meta(ge=1)]
-Positive = Annotated[int, Meta(ge=1)]
 Secret = Annotated[str, Meta(extra={"is_secret": True})]
 PostgresVersion = Literal["16", "18"]
 POSTGRES_VERSIONS: Final[tuple[PostgresVersion, ...]] = get_args(PostgresVersion)
@@ -165,9 +164,6 @@ class AccessSettings:
     token_lifetime_s: Seconds = 300
     """How long an access token is good for."""
 
-    token_failures_max: Positive = 10
-    """Failed token requests a minute, for a client_id and for an address, before 429."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
@@ -178,11 +174,6 @@ class LoadSettings:
 
     holder_requests_max: Annotated[int, Meta(ge=0)] = 0
     """Requests a minute of all clients of one holder, in one API process, before 429; 0 is no limit."""
-
-    lookup_tokens_max: Annotated[int, Meta(ge=0)] = 1000
-    """What a holder may look up without paying, where the arrangement's rules do not allow less: these are 100 for a natural
-    person and 1,000 for a firm. A key or an account of ours that is not found costs 20, one that is found and not paid,
-    or named over an institution, 1; one that settles puts 1 or 2 back. 0 is no limit, in the sandbox alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

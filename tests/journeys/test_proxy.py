@@ -22,8 +22,8 @@ from msgspec import Struct
 from pixconnect.api.contract.oauth import TOKEN_PATH
 from pixconnect.api.frame.decoding import BODY_MAX
 from pixconnect.api.standard.lot_records import BODY_MAX as LOT_MAX
-from pixconnect.config import Settings
 from pixconnect.console.forms import DOOR_SIZE_MAX
+from pixconnect.domain.identity.access import FAILURES_MAX
 from pixconnect.domain.webhooks.feed import WAIT_MAX_S
 from pixconnect.http import limits
 from pixconnect.local import tls_files
@@ -55,7 +55,7 @@ def test_its_limits_agree_with_ours() -> None:
     assert all(wait_s > WAIT_MAX_S for wait_s in _values("proxy_read_timeout")[:1])
     # It must not refuse a failed login before we count it.
     (per_second,) = re.findall(r"zone=logins:10m rate=(\d+)r/s;", TEXT)
-    assert int(per_second) * 60 > Settings().token_failures_max
+    assert int(per_second) * 60 > FAILURES_MAX
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -230,7 +230,7 @@ def test_nobody_chooses_the_address_that_failures_count_for(proxied: Proxied, na
     """By either road it is the connection's: neither a header of the client's, nor the proxy's own address."""
     client = proxied.operator("client", "create", "--holder-id", proxied.service.sandbox["holder_id"])
     source = f"127.0.1.{1 + NAMES.index(name)}"
-    for number in range(Settings().token_failures_max + 5):
+    for number in range(FAILURES_MAX + 5):
         unknown = {"client_id": f"{number:032d}", "client_secret": "wrong"}
         headers = {"X-Forwarded-For": f"203.0.113.{number}"}
         last = proxied.login(client=unknown, name=name, source=source, headers=headers)

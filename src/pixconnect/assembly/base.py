@@ -57,8 +57,6 @@ def make_policy(settings: Settings) -> Policy:
         is_sandbox=settings.mode == "sandbox",
         has_rail=has_rail(settings),
         token_lifetime_s=settings.token_lifetime_s,
-        token_failures_max=settings.token_failures_max,
-        lookup_tokens_max=settings.lookup_tokens_max,
         face_answers=parse_answers(settings.face_answers, settings.sandbox_seed),
     )
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -82,18 +81,6 @@ async def test_a_natural_person_has_a_tenth_of_what_a_firm_has(service: Service)
         await transfer_usecases.start_transfer(service.context, scanner, asked[0])
     assert refused.value.policy is not None
     assert (refused.value.policy.tokens_max, refused.value.retry_after_s) == (100, 30)
-
-
-async def test_an_operator_may_allow_less_than_the_rules_and_not_more(service: Service) -> None:
-    scanner = await open_holder(service, tax_id=FIRM)
-    asked = [to_key(f"nobody-{number}@outside.example") for number in range(60)]
-    for tokens_max, count in ((60, 3), (5_000, 50)):
-        policy = structs.replace(service.context.policy, lookup_tokens_max=tokens_max)
-        one = structs.replace(service, context=structs.replace(service.context, policy=policy, lookups=LookupBudgets()))
-        codes = await refusals(one, scanner, [*asked])
-        assert codes.count("PIX_KEY_NOT_FOUND") == count
-        await until(partial(is_told, one))
-        await service.execute_as_owner("delete from lookup_budget")
 
 
 async def test_all_processes_spend_of_one_budget(service: Service) -> None:
@@ -208,15 +195,6 @@ async def test_a_replay_is_answered_whatever_was_looked_up(service: Service) -> 
     before = await transfer_usecases.start_transfer(service.context, caller, paid)
     await refusals(service, caller, [to_key("nobody@outside.example")] * 51)
     assert await transfer_usecases.start_transfer(service.context, caller, paid) == before
-
-
-async def test_no_limit_is_none(service: Service) -> None:
-    caller = await open_holder(service, tax_id=FIRM)
-    policy = structs.replace(service.context.policy, lookup_tokens_max=0)
-    context = structs.replace(service.context, policy=policy)
-    for _ in range(60):
-        with pytest.raises(errors.PixKeyNotFound):
-            await transfer_usecases.start_transfer(context, caller, to_key("nobody@outside.example"))
 
 
 def to_location(location: str, external_id: str | None = None) -> QrCodeTransferRequest:

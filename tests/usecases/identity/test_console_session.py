@@ -9,7 +9,7 @@ from argon2 import PasswordHasher
 from pyotp.totp import TOTP
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import IssuedClient
+from pixconnect.domain.identity.access import FAILURES_MAX, IssuedClient
 from pixconnect.domain.identity.console import SESSION_IDLE_MAX, SESSION_LENGTH_MAX, Visitor
 from pixconnect.foundation import password
 from pixconnect.usecases.frame import audit
@@ -117,12 +117,11 @@ async def test_whatever_is_wrong_is_answered_alike(door: SignIn, maria: IssuedOp
 async def test_who_guesses_is_slowed_down_and_the_right_password_waits_too(
     context: Context, database: Addresses, door: SignIn, maria: IssuedOperator, clock: FakeClock
 ) -> None:
-    failures_max = context.policy.token_failures_max
-    for number in range(10 * failures_max):
-        guess = _asked(maria, clock, password="guess", address=f"198.51.100.{number // failures_max}")
+    for number in range(10 * FAILURES_MAX):
+        guess = _asked(maria, clock, password="guess", address=f"198.51.100.{number // FAILURES_MAX}")
         assert isinstance(await _refusal(door.operator(guess)), errors.Unauthorized)
         # Nine addresses do not keep her out.
-        if number + 1 == 9 * failures_max:
+        if number + 1 == 9 * FAILURES_MAX:
             await door.operator(_asked(maria, clock))
             clock.advance(seconds=60)
     # By another address, with the right password.
@@ -136,7 +135,7 @@ async def test_who_guesses_is_slowed_down_and_the_right_password_waits_too(
 async def test_who_has_the_password_guesses_few_codes_from_all_addresses_and_is_not_told_that_it_is_right(
     context: Context, database: Addresses, door: SignIn, maria: IssuedOperator, clock: FakeClock
 ) -> None:
-    for number in range(context.policy.token_failures_max):
+    for number in range(FAILURES_MAX):
         await _refusal(door.operator(_asked(maria, clock, code="000000", address=f"198.51.100.{number}")))
     for code in ({}, {"code": maria.recovery_codes[0]}):
         refusal = await _refusal(door.operator(_asked(maria, clock, **code, address="192.0.2.1")))
@@ -159,7 +158,7 @@ async def _let_a_minute_pass(database: Addresses) -> None:
 async def test_an_address_that_guesses_is_refused_by_every_door(
     context: Context, door: SignIn, maria: IssuedOperator, issued: IssuedClient, clock: FakeClock
 ) -> None:
-    for number in range(context.policy.token_failures_max):
+    for number in range(FAILURES_MAX):
         await _refusal(door.operator(_asked(maria, clock, name=f"guess{number}")))
     assert isinstance(await _refusal(door.client(_by_client(issued))), errors.RateLimited)
     assert isinstance(await _refusal(door.operator(_asked(maria, clock))), errors.RateLimited)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits
@@ -24,8 +23,10 @@ async def shop(live: Service) -> Shop:
     live.clock.stand_still()
     there = FakeInstitution(live.clock, InstitutionTraits(sends=("KEY", "MANUAL")))
     opened = await open_shop(live, there)
-    policy = structs.replace(opened.context.policy, lookup_tokens_max=TOKENS)
-    opened = structs.replace(opened, context=structs.replace(opened.context, policy=policy))
+    await live.execute_as_owner(
+        "insert into lookup_budget (holder_id, tokens, read_at, settled_until)"
+        f" values ({opened.house.holder_id}, {TOKENS}, '{live.clock.real_now()}', '{live.clock.now()}')"
+    )
     opened.pay(10_000)
     await opened.read()
     await opened.allow_sending()

@@ -81,6 +81,8 @@ AUDIENCE = "pix-connect"
 IN_FORCE_AFTER_S = 1.0
 """What shuts a client, a holder or a signing key out is in force on every process after this."""
 
+FAILURES_MAX = 10
+"""Failed token requests in the window, of a client_id and of an address, before 429."""
 FAILURES_WINDOW_S = 60
 """How long a failed token request counts."""
 

@@ -25,15 +25,14 @@ class LookupAllowance(Struct, frozen=True, kw_only=True):
     """What a payment that settles gives back."""
 
 
-def find_lookup_allowance(tax_id: str, now: datetime, tokens_max: int | None = None) -> LookupAllowance:
-    """What a payer with this CPF or CNPJ may look up; an operator's number counts where it is stricter."""
+def find_lookup_allowance(tax_id: str, now: datetime) -> LookupAllowance:
+    """What a payer with this CPF or CNPJ may look up."""
     kind = "person" if len(tax_id) == _CPF_LENGTH else "firm"
-    tokens = _read(f"{kind}_lookup_tokens", now)
     refill = _read(f"{kind}_lookup_refill", now)
     return LookupAllowance(
         policy=RatePolicy(
             name="lookups",
-            tokens_max=min(tokens, tokens_max or tokens),
+            tokens_max=_read(f"{kind}_lookup_tokens", now),
             refill_per_s=refill / 60,
         ),
         missed_cost=_read("lookup_missed", now),

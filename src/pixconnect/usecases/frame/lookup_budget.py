@@ -34,7 +34,6 @@ from pixconnect.store.frame import lookup_budget as budget_store
 from pixconnect.store.frame.lookup_budget import KeptBudget
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.policy import Policy
 
 
 class LookupContext(Protocol):
@@ -44,8 +43,6 @@ class LookupContext(Protocol):
     def pool(self) -> Pool: ...
     @property
     def clock(self) -> Clock: ...
-    @property
-    def policy(self) -> Policy: ...
     @property
     def directory(self) -> HolderDirectory: ...
 
@@ -133,9 +130,6 @@ class LookupBudgets:
             RateLimited: The holder has used up its budget.
             ServiceUnavailable: Too many of its look-ups wait already.
         """
-        if not context.policy.limits_lookups:
-            yield
-            return
         budget = await self._find(context, holder_id)
         await self._take_turn(context, holder_id, budget)
         try:
@@ -181,7 +175,7 @@ class LookupBudgets:
     def recall_left(self, context: LookupContext, holder_id: int) -> tuple[RatePolicy, int, int] | None:
         """As this process last knew it: the policy, what is left, seconds until all is back; ``None`` where all of it is."""
         budget = self._budgets.get(holder_id)
-        if budget is None or not context.policy.limits_lookups:
+        if budget is None:
             return None
         policy, left = budget.allowance.policy, budget.read(context.clock.real_now())
         if left >= policy.tokens_max:
@@ -190,7 +184,7 @@ class LookupBudgets:
 
     def spend(self, context: LookupContext, holder_id: int, lookup: Lookup) -> None:
         """Charge a look-up that has led to no payment."""
-        if lookup.found is None or not context.policy.limits_lookups:
+        if lookup.found is None:
             return
         # It was checked a moment ago: only a process that knows twenty thousand others by now has forgotten it.
         budget = self._budgets.get(holder_id)
@@ -222,9 +216,9 @@ class LookupBudgets:
         return budget
 
     async def _open(self, context: LookupContext, holder_id: int) -> _Budget:
-        account, policy = await context.directory.read_account(holder_id), context.policy
+        account = await context.directory.read_account(holder_id)
         now = context.clock.real_now()
-        allowance = find_lookup_allowance(account.party.tax_id, now, policy.lookup_tokens_max)
+        allowance = find_lookup_allowance(account.party.tax_id, now)
         budget = self._budgets.recall(holder_id) or _Budget(allowance, now)
         self._budgets.keep(holder_id, budget)
         return budget

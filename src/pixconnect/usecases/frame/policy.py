@@ -33,15 +33,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount | None = None
     """The account at an institution whose rail it is; ``None`` is the rail of the whole installation."""
     token_lifetime_s: int = 300
-    token_failures_max: int = 10
     webhook_pending_max: int = 100_000
     """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""
-    lookup_tokens_max: int = 1000
-    """At most, for the arrangement's rules may allow fewer."""
     face_answers: Mapping[str, str] = {}
     """What was chosen where no source says what an institution answers, by the face's name and the choice's."""
-
-    @property
-    def limits_lookups(self) -> bool:
-        """In a sandbox an operator may lift the limit: nobody else's directory is asked there."""
-        return not self.is_sandbox or self.lookup_tokens_max > 0

@@ -23,7 +23,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity import console
-from pixconnect.domain.identity.access import FAILURES_WINDOW_S, Client
+from pixconnect.domain.identity.access import FAILURES_MAX, FAILURES_WINDOW_S, Client
 from pixconnect.domain.identity.console import ALL_SCOPES, LINK_LASTS, READING_SCOPES, SEEN_EVERY, Visitor
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation import password
@@ -176,20 +176,19 @@ async def revoke_session(context: OperatorContext, visitor: Visitor, session_id:
 async def _judge_operator(
     context: OperatorContext, connection: Connection, asked: OperatorSignIn
 ) -> ConsoleOperator | errors.Refusal:
-    failures_max = context.policy.token_failures_max
     by_address = token_issuer.failure_subject("address", asked.address)
     by_name = token_issuer.failure_subject("operator", asked.name)
     by_code = token_issuer.failure_subject("code of", asked.name)
     for lock_class, subject, bound in (
-        (access_store.ADDRESS_LOCKS, by_address, failures_max),
-        (NAME_LOCKS, by_name, _NAME_TIMES * failures_max),
+        (access_store.ADDRESS_LOCKS, by_address, FAILURES_MAX),
+        (NAME_LOCKS, by_name, _NAME_TIMES * FAILURES_MAX),
     ):
         await access_store.lock_subject(connection, lock_class, subject)
         left_s = await access_store.limited_for_s(connection, subject, FAILURES_WINDOW_S, bound)
         if left_s is not None:
             return AddressLimited(left_s, bound)
     # Asked whether the password is right or not, so that the time tells nothing.
-    takes_codes = await access_store.limited_for_s(connection, by_code, FAILURES_WINDOW_S, failures_max) is None
+    takes_codes = await access_store.limited_for_s(connection, by_code, FAILURES_WINDOW_S, FAILURES_MAX) is None
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
     is_name = console.is_operator_name(asked.name)
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None

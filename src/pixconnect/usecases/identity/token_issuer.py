@@ -26,7 +26,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity import access as access_rules
-from pixconnect.domain.identity.access import AUDIENCE, FAILURES_WINDOW_S, AccessToken, Client
+from pixconnect.domain.identity.access import AUDIENCE, FAILURES_MAX, FAILURES_WINDOW_S, AccessToken, Client
 from pixconnect.flow.batches import Batches
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation import jose
@@ -166,7 +166,7 @@ class TokenIssuer:
         found: Mapping[str, StoredClient] = {}
         if addresses and client_ids:
             found = await access_store.find_logging_in(
-                self._context.pool, addresses, client_ids, FAILURES_WINDOW_S, self._context.policy.token_failures_max
+                self._context.pool, addresses, client_ids, FAILURES_WINDOW_S, FAILURES_MAX
             )
         clients = [_find_right(self._context.secret_box, found, request) for request in requests]
         # From here on no other request of this address passes beside a failure that we have not counted yet. A request
@@ -189,7 +189,7 @@ class TokenIssuer:
         """Raise ``RateLimited``, without the database, for whom is known to have failed too often (``limited_as``)."""
         left_s = self._limited_until_s.get(limited_as, 0.0) - self.now_s()
         if left_s > 0:
-            raise AddressLimited(left_s, self._context.policy.token_failures_max)
+            raise AddressLimited(left_s, FAILURES_MAX)
         self._limited_until_s.pop(limited_as, None)
 
     def _refuse_guess(self, address: str, client_id: str, client_secret: str) -> None:
@@ -206,17 +206,15 @@ class TokenIssuer:
         hashes = hash_secret(self._context.secret_box, client_id, client_secret)
         if now_s < limited.until_s and not _is_among(limited.secret_hash, hashes):
             self._count_guess(address)
-            failures_max = self._context.policy.token_failures_max
-            raise ClientLimited(limited.until_s - now_s, failures_max, limited.secret_hash)
+            raise ClientLimited(limited.until_s - now_s, FAILURES_MAX, limited.secret_hash)
 
     def _count_guess(self, address: str) -> None:
         # Guesses that we refuse without the database limit their address too, as far as this process knows.
         now_s = self.now_s()
-        guesses_max = self._context.policy.token_failures_max
-        guesses = self._guesses_at_s.get(address) or deque(maxlen=guesses_max)
+        guesses = self._guesses_at_s.get(address) or deque(maxlen=FAILURES_MAX)
         guesses.append(now_s)
         self._guesses_at_s.keep(address, guesses)
-        if len(guesses) == guesses_max and now_s - guesses[0] < FAILURES_WINDOW_S:
+        if len(guesses) == FAILURES_MAX and now_s - guesses[0] < FAILURES_WINDOW_S:
             self._limited_until_s.keep(address, guesses[0] + FAILURES_WINDOW_S)
 
 
@@ -273,13 +271,12 @@ def check_shape(request: TokenRequest) -> tuple[str, str]:
 
 async def judge(context: TokenContext, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:
     """Compare a client's secret, and count a failure; a refusal is returned, because to raise it would undo the count."""
-    failures_max = context.policy.token_failures_max
     client_id, client_secret = check_shape(request)
     address = failure_subject("address", request.limited_as)
     await access_store.lock_subject(connection, access_store.ADDRESS_LOCKS, address)
-    left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, failures_max)
+    left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
-        return AddressLimited(left_s, failures_max)
+        return AddressLimited(left_s, FAILURES_MAX)
     # The database cannot store every text, and a client_id of another form is none of ours.
     found = await access_store.find(connection, client_id) if access_rules.is_client_id(client_id) else None
     # An unknown client costs as much time as a known one, and no secret has this hash.
@@ -298,9 +295,9 @@ async def judge(context: TokenContext, connection: Connection, request: TokenReq
     # The right secret comes in however often others have guessed: nobody can lock a client out.
     client = failure_subject("client", client_id)
     await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
-    left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, failures_max)
+    left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
-        return ClientLimited(left_s, failures_max, secret_hash)
+        return ClientLimited(left_s, FAILURES_MAX, secret_hash)
     # A client_id that does not exist is not logged: it may be a secret in the wrong field.
     _log.warning("login refused", client_id=client_id if found else None, address=request.address)
     await access_store.append_failures(connection, [address, client])

@@ -19,6 +19,8 @@ from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import structs
+
 FOLDER_NAME: Final = "kill_points"
 CLOCKS_FOLDER_NAME: Final = "clocks"
 """Seconds by which the clocks of a part's processes are off, in a file that is named like the part; read at their start."""
@@ -26,6 +28,8 @@ WIRES_FILE_NAME: Final = "wires.json"
 """Addresses that parts find in their settings, and what they reach in their place."""
 ABILITIES_FILE_NAME: Final = "abilities.json"
 """What the rail can do, in the home of an installation whose rail cannot do all that the sandbox can."""
+POLICY_FILE_NAME: Final = "policy.json"
+"""Periods of ``Policy`` that a test changed, in the home of its installation."""
 SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
 
 _STOPS: Final = "stop"
@@ -225,6 +229,23 @@ def watch() -> None:
         importlib.import_module("support.bare_rail").install()
     if part in _COMMITS:
         _wrap_commits(Path(home) / FOLDER_NAME, part)
+    # Last, since it imports nearly everything.
+    _change_policy(Path(home) / POLICY_FILE_NAME, part)
+
+
+def change_policy(home: Path, **periods: int) -> None:
+    """Let processes with ``SITE_FOLDER`` on their path have other periods than every installation, from their start on."""
+    home.mkdir(parents=True, exist_ok=True)
+    (home / POLICY_FILE_NAME).write_text(json.dumps(periods))
+
+
+def _change_policy(file: Path, part: str) -> None:
+    if part not in {"serve", "work"} or not file.exists():
+        return
+    periods: dict[str, int] = json.loads(file.read_text())
+    base = importlib.import_module("pixconnect.assembly.base")
+    make_policy = base.make_policy
+    base.make_policy = lambda settings: structs.replace(make_policy(settings), **periods)  # type: ignore[attr-defined]
 
 
 def watch_days(folder: Path) -> None:

@@ -113,8 +113,6 @@ def a_policy(**changes: Any) -> Policy:
         "location_prefix": "127.0.0.1:8080/qr/",
         "location_key_set_url": "http://127.0.0.1:8080/qr/jwks.json",
         "auth_url": "http://127.0.0.1:8080",
-        "charge_lifetime_s": 86_400,
-        "handover_timeout_s": 60,
         "is_sandbox": True,
         # As over the sandbox's rail.
         "abilities": Abilities(contests="theirs", defence_length_max=1000),

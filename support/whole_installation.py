@@ -37,7 +37,7 @@ from support.books import find_wrong
 from support.both_sides import Seen, Thing, read_both_sides, read_things
 from support.chaos.history import Entry
 from support.installation import Installation, run_verb
-from support.killed_process import ABILITIES_FILE_NAME, CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints
+from support.killed_process import ABILITIES_FILE_NAME, CLOCKS_FOLDER_NAME, SITE_FOLDER, KillPoints, change_policy
 from support.listener import Listener
 from support.records import a_new_holder
 from support.waiting import PATIENCE_S
@@ -501,6 +501,7 @@ def open_whole_installation(
     *,
     home: Path | None = None,
     source: Path | None = None,
+    policy: Mapping[str, int] | None = None,
     **settings: str,
 ) -> Iterator[WholeInstallation]:
     """A ready installation with kill points; stopped and forgotten afterwards.
@@ -508,6 +509,7 @@ def open_whole_installation(
     Args:
         abilities: What its rail can do, where that is not all.
         home: An empty folder; a new one otherwise.
+        policy: Periods of its own, of ``Policy``.
         source: Holds another ``pixconnect`` than ours, which its processes run.
         settings: Beside those of every such installation.
     """
@@ -517,7 +519,8 @@ def open_whole_installation(
     home.chmod(0o711)  # so that, as root, the server's own user gets in
     path = os.pathsep.join(str(folder) for folder in (source, SITE_FOLDER) if folder is not None)
     command = ("env", f"PYTHONPATH={path}", sys.executable, "-P", "-m", "pixconnect", "run")
-    given = {"api_processes_count": "1", "token_lifetime_s": "86400"} | settings
+    change_policy(home, **{"token_lifetime_s": 86_400} | dict(policy or {}))
+    given = {"api_processes_count": "1"} | settings
     with Installation(home, command, **given) as installation, asyncio.Runner() as runner:
         service = WholeInstallation(installation.wait_until_ready(), runner)
         try:

@@ -35,7 +35,10 @@ def file(tmp_path: Path) -> Path:
             {"PIXCONNECT_LOG_LEVEL": "trace"},
             "PIXCONNECT_LOG_LEVEL: must be debug, info, warning or error; it is 'trace'",
         ),
-        ({"PIXCONNECT_TOKEN_LIFETIME_S": "0"}, "PIXCONNECT_TOKEN_LIFETIME_S: must be at least 1; it is '0'"),
+        (
+            {"PIXCONNECT_DATABASE_CONNECTIONS_MAX": "0"},
+            "PIXCONNECT_DATABASE_CONNECTIONS_MAX: must be at least 1; it is '0'",
+        ),
         ({"PIXCONNECT_ISPB": "1"}, "PIXCONNECT_ISPB: must have the form ^[0-9A-Z]{8}$; it is '1'"),
         ({"PIXCONNECT_OPERATOR": "x" * 256}, "PIXCONNECT_OPERATOR: must have at most 255 characters"),
     ],

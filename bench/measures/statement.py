@@ -121,8 +121,6 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
         location_prefix="",
         location_key_set_url="",
         auth_url="",
-        charge_lifetime_s=1,
-        handover_timeout_s=1,
         is_sandbox=True,
     )
     present = {

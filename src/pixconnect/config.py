@@ -12,7 +12,6 @@ from pixconnect.database_config import DatabaseSettings
 from pixconnect.face_config import FaceSettings
 from pixconnect.log_config import LogSettings
 
-Seconds = Annotated[int, Meta(ge=1)]
 Secret = Annotated[str, Meta(extra={"is_secret": True})]
 PostgresVersion = Literal["16", "18"]
 POSTGRES_VERSIONS: Final[tuple[PostgresVersion, ...]] = get_args(PostgresVersion)
@@ -150,20 +149,6 @@ class PixSettings:
     """PEM bundle of the CAs that sign other institutions' QR code payloads; used in live mode. Name the institutions' own,
     not the web's: revocation is not asked about, and a common name counts where there are no other names."""
 
-    charge_lifetime_s: Seconds = 86_400
-    """How long a charge can be paid."""
-
-    handover_timeout_s: Seconds = 60
-    """The worker gives up a transfer or refund that was never handed to the rail by then: its money is available again."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AccessSettings:
-    """Tokens and signing keys."""
-
-    token_lifetime_s: Seconds = 300
-    """How long an access token is good for."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class LoadSettings:
@@ -226,7 +211,6 @@ class Settings(
     DatabaseSettings,
     CommandLineSettings,
     PixSettings,
-    AccessSettings,
     LoadSettings,
     WebhookSettings,
     SimulationSettings,

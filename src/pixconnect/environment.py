@@ -21,8 +21,10 @@ _PREFIX = "PIXCONNECT_"
 _FIXED = "its value is fixed now; unset it"
 _REMOVED = {
     "PIXCONNECT_CELL": "an installation has one database; unset it, and name that database by DATABASE_URL",
+    "PIXCONNECT_CHARGE_LIFETIME_S": "a charge can be paid for a day unless it says otherwise; unset it",
     "PIXCONNECT_COUNTERPARTY_RETENTION_DAYS": _FIXED,
     "PIXCONNECT_GROUP_SIZE_MAX": _FIXED,
+    "PIXCONNECT_HANDOVER_TIMEOUT_S": _FIXED,
     "PIXCONNECT_HEALTH_SYSTEM": "health shows its system in the sandbox and hides it in live mode; unset it",
     "PIXCONNECT_LOOKUP_REFILL_COUNT": _FIXED,
     "PIXCONNECT_LOOKUP_TOKENS_MAX": "the arrangement's rules say how many look-ups a holder has; unset it",
@@ -34,6 +36,7 @@ _REMOVED = {
     "PIXCONNECT_SIGNING_KEY_PUBLISHED_DAYS": _FIXED,
     "PIXCONNECT_SIGNING_KEY_ROTATION_DAYS": _FIXED,
     "PIXCONNECT_TOKEN_FAILURES_MAX": _FIXED,
+    "PIXCONNECT_TOKEN_LIFETIME_S": _FIXED,
     "PIXCONNECT_TRACES_SAMPLED_COUNT": "every request without a traceparent is traced; unset it, and sample in the collector",
     "PIXCONNECT_WEBHOOK_IN_FLIGHT_": _FIXED,
     "PIXCONNECT_WEBHOOK_PENDING_MAX": _FIXED,

@@ -42,7 +42,7 @@ class Defect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     Attributes:
         faults: What fails while it is looked for: when in each cycle, what, of what, for how long.
         every_s: How long a cycle is.
-        settings: Of the service.
+        policy: Periods of the service.
         weights: How often callers choose their acts, where that is not as usual.
         is_there: It is looked for where the money lies at an institution.
     """
@@ -53,7 +53,7 @@ class Defect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     changes: Sequence[tuple[str, str]]
     faults: Cycle = ()
     every_s: float = 6.0
-    settings: Mapping[str, str] = {}
+    policy: Mapping[str, int] = {}
     weights: Mapping[str, int] = {}
     is_there: bool = False
 
@@ -86,7 +86,7 @@ def without_any() -> Defect:
     for defect in defects:
         faults += [(began_s + at_s, kind, target, lasts_s) for at_s, kind, target, lasts_s in defect.faults]
         began_s += defect.every_s
-    settings = {name: value for defect in defects for name, value in defect.settings.items()}
+    policy = {name: value for defect in defects for name, value in defect.policy.items()}
     return Defect(
         name=_NONE,
         breaks="nothing",
@@ -94,7 +94,7 @@ def without_any() -> Defect:
         changes=(),
         faults=faults,
         every_s=began_s,
-        settings=settings,
+        policy=policy,
     )
 
 
@@ -143,7 +143,7 @@ def find(defect: Defect, seeds: Sequence[int], seconds: float) -> Search:
                 seconds=seconds,
                 pause_s=_PAUSE_S,
                 source=source,
-                settings=defect.settings,
+                policy=defect.policy,
                 weights=defect.weights,
                 faults=repeat(defect.faults, defect.every_s, seconds),
                 is_brief=True,

@@ -28,7 +28,7 @@ UNREST: Final = "it never came to rest"
 _DISK_MIB: Final = 1024
 _STEPS_PAST_THE_WINDOW: Final = 13
 """Hours: an order's name is good for half a day."""
-_SETTINGS: Final = dict(api_processes_count="2", handover_timeout_s="10")
+_POLICY: Final = {"handover_timeout_s": 10}
 """An order has little time to be handed over, so that many are given up, and by another worker than had them first."""
 
 
@@ -39,7 +39,7 @@ class Options(Struct, frozen=True, kw_only=True):
         callers_count: Of each holder.
         source: Holds the ``pixconnect`` that is run, where it is not ours.
         pause_s: Between two requests of one caller, in the middle.
-        settings: Of the service, beside those of every run.
+        policy: Periods of the service, beside those of every run.
         weights: How often callers choose their acts, where that is not as usual.
         faults: What fails, where the seed does not say it.
         is_brief: Nobody uses the command line beside, no damage is planted, and a contradiction in the end is enough.
@@ -52,7 +52,7 @@ class Options(Struct, frozen=True, kw_only=True):
     callers_count: int = 3
     pause_s: float = 0.1
     source: Path | None = None
-    settings: Mapping[str, str] = {}
+    policy: Mapping[str, int] = {}
     weights: Mapping[str, int] = {}
     faults: Sequence[Fault] | None = None
     is_brief: bool = False
@@ -181,8 +181,9 @@ def _open(options: Options) -> Iterator[tuple[WholeInstallation, Path | None]]:
         if disk is not None:
             home = disk / "home"
             home.mkdir()
-        settings = dict(_SETTINGS) | dict(options.settings)
-        with open_whole_installation(home=home, source=options.source, **settings) as service:
+        policy = _POLICY | dict(options.policy)
+        opening = open_whole_installation(home=home, source=options.source, policy=policy, api_processes_count="2")
+        with opening as service:
             yield service, disk
 
 

@@ -137,11 +137,12 @@ def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) ->
 @contextmanager
 def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[Sides, tuple[Breaker, Breaker]]]:
     """Both, each wired, and the account between them."""
+    # However long those who die take to come back, nothing is given up: no clock of a live one can be moved past that.
+    policy = {"handover_timeout_s": 36_000} | dict(options.policy)
     with (
         open_whole_installation(faces=f"{_FACE}:0") as bank,
         reserved_port() as port,
-        # However long those who die take to come back, nothing is given up: no clock of a live one can be moved past that.
-        open_whole_installation(source=options.source, **_settings(port, options)) as live,
+        open_whole_installation(source=options.source, policy=policy, **_settings(port)) as live,
         ExitStack() as ended,
     ):
         teller = bank.open_account()
@@ -188,9 +189,8 @@ def note_opening(sides: Sides, book: Book) -> None:
     )
 
 
-def _settings(port: int, options: Options) -> dict[str, Any]:
-    own = LIVE | dict(HANDOVER_TIMEOUT_S="36000", PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}")
-    return own | dict(options.settings)
+def _settings(port: int) -> dict[str, Any]:
+    return LIVE | dict(PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}")
 
 
 def _start_callers(sides: Sides, book: Book, options: Options, is_over: threading.Event) -> list[threading.Thread]:

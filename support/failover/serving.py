@@ -94,12 +94,11 @@ def open_serving(cluster: Cluster, folder: Path, **settings: str) -> Iterator[Se
         port = opened.enter_context(reserved_port())
         own = LIVE | dict(
             API_PROCESSES_COUNT="1",
-            HANDOVER_TIMEOUT_S="36000",
             PORT=str(port),
             CALLBACK_BASE_URL=f"http://127.0.0.1:{port}",
             DATABASE_TLS="off-by-operator",
         )
-        live = opened.enter_context(open_whole_installation(**own, **named))
+        live = opened.enter_context(open_whole_installation(policy={"handover_timeout_s": 36_000}, **own, **named))
         yield Serving(here, [here.open_account() for _ in range(HOLDERS_COUNT)], _open_sides(bank, live, folder))
 
 

@@ -92,9 +92,10 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         server, runner = ended.enter_context(server_on_small_disk())
         metrics, second = ended.enter_context(reserved_pair()), ended.enter_context(reserved_port())
         addresses = dict(database_url=server.login_url, owner_database_url=server.owner_url)
+        settings = addresses | dict(metrics_port=str(metrics))
         # However long a queue stands, what is in it is not given up.
-        settings = addresses | dict(metrics_port=str(metrics), handover_timeout_s="7200")
-        service = ended.enter_context(open_whole_installation(**settings))
+        policy = {"handover_timeout_s": 7200}
+        service = ended.enter_context(open_whole_installation(policy=policy, **settings))
         other = ended.enter_context(second_worker(service, server, second))
         ports = {"work": [metrics, second], "serve": [metrics + 1]}
         if shutil.which(EXPORTER):

@@ -16,7 +16,7 @@ FUNDS_CENTS = 1_000
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
     # By a clock that is off a transfer is too late to be handed over, and by the right one never, however long a start takes.
-    with open_whole_installation(handover_timeout_s="1800") as opened:
+    with open_whole_installation(policy={"handover_timeout_s": 1800}) as opened:
         yield opened
 
 

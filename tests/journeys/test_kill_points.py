@@ -226,7 +226,7 @@ _CASES = [
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
     """One installation for all: whoever dies is started again by it, and however long that takes, nothing is given up."""
-    with open_whole_installation(handover_timeout_s="36000") as opened:
+    with open_whole_installation(policy={"handover_timeout_s": 36000}) as opened:
         yield opened
 
 

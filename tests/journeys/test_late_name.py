@@ -25,7 +25,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
-    with open_whole_installation({"keeps_our_id": False}, handover_timeout_s="36000") as opened:
+    with open_whole_installation({"keeps_our_id": False}, policy={"handover_timeout_s": 36000}) as opened:
         yield opened
 
 

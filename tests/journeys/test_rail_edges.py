@@ -46,7 +46,7 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
     # However long those who stand still keep an order waiting, it is not given up.
-    with open_whole_installation(api_processes_count="2", handover_timeout_s="36000") as opened:
+    with open_whole_installation(api_processes_count="2", policy={"handover_timeout_s": 36000}) as opened:
         yield opened
 
 

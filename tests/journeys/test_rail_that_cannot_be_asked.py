@@ -23,7 +23,7 @@ PAYEE: Final = {
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
     abilities = {"answers_by_our_id": False, "keeps_our_id": False}
-    with open_whole_installation(abilities, handover_timeout_s="36000") as opened:
+    with open_whole_installation(abilities, policy={"handover_timeout_s": 36000}) as opened:
         yield opened
 
 

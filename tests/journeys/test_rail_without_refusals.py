@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("ra
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[WholeInstallation]:
-    with open_whole_installation({"refuses_credits": False}, handover_timeout_s="36000") as opened:
+    with open_whole_installation({"refuses_credits": False}, policy={"handover_timeout_s": 36000}) as opened:
         yield opened
 
 

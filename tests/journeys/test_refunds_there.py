@@ -18,7 +18,7 @@ import pytest
 from journeys.test_money_in import Both, Caller
 from support.account_at_face import LIVE, open_account, run
 from support.installation import Installation, is_alive, running
-from support.killed_process import SITE_FOLDER, KillPoints
+from support.killed_process import SITE_FOLDER, KillPoints, change_policy
 from support.ports import reserved_port
 from support.waiting import wait_until
 
@@ -39,6 +39,7 @@ POINTS = (
     "work before group write",
     "work after COMMIT of write_endings",
 )
+COMMAND = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
 HANDOVER_S = 20
 """As long as a worker on a busy machine may need to come to an order, or back: what it does not come to is given up."""
 RECEIVED_CENTS = 100_000
@@ -48,14 +49,12 @@ FAULTS = ("no_answer", "too_many:1", "lost", "no_answer", "too_many:2", "html:af
 @pytest.fixture(scope="module", params=KINDS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     folder = tmp_path_factory.mktemp("refunds_there")
-    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
+    # However long those who die take to come back, nothing is given up.
+    change_policy(folder / "live", handover_timeout_s=36_000)
     with (
         running(folder / "bank", FACES=f"{request.param}:0") as bank,
         reserved_port() as port,
-        # However long those who die take to come back, nothing is given up.
-        Installation(
-            folder / "live", command, PORT=str(port), HANDOVER_TIMEOUT_S="36000", **LIVE
-        ).wait_until_ready() as live,
+        Installation(folder / "live", COMMAND, PORT=str(port), **LIVE).wait_until_ready() as live,
     ):
         yield request.param, Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
 
@@ -151,12 +150,11 @@ def test_a_refund_whose_calls_were_lost_is_asked_for_again_though_postgresql_was
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("restarted")
+    change_policy(folder / "live", handover_timeout_s=HANDOVER_S)
     with (
         running(folder / "bank", FACES="efi:0") as bank,
         reserved_port() as port,
-        Installation(
-            folder / "live", PORT=str(port), HANDOVER_TIMEOUT_S=str(HANDOVER_S), **LIVE
-        ).wait_until_ready() as live,
+        Installation(folder / "live", COMMAND, PORT=str(port), **LIVE).wait_until_ready() as live,
     ):
         two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
         open_account(two.bank, two.live, two.folder, "efi", RECEIVED_CENTS)

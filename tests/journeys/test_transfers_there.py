@@ -17,7 +17,7 @@ from journeys.test_money_in import KEY, LIVE, Both, Caller, run
 from journeys.test_refunds_there import FAULTS, open_account, receive
 from pixconnect.domain.money.br_code import format_static_br_code
 from support.installation import Installation, running
-from support.killed_process import SITE_FOLDER, KillPoints
+from support.killed_process import SITE_FOLDER, KillPoints, change_policy
 from support.ports import reserved_port
 from support.verbs import run_forked
 from support.waiting import wait_until
@@ -49,16 +49,16 @@ POINTS = (
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     folder = tmp_path_factory.mktemp("transfers_there")
     command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
+    # However long those who die take to come back, nothing is given up.
+    change_policy(folder / "live", handover_timeout_s=36_000)
     with (
         running(folder / "bank", FACES=f"{request.param}:0") as bank,
         reserved_port() as port,
-        # However long those who die take to come back, nothing is given up.
         Installation(
             folder / "live",
             command,
             PORT=str(port),
             CALLBACK_BASE_URL=f"http://127.0.0.1:{port}",
-            HANDOVER_TIMEOUT_S="36000",
             **LIVE,
         ).wait_until_ready() as live,
     ):

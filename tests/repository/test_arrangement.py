@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-from pixconnect.config import Settings
 from pixconnect.domain.rules.register import ARRANGEMENT, RuleParty, Unit
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"
@@ -20,11 +19,10 @@ def test_what_binds_holders_is_read_from_the_register() -> None:
     assert enforced <= set(texts)
 
 
-def test_what_sql_and_settings_say_of_the_arrangement_is_what_the_register_says() -> None:
+def test_what_sql_says_of_the_arrangement_is_what_the_register_says() -> None:
     """They cannot ask it: who gives a rule a further row sees here where an instant has to decide."""
     schema = (SOURCE / "store" / "schema.sql").read_text("utf-8")
     rule = (SOURCE / "store" / "proof" / "charges.py").read_text("utf-8")
     window, valid = ARRANGEMENT.find_constant("name_window"), ARRANGEMENT.find_constant("valid_after_due")
     assert re.findall(r"called_at \+ '(\d+):00:00'::interval", schema) == [str(window.read_value())]
     assert re.findall(r"'valid_days'\)::int, (\d+)\)", rule) == [str(valid.read_value())]
-    assert Settings().charge_lifetime_s == ARRANGEMENT.find_constant("charge_lifetime").read_value()

@@ -52,11 +52,8 @@ def make_policy(settings: Settings) -> Policy:
         auth_url=settings.public_auth_url,
         faces_url=f"{settings.public_base_url}{FACES_PATH}",
         callback_base_url=(settings.callback_base_url or settings.public_base_url).rstrip("/"),
-        charge_lifetime_s=settings.charge_lifetime_s,
-        handover_timeout_s=settings.handover_timeout_s,
         is_sandbox=settings.mode == "sandbox",
         has_rail=has_rail(settings),
-        token_lifetime_s=settings.token_lifetime_s,
         face_answers=parse_answers(settings.face_answers, settings.sandbox_seed),
     )
 

@@ -1,4 +1,4 @@
-"""What use cases know of the settings: limits, periods, addresses, and the institution's names."""
+"""The rules that use cases are given: limits, periods, addresses, and the institution's names."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.rail import Abilities
+from pixconnect.domain.rules.register import ARRANGEMENT
 
 
 class Policy(Struct, frozen=True, kw_only=True):
-    """The rules that an operator may set; ``config.py`` says what each means."""
+    """Periods have one value in every installation, and tests give others."""
 
     ispb: str
     institution_name: str
@@ -23,8 +24,6 @@ class Policy(Struct, frozen=True, kw_only=True):
     """Faces are below it, each under its name."""
     callback_base_url: str = ""
     """Where institutions reach the API."""
-    charge_lifetime_s: int
-    handover_timeout_s: int
     is_sandbox: bool
     has_rail: bool = True
     """Without one, no order is ever marked as handed over."""
@@ -32,6 +31,10 @@ class Policy(Struct, frozen=True, kw_only=True):
     """The rail's."""
     account: InstitutionAccount | None = None
     """The account at an institution whose rail it is; ``None`` is the rail of the whole installation."""
+    charge_lifetime_s: int = ARRANGEMENT.find_constant("charge_lifetime").read_value()
+    """How long a charge can be paid that names no lifetime."""
+    handover_timeout_s: int = 60
+    """The worker gives up a transfer or refund that was not handed to the rail by then: its money is available again."""
     token_lifetime_s: int = 300
     webhook_pending_max: int = 100_000
     """Deliveries that may wait for one endpoint when events are replayed to it: a day of an event a second."""

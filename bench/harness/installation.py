@@ -12,9 +12,10 @@ import tempfile
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +34,28 @@ STOP_TIMEOUT_S = 10
 QUIET_TIMEOUT_S = 600
 DEPOSIT_CENTS = 1_000_000_00
 _ONBOARDED_AT_ONCE = 8
+_TOKEN_KEPT_S = 120
 
 
-class Account(Struct, frozen=True, kw_only=True):
+class Account:
     """A holder to act as.
 
-    Attributes:
-        holder_id: Of the holder.
-        token: An access token with all scopes.
+    Args:
+        log_in: Returns an access token with all scopes.
     """
 
-    holder_id: int
-    token: str
+    def __init__(self, holder_id: int, log_in: Callable[[], str]) -> None:
+        self.holder_id = holder_id
+        self._log_in = log_in
+        self._token = ""
+        self._logged_in_s = float("-inf")
+
+    @property
+    def token(self) -> str:
+        """An access token that is good for another three minutes at least."""
+        if time.monotonic() - self._logged_in_s > _TOKEN_KEPT_S:
+            self._token, self._logged_in_s = self._log_in(), time.monotonic()
+        return self._token
 
 
 class Backlog(Struct, frozen=True, kw_only=True):
@@ -79,8 +90,8 @@ class Installation:
 
     def demonstration(self) -> Account:
         """The holder that is there from the beginning."""
-        token = self._log_in(self.sandbox["client_id"], self.sandbox["client_secret"])
-        return Account(holder_id=int(self.sandbox["holder_id"]), token=token)
+        log_in = partial(self._log_in, self.sandbox["client_id"], self.sandbox["client_secret"])
+        return Account(int(self.sandbox["holder_id"]), log_in)
 
     def onboard(self, count: int, **changes: str) -> list[Account]:
         """New holders, with these ``changes`` of what every new holder is, each with money and with a client of its own."""
@@ -88,9 +99,10 @@ class Installation:
         clients = operating.run(lambda context: _make_clients(context, count, changes))
 
         def open_account(issued: IssuedClient) -> Account:
-            token = self._log_in(issued.client.client_id, issued.client_secret)
-            self.post("/sandbox/v1/deposits", {"amount": DEPOSIT_CENTS}, token)
-            return Account(holder_id=issued.client.holder_id, token=token)
+            log_in = partial(self._log_in, issued.client.client_id, issued.client_secret)
+            account = Account(issued.client.holder_id, log_in)
+            self.post("/sandbox/v1/deposits", {"amount": DEPOSIT_CENTS}, account.token)
+            return account
 
         with ThreadPoolExecutor(_ONBOARDED_AT_ONCE) as threads:
             return list(threads.map(open_account, clients))
@@ -188,7 +200,6 @@ def installed(
             "PIXCONNECT_HOME": str(where),
             "PORT": "0",
             "PIXCONNECT_LOG_LEVEL": "warning",
-            "PIXCONNECT_TOKEN_LIFETIME_S": "86400",
             **settings,
         }
         started_s = time.monotonic()

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from bench.figures import Row, percentile
+from bench.harness.installation import Account
 
 _TICK_S = 0.002
 _ANSWER_TIMEOUT_S = 30.0
@@ -45,24 +46,31 @@ class OpenLoop:
 
     Args:
         base_url: Of the service.
-        tokens: Access tokens of the callers.
+        callers: Whose access tokens it renews before each flood, and when it is told to.
     """
 
-    def __init__(self, base_url: str, path: str, body: object, tokens: Sequence[str]) -> None:
+    def __init__(self, base_url: str, path: str, body: object, callers: Sequence[Account]) -> None:
         url = urlsplit(base_url)
-        content = json.dumps(body).encode()
+        self._callers = callers
+        self._content = json.dumps(body).encode()
         head = f"POST {path} HTTP/1.1\r\nHost: {url.netloc}\r\nContent-Type: application/json\r\n"
-        head += f"Content-Length: {len(content)}\r\nAuthorization: Bearer "
-        self._requests = cycle([f"{head}{token}\r\n\r\n".encode() + content for token in tokens])
+        self._head = f"{head}Content-Length: {len(self._content)}\r\nAuthorization: Bearer "
+        self.renew()
         self._place = url.hostname or "", url.port or 80
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
         self._opening: set[asyncio.Task[None]] = set()
         self._answers = _no_answers()
 
+    def renew(self) -> None:
+        """Send tokens from now on that are good for some minutes more."""
+        requests = [f"{self._head}{caller.token}\r\n\r\n".encode() + self._content for caller in self._callers]
+        self._requests = cycle(requests)
+
     async def flood(self, per_second: float, seconds: float) -> Answers:
         """Send so many a second for so long, and wait for the answers; those that nobody has taken meanwhile."""
         self._answers = _no_answers()
+        await asyncio.to_thread(self.renew)
         started_s, sent_count, wanted_count = time.monotonic(), 0, round(per_second * seconds)
         while sent_count < wanted_count:
             now_s = time.monotonic()

@@ -70,9 +70,9 @@ class Rounds:
         loads: list[Load] = []
         costs: list[Row] = []
         finished_after_s: list[float] = []
-        tokens = [account.token for account in accounts]
         for _ in range(self._count):
             baselines.append(self._pgbench.measure(self._seconds))
+            tokens = [account.token for account in accounts]
             meter = CpuMeter(self._service.process.pid)
             with stopped_processes(self._service.process.pid, "worker") if is_accepting_alone else nullcontext():
                 load = wrk(

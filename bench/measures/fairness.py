@@ -45,13 +45,14 @@ def measure_fairness(seconds: float, rounds: int, kinds: Sequence[str] = ()) -> 
     """Alone and beside each kind of the worst, in turn; beside some of them only, if ``kinds`` are named."""
     with installed() as service:
         tenth, *others = service.onboard(1 + OTHERS_COUNT)
-        callers = [(account.token, _add_key(account)) for account in others]
+        keys = [_add_key(account) for account in others]
         key = _add_key(tenth)
         worst = worst_of(key, _prepare(service, tenth, key))
         measured: dict[str, list[_Round]] = {name: [] for name in kinds or worst}
         for _ in range(rounds):
             for name, of_kind in measured.items():
                 connections, asked = worst[name]
+                callers = [(account.token, its_key) for account, its_key in zip(others, keys, strict=True)]
                 orders = Orders(base_url=service.base_url, token=tenth.token, asked=asked, connections=connections)
                 of_kind.append(_measure_round(service.base_url, callers, seconds, orders))
     for name, of_kind in measured.items():

@@ -53,22 +53,24 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
     ):
         victim, tenant = service.onboard(2)
         txid = service.open_charge(tenant)["transaction_identification"]
+        # Composed when their turn comes, since a token may have expired by then.
         attacks = {
-            "forms": (8, [form_of_nothing(64 * KIB)]),
-            "short_forms": (8, [form_of_nothing(4 * KIB)]),
-            "malformed_json": (8, [malformed_json(tenant.token, 64 * KIB)]),
-            "short_malformed_json": (8, [malformed_json(tenant.token, 8 * KIB - 1)]),
-            "qr_codes": (16, [pay_by_code(tenant.token, port)]),
-            "locations": (16, [read_location(txid)]),
-            "head_of_page": (16, [head_of("/docs/README.md")]),
-            "head_of_long_page": (16, [head_of("/docs/about/CHANGELOG.md")]),
-            "interface": (16, [compose("GET", "/docs")]),
-            "health": (16, [compose("GET", "/v1/connect/health")]),
-            NO_CERTIFICATE: (16, [compose("GET", "/v1/connect/health")]),
+            "forms": (8, lambda: [form_of_nothing(64 * KIB)]),
+            "short_forms": (8, lambda: [form_of_nothing(4 * KIB)]),
+            "malformed_json": (8, lambda: [malformed_json(tenant.token, 64 * KIB)]),
+            "short_malformed_json": (8, lambda: [malformed_json(tenant.token, 8 * KIB - 1)]),
+            "qr_codes": (16, lambda: [pay_by_code(tenant.token, port)]),
+            "locations": (16, lambda: [read_location(txid)]),
+            "head_of_page": (16, lambda: [head_of("/docs/README.md")]),
+            "head_of_long_page": (16, lambda: [head_of("/docs/about/CHANGELOG.md")]),
+            "interface": (16, lambda: [compose("GET", "/docs")]),
+            "health": (16, lambda: [compose("GET", "/v1/connect/health")]),
+            NO_CERTIFICATE: (16, lambda: [compose("GET", "/v1/connect/health")]),
         }
         os.sched_setaffinity(0, {all_cores[-1]})
         for name in kinds or attacks:
-            connections, requests = attacks[name]
+            connections, compose_requests = attacks[name]
+            requests = compose_requests()
             alone, _ = asyncio.run(ask_balance(service.base_url, victim.token, seconds))
             attacked_url = f"https://127.0.0.1:{tls_port}" if name == NO_CERTIFICATE else service.base_url
             with attacking(attacked_url, requests, connections, {all_cores[-1]}) as attack:

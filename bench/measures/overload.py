@@ -47,12 +47,13 @@ def measure_overload(seconds: float) -> Iterator[Row]:
 
 async def _overload(service: Installation, seconds: float) -> Row:
     accounts = await asyncio.to_thread(service.onboard, HOLDERS)
-    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, [account.token for account in accounts])
+    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, accounts)
     async with running(service, TRANSFER_TOLD, accounts) as run:
         await load.flood(CALM_PER_SECOND, 1)
         before = await load.flood(CALM_PER_SECOND, CALM_S)
         capacity = await _measure_capacity(run, seconds)
         await service.until_quiet()
+        await asyncio.to_thread(load.renew)
         meter, heard_count = CpuMeter(service.process.pid, generator=os.getpid()), run.heard_count
         flood = asyncio.create_task(load.flood(TIMES * capacity, seconds))
         await asyncio.sleep(seconds)

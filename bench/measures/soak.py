@@ -126,7 +126,7 @@ async def _soak(service: Installation, receivers: Receivers, seconds: float) -> 
     pace = await _find_pace(service, seconds)
     account = service.demonstration()
     await asyncio.to_thread(service.add_endpoint, account, f"{receivers.urls[0]}/count", *TRANSFER_TOLD)
-    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, [account.token])
+    load = OpenLoop(service.base_url, TRANSFER, TRANSFER_BODY, [account])
     connection = await service.connect()
     sampler = _Sampler(service, receivers, load, connection, await _count_wal_mb(connection))
     row: Row = {
@@ -142,6 +142,7 @@ async def _soak(service: Installation, receivers: Receivers, seconds: float) -> 
     flood = asyncio.create_task(load.flood(pace.per_second, seconds))
     while sampler.lasted_s < seconds and _free_mb(service) > _DISK_MIN_MB:
         await sampler.sample(seconds / SAMPLES)
+        await asyncio.to_thread(load.renew)
         yield row | {"lasted_s": sampler.lasted_s} | sampler.said()
         if flood.done():
             flood.result()  # it may have failed

@@ -215,15 +215,6 @@ def check_layout(tree: Tree) -> Iterator[str]:
             yield f"{tree.name(path)}: {noun}.py stands in {', '.join(sorted(map(str, folders[noun])))}"
 
 
-def check_migrations(tree: Tree) -> Iterator[str]:
-    """Migrations are named ``0001_name.sql`` and numbered without gaps."""
-    for folder in tree.source.rglob("migrations"):
-        names = sorted(path.name for path in folder.glob("*.sql"))
-        for number, name in enumerate(names, 1):
-            if not re.fullmatch(rf"{number:04d}_[a-z0-9_]+\.sql", name):
-                yield f"{tree.name(folder / name)}: expected number {number:04d} and a name of [a-z0-9_]"
-
-
 CHECKS: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
     check_links,
     check_index,
@@ -234,7 +225,6 @@ CHECKS: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
     check_grain,
     check_assertions,
     check_layout,
-    check_migrations,
 )
 
 

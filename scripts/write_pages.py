@@ -1,6 +1,6 @@
 """Writes what is made from the program itself. ``make docs`` runs it.
 
-That is pages of ``docs/reference``, each ``schema.sql``, a dashboard, and what the TypeScript client takes from the OpenAPI
+That is pages of ``docs/reference``, the shape of the tables, a dashboard, and what the TypeScript client takes from the OpenAPI
 document.
 ``tests/repository/test_reference.py``, ``tests/store/test_schema.py`` and ``tests/client/typescript/test_contract.py`` fail
 while one is not what is written here.
@@ -28,10 +28,8 @@ from scripts.pages import (
     proof,
     rules,
     schema,
-    schema_sql,
     settings,
     typescript,
-    upgrades,
 )
 
 MEND = "the page is not what the program says now: run `make docs`"
@@ -50,7 +48,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "proof.md": proof.write_page,
     "rules.md": rules.write_page,
     "settings.md": settings.write_page,
-    "upgrades.md": upgrades.write_page,
 }
 EVENTS = "events.md"
 """Written apart from the others: events are caused on a database."""
@@ -77,13 +74,11 @@ async def _write_from_a_database() -> None:
 
 
 async def write_tables(owner_url: str) -> dict[Path, str]:
-    """What is said of the tables of a migrated database: each ``schema.sql``, their shape, the page, and its drawings."""
-    schemas = [await catalogue.read_migrated(owner_url, name) for name in schema_sql.PACKAGES]
-    texts = {found.name: schema_sql.write_schema(found) for found in schemas}
+    """What is said of the tables of a migrated database: their shape, the page, and its drawings."""
+    schemas = [await catalogue.read_migrated(owner_url, name) for name in catalogue.SCHEMAS]
     drawings = schema.draw(schemas)
     return {
         SHAPE: await _write_shape(owner_url),
-        **{schema_sql.path_of(name): text for name, text in texts.items()},
         REFERENCE / schema.PAGE: schema.write_page(schemas),
         **{REFERENCE / schema.DRAWINGS / name: drawing for name, drawing in drawings.items()},
     }

@@ -5,7 +5,6 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
@@ -16,7 +15,7 @@ from msgspec import Struct
 
 from pixconnect.config import PostgresVersion
 from pixconnect.foundation import privileges, schema_history
-from pixconnect.foundation.migrations import read_migrations
+from pixconnect.foundation.migrations import read_steps
 from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from pixconnect.local.postgres_placement import Placement
 from support.kept_pools import NAME as KEPT_NAME
@@ -73,9 +72,9 @@ async def make_template(owner_url: str) -> None:
     await _execute(owner_url, f"create database {TEMPLATE}")
     connection = await asyncpg.connect(_in_database(owner_url, TEMPLATE))
     try:
+        await privileges.make_roles(connection, with_sandbox=True)
         for schema, package in SCHEMAS.items():
-            if (files(package) / "migrations").is_dir():
-                await schema_history.migrate(connection, schema, read_migrations(package))
+            await schema_history.migrate(connection, schema, read_steps(package))
         # In tests one login plays both; elsewhere the service's may not.
         await connection.execute(f"grant pixconnect_operator to {LOGIN_ROLE}")
         await connection.execute(f"grant {privileges.VERIFIER_ROLE} to {LOGIN_ROLE}")

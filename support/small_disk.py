@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from support.old_home import new_home
+from support.home import new_home
 
 SIZE: Final = "256m"
 

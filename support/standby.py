@@ -17,7 +17,7 @@ import msgspec
 
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.postgres_programs import find_unprivileged_user
-from support.old_home import new_home
+from support.home import new_home
 from support.postgres import Addresses, make_copy, make_template
 
 _START_TIMEOUT_S = 60

@@ -29,7 +29,7 @@ from bench.harness.processes import CpuMeter
 from bench.load.http_client import HttpClient
 from bench.load.receivers import HttpReceiver, answer
 from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
-from pixconnect.sandbox.server import LATENCY_MS
+from pixconnect.config import Settings
 
 CONFIRMED_PER_SECOND = 100
 CHARGE_TOLD = ("qrcode.approved",)
@@ -183,7 +183,7 @@ async def _confirm(service: Installation, seconds: float) -> Row:
         "per_second": CONFIRMED_PER_SECOND,
         "transfers": len(confirmed_s),
         "seen_by": "webhook",
-        "sandbox_latency_ms": LATENCY_MS,
+        "sandbox_latency_ms": Settings().sandbox_latency_ms,
         **spread_ms(confirmed_s),
         "accepted_p50_ms": 1000 * percentile(accepted_s, 0.5),
         "accepted_p99_ms": 1000 * percentile(accepted_s, 0.99),

@@ -27,7 +27,7 @@ from bench.load.receivers import Receivers, receiving
 from bench.measures.accepting import TRANSFER, TRANSFER_BODY
 from bench.measures.end_to_end import TRANSFER_TOLD, running
 from bench.measures.webhook_speed import lags_since_commit_s
-from pixconnect.sandbox.server import LATENCY_MS
+from pixconnect.config import Settings
 
 Told = TypeVar("Told")
 
@@ -40,7 +40,7 @@ def measure_lone_transfers(seconds: float, rates: Sequence[int]) -> Iterator[Row
     """Transfers, at each of these rates."""
     with installed() as service:
         for row in uvloop.run(_transfers(service, seconds, rates)):
-            yield {**row, "sandbox_latency_ms": LATENCY_MS}
+            yield {**row, "sandbox_latency_ms": Settings().sandbox_latency_ms}
 
 
 async def _transfers(service: Installation, seconds: float, rates: Sequence[int]) -> list[Row]:

@@ -28,7 +28,7 @@ from pixconnect.api.contract import statement as statement_api
 from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.foundation import migrations, schema_history
+from pixconnect.foundation import migrations, privileges, schema_history
 from pixconnect.foundation.current_request import current_request
 from pixconnect.foundation.pool import open_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
@@ -82,7 +82,8 @@ from line
 async def fill(owner_url: str, lines_count: int) -> None:
     """Give one holder a history."""
     connection = await asyncpg.connect(owner_url)
-    await schema_history.migrate(connection, "pixconnect", migrations.read_migrations("pixconnect.store"))
+    await privileges.make_roles(connection, with_sandbox=True)
+    await schema_history.migrate(connection, "pixconnect", migrations.read_steps("pixconnect.store"))
     await connection.execute("set search_path = pixconnect")
     await connection.execute(
         """insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)

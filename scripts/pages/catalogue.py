@@ -15,6 +15,8 @@ from msgspec import Struct
 
 from pixconnect.foundation import privileges
 
+SCHEMAS = ("pixconnect", "sandbox", "verify")
+
 SUBJECTS: Mapping[str, Sequence[str]] = {
     "identity": (
         *(
@@ -104,7 +106,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "event_partition",
             "partition_pass",
         ),
-        *("id_high_water", "database_loss", "offending_row"),
+        *("id_high_water", "database_loss"),
     ),
     "proof": ("proof_run", "proof_finding", "proof_checkpoint"),
     "sandbox": ("settlement", "arrival", "directory_entry", "merchant_code", "infraction", "fault_rule", "certificate"),
@@ -276,7 +278,7 @@ _FUNCTION_GRANTS = """
 
 
 async def read_migrated(owner_url: str, name: str) -> Schema:
-    """Read a schema as its migrations leave it, without what each start grants besides."""
+    """Read a schema as `migrate` makes it, without what each start grants besides."""
     connection = await asyncpg.connect(owner_url)
     trial = connection.transaction()
     try:

@@ -25,10 +25,9 @@ _HEAD = """\
 
 The database as it is: each table, and what each of its columns means, as the database itself says it (`comment on`). Written
 by `make docs`.
-Constraints, indexes, triggers, functions in their last form and grants are in
-[schema.sql](../../src/pixconnect/store/schema.sql), and those of the simulated network in
-[its own](../../src/pixconnect/sandbox/schema.sql), as those of `verify` are in
-[another](../../src/pixconnect/store/proof/schema.sql).
+Constraints, indexes, triggers, functions and grants are in the [schema](../../src/pixconnect/store/schema), and those of the
+simulated network in [its own](../../src/pixconnect/sandbox/schema), as those of `verify` are in
+[another](../../src/pixconnect/store/proof/schema).
 
 Money is in cents. *Service time* is the instant that callers see, which a sandbox may move; *real time* is the server's clock.
 In the drawings a `?` says that a value may be null, bold names are the primary key, and an arrow names the table that a column

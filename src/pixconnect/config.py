@@ -192,6 +192,9 @@ class SimulationSettings:
     sandbox_seed: int = 1
     """Seeds everything that the sandbox draws by chance."""
 
+    sandbox_latency_ms: Annotated[int, Meta(ge=0, le=60_000)] = 50
+    """How long the sandbox takes to settle unless a rule says otherwise."""
+
     sandbox_loopback: Literal["auto", "allowed", "forbidden"] = "auto"
     """Whether webhooks and QR code locations may reach this very machine in the sandbox; ``auto`` where only this machine can
     reach the sandbox, by ``host`` and ``base_url``. Never in live mode."""

@@ -31,7 +31,6 @@ _REMOVED = {
     "PIXCONNECT_MESSAGE_RETENTION_DAYS": _FIXED,
     "PIXCONNECT_QUEUE_LENGTH_MAX": _FIXED,
     "PIXCONNECT_READ_AGE_MAX_S": "nothing older than 10 seconds is read at the standby; unset it",
-    "PIXCONNECT_SANDBOX_LATENCY_MS": "a fault rule `delay:<ms>` does it; unset it",
     "PIXCONNECT_SANDBOX_PORT": "`pixconnect sandbox` listens on the port of PIXCONNECT_RAIL_URL; set that, and unset this",
     "PIXCONNECT_SANDBOX_TWO_STEPS_MS": "a fault rule `two_steps:<ms>` does it; unset it",
     "PIXCONNECT_SIGNING_KEY_PUBLISHED_DAYS": _FIXED,

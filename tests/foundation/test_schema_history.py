@@ -1,21 +1,24 @@
 import asyncio
+import re
+import subprocess
 from collections.abc import AsyncIterator
-from importlib.resources import files
 from pathlib import Path
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from pixconnect.cli.frame import failures
 from pixconnect.cli.running import migrate
 from pixconnect.config import Settings
 from pixconnect.foundation import migrations, pool, schema_history
-from pixconnect.foundation.migrations import OUTSIDE_A_TRANSACTION, Migration, TablesAreHeldError
+from pixconnect.foundation.migrations import OUTSIDE_A_TRANSACTION, Migration, Steps, TablesAreHeldError
+from pixconnect.local.postgres_programs import find_programs
 from support import postgres
 
-STORE = migrations.read_migrations("pixconnect.store")
-FIRST_FILES_COUNT = 4
-"""Those that were applied by programs that noted no checksums."""
+STORE = migrations.read_steps("pixconnect.store")
+RELEASED = sorted((Path(__file__).resolve().parents[1] / "vectors" / "baselines").glob("*.sql"))
+"""The baselines of releases, as ``0001.sql`` by their version: the tables that migrations begin from."""
 
 
 @pytest.fixture
@@ -44,11 +47,11 @@ async def explain_both(database: postgres.Addresses) -> list[str]:
     return [line for line in lines if line is not None]
 
 
-async def test_each_step_is_noted_with_its_checksum(
+async def test_the_baseline_is_noted_with_its_checksum(
     owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses
 ) -> None:
-    rows = await owner.fetch("select version, name, checksum from schema_version order by version")
-    assert [tuple(row) for row in rows] == [(step.version, step.name, step.checksum) for step in STORE]
+    rows = await owner.fetch("select version, name, checksum from schema_version")
+    assert [tuple(row) for row in rows] == [(STORE.baseline.version, "baseline", STORE.baseline.checksum)]
     await start(database)
     assert await explain_both(database) == []
 
@@ -56,100 +59,100 @@ async def test_each_step_is_noted_with_its_checksum(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("update schema_version set checksum = 'x' where version = 2", "was made by another step 0002"),
-        ("delete from schema_version where version = 3", "lacks step 0003"),
+        ("update schema_version set checksum = 'x'", "made by another version, from which no migration leads here"),
         ("insert into schema_version (version, name, checksum) values (999, 'x', 'x')", "is at version 999"),
+        ("update schema_version set name = 'holders_and_ledger'", "made by a development version"),
+        (
+            "update schema_version set name = 'holders_and_ledger'; alter table schema_version drop column checksum",
+            "made by a development version",
+        ),
+        ("delete from schema_version", "has tables and no record of a baseline"),
+        ("drop table schema_version", "has tables and no record of a baseline"),
     ],
 )
 async def test_tables_with_another_history_are_refused_in_one_line(
     owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses, change: str, reason: str
 ) -> None:
     await owner.execute(change)
+    tables = "select array_agg(format('%s %s', relname, relacl) order by oid) from pg_class where relkind in ('r', 'p')"
+    before = await owner.fetchval(tables)
     lines = await explain_both(database)
     assert len(lines) == 2
     for line in lines:
         assert reason in line
         assert "\n" not in line
-        assert "use " in line or "run " in line
+        assert "use " in line or "run" in line
+    assert await owner.fetchval(tables) == before
 
 
-async def test_nothing_starts_on_tables_that_lack_a_step(
+async def test_a_baseline_that_fails_leaves_nothing(owner: "asyncpg.Connection[asyncpg.Record]") -> None:
+    cut_off = structs.replace(STORE.baseline, sql=f"{STORE.baseline.sql}\nselect no_such_column;")
+    await owner.execute("drop schema pixconnect cascade")
+    with pytest.raises(asyncpg.UndefinedColumnError):
+        await schema_history.migrate(owner, "pixconnect", Steps(baseline=cut_off))
+    assert await owner.fetchval("select to_regnamespace('pixconnect') is null")
+    await schema_history.migrate(owner, "pixconnect", STORE)
+
+
+async def test_nothing_starts_on_a_database_without_tables(
     owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses
 ) -> None:
-    await owner.execute("delete from schema_version where version = (select max(version) from schema_version)")
+    await owner.execute(
+        "drop table schema_version; alter schema pixconnect rename to elsewhere; create schema pixconnect"
+    )
+    await owner.execute("grant usage on schema pixconnect to pixconnect_service")
     with pytest.raises(schema_history.OutdatedSchemaError, match="run `pixconnect migrate`"):
         await start(database)
 
 
-async def make_first_home(owner: "asyncpg.Connection[asyncpg.Record]", schema: str, package: str, count: int) -> None:
-    """Tables as the program made them that noted no checksums."""
-    await owner.execute(f"drop schema {schema} cascade; create schema {schema}; set search_path = {schema}")
-    await owner.execute(
-        "create table schema_version (version integer primary key, name text not null, "
-        "applied_at timestamptz not null default clock_timestamp())"
-    )
-    for step in migrations.read_migrations(package)[:count]:
-        await owner.execute(
-            (Path(str(files(package))) / "migrations" / f"{step.version:04d}_{step.name}.sql").read_text()
+@pytest.mark.parametrize("released", [*RELEASED, None], ids=str)
+async def test_the_tables_of_a_release_become_those_of_a_new_database(
+    owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses, released: Path | None
+) -> None:
+    # While there is no release, a next one is made up: a table more, as one writes it in the baseline and in a migration.
+    if released is None:
+        first, table = STORE.baseline, "create table twin (id bigint primary key);"
+        steps = Steps(
+            baseline=structs.replace(first, version=first.version + 1, sql=f"{first.sql}\n{table}"),
+            migrations=[Migration(version=first.version + 1, name="twin", sql=f"-- from {first.checksum}\n{table}")],
         )
-        await owner.execute("insert into schema_version (version, name) values ($1, $2)", step.version, step.name)
-    await owner.execute("set search_path = pixconnect")
+    else:
+        first, steps = Migration(version=int(released.stem), name="baseline", sql=released.read_text()), STORE
+    made = [await _dump_of(owner, database, Steps(baseline=first), steps), await _dump_of(owner, database, steps)]
+    assert made[0] == made[1]
 
 
-async def test_a_home_from_before_checksums_is_taken_over_if_it_is_what_the_steps_make(
-    owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses
+async def _dump_of(owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses, *each: Steps) -> set[str]:
+    """The statements that pg_dump writes of a database that had these steps, one after the other."""
+    await owner.execute("drop schema pixconnect cascade")
+    for steps in each:
+        await schema_history.migrate(owner, "pixconnect", steps)
+    dump = [
+        find_programs("18") / "bin" / "pg_dump",
+        "--schema-only",
+        "--schema=pixconnect",
+        f"--dbname={database.owner_url}",
+    ]
+    done = await asyncio.to_thread(subprocess.run, dump, capture_output=True, text=True, check=True)
+    text = re.sub(r"^(?:--|\\(?:un)?restrict ).*$", "", done.stdout, flags=re.MULTILINE)
+    # Tables are dumped in the order of their names, but columns in that of the tables.
+    return {" ".join(statement.split()) for statement in text.split(";\n")}
+
+
+async def test_a_migration_that_begins_from_another_baseline_is_not_applied(
+    owner: "asyncpg.Connection[asyncpg.Record]",
 ) -> None:
-    await make_first_home(owner, "pixconnect", "pixconnect.store", FIRST_FILES_COUNT)
-    await make_first_home(owner, "sandbox", "pixconnect.sandbox", 1)
-    # Housekeeping has worked on it meanwhile.
-    await owner.execute("create table event_9 (like event including defaults including constraints)")
-    await owner.execute("alter table event attach partition event_9 for values from (17179869184) to (34359738368)")
-    with pytest.raises(schema_history.OutdatedSchemaError):
-        await start(database)
-    assert await explain_both(database) == []
-    rows = await owner.fetch("select version, checksum from schema_version order by version")
-    assert [tuple(row) for row in rows] == [(step.version, step.checksum) for step in STORE]
-    assert not await owner.fetchval("select exists (select from pg_namespace where nspname like '%anew')")
+    sql = f"-- from {'0' * 64}\ncreate table twin (id bigint);"
+    with pytest.raises(schema_history.ForeignHistoryError, match="no migration leads here"):
+        await schema_history.migrate(owner, "pixconnect", _further(sql, begins_from=None))
 
 
-async def test_such_a_home_is_taken_over_after_it_was_restored_from_a_dump_too(
-    owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses
-) -> None:
-    await make_first_home(owner, "pixconnect", "pixconnect.store", FIRST_FILES_COUNT)
-    # What PostgreSQL says of a check is what stands in a dump; read back, it says it with fewer parentheses.
-    read = "select pg_get_constraintdef(oid) from pg_constraint where conname = 'scopes_exist'"
-    said = await owner.fetchval(read)
-    await owner.execute(f"alter table client drop constraint scopes_exist, add constraint scopes_exist {said}")
-    assert await owner.fetchval(read) != said
-    assert await explain_both(database) == []
-
-
-@pytest.mark.parametrize(
-    "difference",
-    [
-        "alter table tally drop constraint tally_kind_check; "
-        "alter table tally add check (kind in ('charge', 'transfer', 'refund'))",
-        "create or replace function refuse_change() returns trigger language plpgsql as 'begin return new; end'",
-        "drop trigger ledger_entry_is_append_only on ledger_entry",
-        "grant update on balance to pixconnect_service",
-        "drop index charge_is_paid_once",
-        "alter sequence charge_id increment 64",
-        "delete from schema_version where version = 2",
-    ],
-)
-async def test_a_home_from_before_checksums_is_refused_if_it_is_anything_else(
-    owner: "asyncpg.Connection[asyncpg.Record]", database: postgres.Addresses, difference: str
-) -> None:
-    await make_first_home(owner, "pixconnect", "pixconnect.store", FIRST_FILES_COUNT)
-    await owner.execute(difference)
-    lines = await explain_both(database)
-    assert "made by an earlier program that noted no checksums" in lines[0]
-    assert "begin with another home" in lines[0]
-    assert len(lines) == 2
-
-
-def _further(sql: str) -> list[Migration]:
-    return [*STORE, Migration(version=len(STORE) + 1, name="further", sql=sql)]
+def _further(sql: str, *, begins_from: str | None = STORE.baseline.checksum) -> Steps:
+    """What a next release has that ships one migration."""
+    version = STORE.baseline.version + 1
+    head = f"-- from {begins_from}\n" if begins_from else ""
+    further = Migration(version=version, name="further", sql=head + sql)
+    return Steps(baseline=structs.replace(STORE.baseline, version=version), migrations=[further])
 
 
 async def test_an_index_that_could_not_be_finished_is_made_again(owner: "asyncpg.Connection[asyncpg.Record]") -> None:
@@ -161,7 +164,7 @@ async def test_an_index_that_could_not_be_finished_is_made_again(owner: "asyncpg
     is_valid = "select indisvalid from pg_index where indexrelid = 'twin_id'::regclass"
     assert await owner.fetchval(is_valid) is False
     await owner.execute("truncate twin")
-    assert await schema_history.migrate(owner, "pixconnect", further) == further[-1:]
+    assert await schema_history.migrate(owner, "pixconnect", further) == further.migrations
     await owner.execute("set search_path = pixconnect")
     assert await owner.fetchval(is_valid) is True
     assert await schema_history.migrate(owner, "pixconnect", further) == []
@@ -209,7 +212,7 @@ async def test_a_step_in_batches_that_was_cut_off_goes_on_where_it_was(
         await schema_history.migrate(owner, "pixconnect", further)
     await owner.execute("set search_path = pixconnect")
     assert [row["id"] for row in await owner.fetch("select id from copy order by id")] == [10, 20]
-    assert await schema_history.migrate(owner, "pixconnect", further) == further[-1:]
+    assert await schema_history.migrate(owner, "pixconnect", further) == further.migrations
     await owner.execute("set search_path = pixconnect")
     assert [row["id"] for row in await owner.fetch("select id from copy order by id")] == [10, 20, 30, 40, 50]
     assert await owner.fetchval("select to_regclass('schema_progress')") is None
@@ -232,7 +235,7 @@ async def test_a_step_that_waits_for_a_table_lets_others_pass_and_gives_up_in_th
         with pytest.raises(TablesAreHeldError, match="end long transactions"):
             await schema_history.migrate(owner, "pixconnect", further)
     await reader.close()
-    assert await schema_history.migrate(owner, "pixconnect", further) == further[-1:]
+    assert await schema_history.migrate(owner, "pixconnect", further) == further.migrations
 
 
 async def test_two_that_migrate_at_once_apply_each_step_once(

@@ -22,8 +22,8 @@ from support.failover.serving import addresses, prepare_database
 from support.ha.cluster import open_cluster
 from support.ha.network import choose_loopback
 from support.ha.programs import find_missing
+from support.home import new_home
 from support.installation import ROOT, run_verb
-from support.old_home import new_home
 from support.production_guide import blocks
 from support.whole_installation import open_whole_installation
 

@@ -21,8 +21,8 @@ import pytest
 
 from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from support.failure_page import quoted
+from support.home import SECRET_KEY, new_home
 from support.installation import descendants, run_verb
-from support.old_home import SECRET_KEY, new_home
 from support.postgres import execute
 from support.small_disk import fill_disk, is_on_small_disk, server_on_small_disk
 from support.waiting import wait_until

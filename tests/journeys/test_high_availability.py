@@ -18,8 +18,8 @@ from support.failover.run import Options, run
 from support.failover.told import IN_FLIGHT_S, WITHOUT_WRITES_MAX_S
 from support.ha.network import GUIDE, choose_loopback
 from support.ha.programs import find_missing, open_programs
+from support.home import new_home
 from support.installation import ROOT, environment
-from support.old_home import new_home
 from support.ports import reserved_port
 
 MISSING = find_missing()

@@ -16,10 +16,10 @@ import structlog
 
 from journeys.test_restore import go_on, work_and_be_killed
 from pixconnect.config import POSTGRES_VERSIONS, PostgresVersion
+from support.home import SECRET_KEY, new_home
 from support.installation import ROOT, run_verb
 from support.listener import Listener
 from support.managed_server import ADMINISTRATOR, HOST, open_managed_server, open_name, url_of
-from support.old_home import SECRET_KEY, new_home
 from support.ports import reserved_port
 from support.production_guide import LOGINS, SETTINGS, UNITS, blocks, variables
 from support.standby import open_pair

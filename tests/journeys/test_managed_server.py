@@ -17,9 +17,9 @@ import structlog
 from journeys.test_restore import go_on, work_and_be_killed
 from pixconnect.foundation.privileges import OPERATOR_ROLE
 from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
+from support.home import SECRET_KEY, new_home
 from support.installation import ROOT
 from support.listener import Listener
-from support.old_home import SECRET_KEY, new_home
 from support.ports import reserved_port
 from support.production_guide import LOGINS, blocks, read_statements, settings_on
 

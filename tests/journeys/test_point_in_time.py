@@ -25,8 +25,8 @@ from journeys.test_transfers_there import Transfers
 from pixconnect.config import POSTGRES_NEWEST
 from pixconnect.local import postgres_programs
 from support.account_at_face import LIVE, open_account, run
+from support.home import SECRET_KEY, new_home
 from support.installation import ROOT, Installation, running
-from support.old_home import SECRET_KEY, new_home
 from support.ports import reserved_port
 from support.production_guide import blocks, prepared_server, settings_on
 from support.waiting import wait_until

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from journeys.test_restore import go_on, work_and_be_killed
+from support.home import SECRET_KEY, new_home
 from support.installation import run_verb
 from support.listener import Listener
-from support.old_home import SECRET_KEY, new_home
 from support.pooler import PROGRAM, open_pooler
 from support.ports import reserved_port
 from support.production_guide import prepared_server, settings_on

@@ -21,8 +21,8 @@ from pixconnect.usecases.running.standby import Standby
 from support import standby as servers
 from support.console import open_console, sign_in_client
 from support.cut_connections import open_wire
+from support.home import new_home
 from support.installation import run_verb
-from support.old_home import new_home
 from support.ports import reserved_pair
 from support.postgres import Addresses
 from support.prometheus import find_program

@@ -9,9 +9,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from support.home import SECRET_KEY, new_home
 from support.installation import running
 from support.listener import Listener
-from support.old_home import SECRET_KEY, new_home
 from support.ports import reserved_port
 from support.production_guide import GUIDE, blocks, prepared_server, settings_on
 from support.work_in_flight import Acknowledged, HolderOfHome, check_that_all_ends, put_work_in_flight

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 from pixconnect.domain.rules.register import ARRANGEMENT, RuleParty, Unit
+from pixconnect.foundation.migrations import read_steps
 
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "pixconnect"
 
@@ -21,7 +22,7 @@ def test_what_binds_holders_is_read_from_the_register() -> None:
 
 def test_what_sql_says_of_the_arrangement_is_what_the_register_says() -> None:
     """They cannot ask it: who gives a rule a further row sees here where an instant has to decide."""
-    schema = (SOURCE / "store" / "schema.sql").read_text("utf-8")
+    schema = read_steps("pixconnect.store").baseline.sql
     rule = (SOURCE / "store" / "proof" / "charges.py").read_text("utf-8")
     window, valid = ARRANGEMENT.find_constant("name_window"), ARRANGEMENT.find_constant("valid_after_due")
     assert re.findall(r"called_at \+ '(\d+):00:00'::interval", schema) == [str(window.read_value())]

@@ -12,10 +12,12 @@ from pixconnect.config import Settings
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.rules.register import RuleSource
 from pixconnect.domain.rules.retention import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, RetentionEnd, parse_retentions
+from pixconnect.foundation.migrations import read_steps
 from pixconnect.store.money.transfer import encode_party
 
 ROOT = Path(__file__).resolve().parents[2]
-SCHEMAS = ("src/pixconnect/store/schema.sql", "src/pixconnect/store/proof/schema.sql")
+STORE = read_steps("pixconnect.store").baseline.sql
+PROOF = read_steps("pixconnect.store.proof").baseline.sql
 # What can hold no text of anybody's; of a type that is not here it is not known.
 NUMBERS = re.compile(r"(bigint|integer|smallint|boolean|timestamp|date|uuid|double|interval|ledger_account)\b")
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
@@ -34,7 +36,7 @@ def read_text_columns(schema: str) -> set[tuple[str, str]]:
 
 
 def test_each_column_that_can_hold_texts_stands_in_the_register() -> None:
-    found = set[tuple[str, str]]().union(*(read_text_columns((ROOT / path).read_text("utf-8")) for path in SCHEMAS))
+    found = set[tuple[str, str]]().union(read_text_columns(STORE), read_text_columns(PROOF))
     assert sorted(found - TEXT_COLUMNS.keys()) == [], "add a line to domain/rules/text_columns.csv"
     assert sorted(TEXT_COLUMNS.keys() - found) == [], "no such column"
 
@@ -53,7 +55,7 @@ def test_each_kind_has_a_row_and_columns_and_a_source() -> None:
 
 def test_the_functions_of_the_database_keep_what_the_register_wants_kept() -> None:
     """Nobody with the service's password empties more: they know the least times by themselves."""
-    schema = (ROOT / SCHEMAS[0]).read_text("utf-8")
+    schema = STORE
     functions = "".join(re.findall(r"^create function erase_\w+\(.*?^\$function\$;", schema, re.DOTALL | re.MULTILINE))
     found = {(age, int(days)) for age, days in re.findall(r"greatest\((\w+), (?:interval )?'(\d+) days", functions)}
     message, party = RETENTIONS.find("message", NOW), RETENTIONS.find("counterparty", NOW)

@@ -18,7 +18,7 @@ CLEAN = {
     "requirements/run.txt": "msgspec==1.0 --hash=sha256:00\n",
     "tests/programs/node/package-lock.json": '{"packages": {"": {}, "a": {"integrity": "sha512-x"}}}',
     "src/pixconnect/domain/money.py": '"""Money."""\n',
-    "src/pixconnect/store/migrations/0001_begin.sql": "",
+    "src/pixconnect/store/schema/1_tables.sql": "",
     "tests/domain/test_money.py": "def test_money_adds_up(): ...\n",
 }
 REGISTRY = "py" + "pi.org"
@@ -67,11 +67,6 @@ def test_a_clean_tree_has_no_violation(tmp_path: Path) -> None:
         ("src/pixconnect/store/a.py", '"""A."""\nassert 1', "src/pixconnect/store/a.py:2: use errors.ensure"),
         ("tests/nowhere/test_a.py", "", "tests/nowhere/test_a.py: src/pixconnect has no folder nowhere"),
         ("tests/store/test_money.py", "", "tests/store/test_money.py: money.py stands in domain"),
-        (
-            "src/pixconnect/store/migrations/0003_rest.sql",
-            "",
-            "src/pixconnect/store/migrations/0003_rest.sql: expected number 0002 and a name of [a-z0-9_]",
-        ),
     ],
 )
 def test_a_violation_is_reported_with_its_place(tmp_path: Path, name: str, text: str, violation: str) -> None:

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import asyncpg
-import msgspec
 import pytest
 
 from pixconnect.domain.identity.access import Caller
@@ -12,7 +11,7 @@ from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.rail import Abilities, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
-from pixconnect.foundation import migrations, privileges
+from pixconnect.foundation import privileges
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming, settlement
@@ -396,27 +395,3 @@ async def test_what_the_service_does_has_its_causes(service: Service, caller: Ca
         service.context, caller, RefundRequest(end_to_end_id=await receive(service), amount_cents=1)
     )
     await check_books(service)
-
-
-async def test_deposits_of_before_there_were_causes_get_their_own_once(service: Service, database: Addresses) -> None:
-    for account_number in ("1", "2"):
-        holder = await open_holder(service, account_number=account_number, funds_cents=FUNDS_CENTS)
-        await send(service, holder)
-        await ledger_usecases.deposit(service.context, holder.holder_id, 250)
-    everything = "select id, holder_id, amount_cents from deposit order by id, holder_id"
-    step = next(step for step in migrations.read_migrations("pixconnect.store") if step.name == "deposits_of_before")
-    one_by_one = msgspec.structs.replace(step, sql=step.sql.replace("first 5000 rows", "first 1 rows"))
-    owner = await asyncpg.connect(database.owner_url)
-    try:
-        await owner.execute("set search_path = pixconnect")
-        before = await owner.fetch(everything)
-        # As it was when the table was made; one was made since.
-        await owner.execute("set session_replication_role = replica")
-        await owner.execute("delete from deposit where id < (select max(id) from deposit)")
-        await owner.execute("set session_replication_role = origin")
-        await owner.execute("delete from schema_version where version = $1", step.version)
-        await migrations.apply(owner, "pixconnect", one_by_one)
-        assert await owner.fetch(everything) == before
-        assert len(before) == 4
-    finally:
-        await owner.close()

@@ -30,6 +30,7 @@ async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callab
         database_url=settings.database_url,
         secrets=rail_secrets(secret_box),
         seed=settings.sandbox_seed,
+        latency_ms=settings.sandbox_latency_ms,
     )
     # The sandbox gives money away: it must never meet a live database.
     await _refuse_live_database(settings)

@@ -1,21 +1,23 @@
-"""Applies migrations: numbered SQL files, each applied once, in order, under a lock.
+"""Applies a schema's steps: its baseline to a new database, and migrations to one that an earlier release made.
 
-A step is one transaction together with its row in ``schema_version``. A file that begins with ``-- outside a transaction`` runs
-statement by statement, so that indexes are made and constraints validated while others write. One that begins with
-``-- in batches`` is a single statement that looks at some rows behind ``$1`` and answers the last id that it looked at: it runs
-again from there, each time in a transaction that also keeps how far it came, until it answers null. Each kind may be killed,
-and the next run goes on.
+A package's ``schema`` folder holds the baseline: SQL files that are run in the order of their names and make all tables. Its
+``migrations`` folder, which is there once a release needs one, holds numbered files that bring an earlier baseline up to this
+one. The first of a release begins with ``-- from <SHA-256 of the baseline before it>``.
 
-One database may have several schemas, so files write ``{schema}`` for their own. The first files, which may not be changed any
-more, name the schema that they were written for, and it is replaced here.
+A step is one transaction together with its row in ``schema_version``. A file that says ``-- outside a transaction`` runs
+statement by statement, so that indexes are made and constraints validated while others write. One that says ``-- in batches``
+is a single statement that looks at some rows behind ``$1`` and answers the last id that it looked at: it runs again from there,
+each time in a transaction that also keeps how far it came, until it answers null. Each kind may be killed, and the next run
+goes on.
 """
 
 import asyncio
 import hashlib
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Final
 
 import asyncpg
@@ -25,6 +27,7 @@ from pixconnect.domain.frame import errors
 
 # "pixc" in ASCII. The lock is for the whole database.
 LOCK_KEY: Final = 0x7069_7863
+BASELINE: Final = "baseline"
 OUTSIDE_A_TRANSACTION: Final = "-- outside a transaction\n"
 IN_BATCHES: Final = "-- in batches\n"
 
@@ -33,7 +36,6 @@ _TABLE_LOCK_TIMEOUT = "1s"
 _TABLE_LOCK_TRIES_MAX = 30
 _TABLE_LOCK_PAUSE_S = 0.5
 
-_NAMED_SCHEMA = re.compile(r"(?<=\bschema )(?:pixconnect|sandbox|verify)\b|\bpixconnect(?=[.,])")
 _NO_FUNCTION_IS_PUBLIC = "revoke execute on all functions in schema {schema} from public"
 _NOTE = "insert into schema_version (version, name, checksum) values ($1, $2, $3)"
 
@@ -52,47 +54,81 @@ class TablesAreHeldError(SchemaError):
 
 class Migration(Struct, frozen=True, kw_only=True):
     version: int
-    """Counts up from 1 without gaps."""
+    """Counts up without gaps; the first migration is 2. A baseline has the number of the last migration that it includes."""
     name: str
-    """The file's name without number and suffix."""
+    """The file's name without number and suffix, or ``baseline``."""
     sql: str
 
     @property
     def checksum(self) -> str:
-        """Shows that a file was changed after it was applied."""
+        """Shows that a step was changed after it was applied."""
         return hashlib.sha256(self.sql.encode()).hexdigest()
 
     @property
+    def is_baseline(self) -> bool:
+        return self.name == BASELINE
+
+    @property
+    def begins_from(self) -> str | None:
+        """The checksum of the released baseline that it continues; only the first migration of a release has one."""
+        found = _BEGINS_FROM.match(self.sql)
+        return found[1] if found else None
+
+    @property
     def is_outside_transaction(self) -> bool:
-        return self.sql.startswith(OUTSIDE_A_TRANSACTION)
+        return self._is_marked(OUTSIDE_A_TRANSACTION)
 
     @property
     def is_in_batches(self) -> bool:
-        return self.sql.startswith(IN_BATCHES)
+        return self._is_marked(IN_BATCHES)
+
+    def _is_marked(self, mark: str) -> bool:
+        return _BEGINS_FROM.sub("", self.sql, count=1).startswith(mark)
 
 
-def read_migrations(package: str) -> list[Migration]:
-    """Read the ``NNNN_name.sql`` files of a package's ``migrations`` folder, in order."""
-    folder = files(package) / "migrations"
-    names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
+_BEGINS_FROM = re.compile(r"\A-- from ([0-9a-f]{64})\n")
+
+
+class Steps(Struct, frozen=True, kw_only=True):
+    """All that makes a schema."""
+
+    baseline: Migration
+    migrations: Sequence[Migration] = ()
+
+    def checksum_of_baseline(self, version: int) -> str | None:
+        """The checksum of the baseline that a database of this version was made by; None if no release had that one."""
+        if version == self.baseline.version:
+            return self.baseline.checksum
+        following = (step.begins_from for step in self.migrations if step.version == version + 1)
+        return next(following, None)
+
+
+def read_steps(package: str) -> Steps:
+    """Read a package's ``schema`` and ``migrations`` folders."""
+    folder = files(package)
+    baseline = "\n".join(text for _, text in _read_folder(folder / "schema"))
     migrations = [
-        Migration(version=int(name[:4]), name=name[5:-4], sql=(folder / name).read_text(encoding="utf-8"))
-        for name in names
+        Migration(version=int(name[:4]), name=name[5:-4], sql=text)
+        for name, text in _read_folder(folder / "migrations")
     ]
-    is_numbered = [migration.version for migration in migrations] == [*range(1, len(migrations) + 1)]
-    errors.ensure(is_numbered, f"migrations of {package} are not numbered 1, 2, 3...: {names}")
-    return migrations
+    newest = len(migrations) + 1
+    is_numbered = [step.version for step in migrations] == [*range(2, newest + 1)]
+    errors.ensure(is_numbered, f"migrations of {package} are not numbered 2, 3, 4...")
+    return Steps(baseline=Migration(version=newest, name=BASELINE, sql=baseline), migrations=migrations)
 
 
-def in_schema(sql: str, schema: str) -> str:
-    return _NAMED_SCHEMA.sub(schema, sql).replace("{schema}", schema)
+def _read_folder(folder: Traversable) -> list[tuple[str, str]]:
+    if not folder.is_dir():
+        return []
+    found = sorted((entry for entry in folder.iterdir() if entry.name.endswith(".sql")), key=lambda entry: entry.name)
+    return [(entry.name, entry.read_text(encoding="utf-8")) for entry in found]
 
 
 async def apply(connection: asyncpg.Connection, schema: str, migration: Migration) -> None:
     """Run a step and record it; the schema must be first in ``search_path``. ``TablesAreHeldError`` if a lock prevents it."""
     if migration.is_outside_transaction:
         for statement in split_statements(migration.sql):
-            await _run_outside(connection, in_schema(statement, schema))
+            await _run_outside(connection, statement)
         await _note(connection, migration)
         return
     run = _run_batch if migration.is_in_batches else _run_whole
@@ -125,7 +161,10 @@ async def _run_within_lock_timeout(
 
 
 async def _run_whole(connection: asyncpg.Connection, schema: str, migration: Migration) -> bool:
-    await connection.execute(in_schema(migration.sql, schema))
+    if migration.is_baseline:
+        # Functions stand beside their tables, and before others that they name.
+        await connection.execute(f"create schema if not exists {schema}; set local check_function_bodies = off")
+    await connection.execute(migration.sql)
     # PostgreSQL lets every role execute a new function. Triggers need no grant; functions that roles call get one.
     await connection.execute(_NO_FUNCTION_IS_PUBLIC.format(schema=schema))
     return True
@@ -144,7 +183,7 @@ _DROP_PROGRESS = "drop table schema_progress"
 async def _run_batch(connection: asyncpg.Connection, schema: str, migration: Migration) -> bool:
     await connection.execute(_CREATE_PROGRESS)
     last_id = await connection.fetchval(_READ_PROGRESS, migration.version)
-    reached_id = await connection.fetchval(in_schema(migration.sql, schema), last_id)
+    reached_id = await connection.fetchval(migration.sql, last_id)
     if reached_id is None:
         await connection.execute(_DROP_PROGRESS)
         return True

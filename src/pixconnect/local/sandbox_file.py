@@ -26,7 +26,7 @@ class SandboxFile(Struct, frozen=True, kw_only=True):
 class Prepared(Struct, frozen=True, kw_only=True):
     """The report of ``prepare`` to ``run``."""
 
-    migrations_count: int
+    steps_count: int
     """Those that were applied now."""
     sandbox_file: SandboxFile | None
     """Only in sandbox mode; written once all parts are ready."""

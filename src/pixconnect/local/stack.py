@@ -141,7 +141,7 @@ class Stack:
         self._preparation.signal_start()
         prepared = msgspec.json.decode(await self._preparation.wait_until_ready(), type=Prepared)
         await self._preparation.wait_for_end()
-        self._tell(f"tables are up to date ({prepared.migrations_count} migrations applied)")
+        self._tell(f"tables are up to date ({prepared.steps_count} steps applied)")
         if prepared.sandbox_file is not None:
             self._tell("demonstration holder, client and Pix keys are there")
         for child in children:

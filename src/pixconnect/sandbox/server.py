@@ -29,7 +29,6 @@ SCHEMA: Final = "sandbox"
 PACKAGE: Final = "pixconnect.sandbox"
 # The advisory lock of the process that is the sandbox of this database.
 LOCK_KEY: Final = 0x7069_7862
-LATENCY_MS: Final = 50
 
 _CONNECTIONS_MAX = 8
 _GRACE_S = 1
@@ -50,7 +49,7 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     secrets: Sequence[str]
     """Any of them lets the service in."""
     seed: int
-    latency_ms: int = LATENCY_MS
+    latency_ms: int
     """From the acceptance of an ordinary order to its settlement."""
     two_steps_ms: int = 0
     """The same for payments of our holders; 0 settles them in one step."""

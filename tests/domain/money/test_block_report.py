@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from pixconnect import console, store
+from pixconnect import console
 from pixconnect.domain.money.block_report import BLOCK_KINDS, BlockKind
+from pixconnect.foundation.migrations import read_steps
 
 
 def test_each_kind_has_its_traits_its_words_and_its_place_in_the_schema() -> None:
@@ -15,6 +16,6 @@ def test_each_kind_has_its_traits_its_words_and_its_place_in_the_schema() -> Non
     assert tuple(BLOCK_KINDS) == kinds
     template = (Path(console.__file__).parent / "templates" / "block.html").read_text(encoding="utf-8")
     assert tuple(re.findall(r'^  "(\w+)": _\(', template, re.MULTILINE)) == kinds
-    schema = (Path(store.__file__).parent / "schema.sql").read_text(encoding="utf-8")
+    schema = read_steps("pixconnect.store").baseline.sql
     (check,) = re.findall(r"constraint block_kind_check check \(kind in \((.*)\)\)", schema)
     assert tuple(re.findall(r"'(\w+)'", check)) == kinds

@@ -36,9 +36,7 @@ NOT_IN_RECORDS: Final = {
     "institution_proposal": {"id", "confirmed_by", "confirmed_at"},
     "kept_report": {"fingerprint"},
     "movement": {"institution_id"},
-    "refund": {"namesake"},
     "refused_credit": {"refused_at"},
-    "transfer": {"namesake"},
     "webhook_endpoint": {"resumed_at"},
 }
 """Columns that only statements know. A new column stands in its table's declaration, or here."""

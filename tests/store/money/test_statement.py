@@ -141,4 +141,5 @@ async def test_a_part_reads_its_own_lines_however_long_the_history_is(
     ):
         explained = await pool.fetchval("explain (analyze, buffers, format json) " + text, *arguments)
         plan = json.loads(explained)[0]["Plan"]
-        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 60, text
+        # Two for each of a hundred lines: the other 19,900 would be hundreds more.
+        assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 200, text

@@ -16,7 +16,6 @@ from pixconnect.domain.institutions.institution import InstitutionItem, ListedRe
 from pixconnect.domain.institutions.rail_memory import name_refund_there
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.domain.money.refund import Refund
-from pixconnect.foundation.migrations import read_migrations
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import return_name as name_store
 from pixconnect.usecases.institutions.refund import record_returns
@@ -268,12 +267,6 @@ async def test_a_movement_stays_of_its_account_wherever_its_holder_lies_later(sh
     assert await lines(shop.live) == [("refund", str(refund.id))]
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="never changed"):
         await shop.live.execute_as_owner("update movement set institution_id = null")
-    # Those of before it was noted get it by their lines, though the holder lies elsewhere by now.
-    await shop.live.execute_as_owner("alter table movement disable trigger user")
-    await shop.live.execute_as_owner("update movement set institution_id = null")
-    (fill,) = [one.sql for one in read_migrations("pixconnect.store") if one.name == "accounts_of_movements_of_before"]
-    await shop.live.execute_as_owner(fill.replace("$1", "0"))
-    assert await shop.live.fetch("select distinct institution_id from movement") == accounts
 
 
 async def test_an_item_of_an_account_is_one_movement_whoever_of_its_holders_has_it(shop: Shop) -> None:

@@ -30,11 +30,11 @@ async def _prepare(settings: Settings) -> Prepared:
     box = operators.prepare_home(settings)
     applied = await migrate.bring_up_to_date(settings, box=box)
     if settings.mode != "sandbox":
-        return Prepared(migrations_count=len(applied), sandbox_file=None)
+        return Prepared(steps_count=len(applied), sandbox_file=None)
     file = await _make_demonstration(settings)
     async with operators.open_operator(settings) as operator:
         token = await console_session.make_link(operator)
-    return Prepared(migrations_count=len(applied), sandbox_file=file, console_link_token=token)
+    return Prepared(steps_count=len(applied), sandbox_file=file, console_link_token=token)
 
 
 async def _make_demonstration(settings: Settings) -> SandboxFile:

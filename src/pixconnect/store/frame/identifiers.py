@@ -14,7 +14,7 @@ from pixconnect.foundation.pool import COMMIT_TIMEOUT_S, Connection, Pool
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
 from pixconnect.store.frame.table import fetch_row
 
-# As ``increment`` of the sequences in the migrations.
+# As ``increment`` of the sequences in the schema.
 _BLOCK_SIZES: dict[LiteralString, int] = {"charge_id": 512, "transfer_id": 512, "refund_id": 512, "location_id": 512}
 
 
@@ -70,7 +70,7 @@ class IdBlocks:
 
 
 BLOCK_SIZE: Final = 2048
-"""Ids of one group for its events, and as many for its entries; as ``increment`` in ``0001_holders_and_ledger.sql``."""
+"""Ids of one group for its events, and as many for its entries; as ``increment`` in the schema."""
 
 _OPEN: Final[LiteralString] = """
     select clock_timestamp() as real_now, offset_us, revision, nextval('write_group_id') as first_id from clock

@@ -60,7 +60,7 @@ RETURNED: Final = (
                 format('%s %s %s', other.amount_cents, other.status, other.returned_cents) as found, own.created_at as since
             from {transfers} as own
             left join transfer as other on other.end_to_end_id = own.end_to_end_id and other.direction <> own.direction
-                and other.namesake = own.namesake and other.is_book
+                and other.is_book
             where own.is_book and (
                 other.id is null or other.holder_id = own.holder_id
                 or (own.amount_cents, own.status, own.returned_cents, own.settled_at)
@@ -78,8 +78,7 @@ RETURNED: Final = (
                 format('%s %s', own.amount_cents, own.status) as expected,
                 format('%s %s', other.amount_cents, other.status) as found, own.created_at as since
             from {refunds} as own
-            left join refund as other on other.return_id = own.return_id and other.flow <> own.flow
-                and other.namesake = own.namesake and other.is_book
+            left join refund as other on other.return_id = own.return_id and other.flow <> own.flow and other.is_book
             where own.is_book and (
                 other.id is null or other.holder_id = own.holder_id
                 or (own.amount_cents, own.status, own.settled_at)
@@ -102,9 +101,9 @@ RETURNED: Final = (
                     union all
                     select holder_id, network_id, 'OUT', amount_cents, created_at from refund where network_id is not null
                     union all
-                    select holder_id, end_to_end_id, direction, amount_cents, created_at from transfer where namesake = 0
+                    select holder_id, end_to_end_id, direction, amount_cents, created_at from transfer
                     union all
-                    select holder_id, return_id, flow, amount_cents, created_at from refund where namesake = 0
+                    select holder_id, return_id, flow, amount_cents, created_at from refund
                 ) as known
                 group by name
                 having count(*) <> count(distinct direction) or min(amount_cents) <> max(amount_cents)

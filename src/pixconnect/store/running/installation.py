@@ -30,45 +30,18 @@ async def take_mode(connection: Connection, mode: Mode) -> Mode:
     return found or await connection.fetchval(_READ_MODE)
 
 
-# By the names of columns and tables that older and newer versions lack.
-_IS_SPREAD: Final[LiteralString] = """
-    select exists (
-        select from (select to_jsonb(installation) as row from installation) as found
-        where coalesce((row ->> 'cell')::integer, 0) <> 0
-    )
-"""
-
-
-async def is_spread(connection: Connection) -> bool:
-    """Whether an earlier version has spread this installation over several databases, which it called cells."""
-    if not await connection.fetchval("select to_regclass('installation') is not null"):
-        return False
-    has_list = await connection.fetchval("select to_regclass('cell') is not null")
-    if has_list and await connection.fetchval("select exists (select from cell)"):
-        return True
-    return await connection.fetchval(_IS_SPREAD)
-
-
-_LOOK_FOR_TABLES: Final[LiteralString] = """
-    select to_regclass('installation') is not null as has_mode,
-        to_regclass('holder') is not null as has_tables,
-        to_regnamespace('sandbox') is not null as has_sandbox
+_HAS_TABLES: Final[LiteralString] = "select to_regclass('installation') is not null"
+# A sandbox that was killed before it noted its mode has left its simulated network.
+_FIND_MODE: Final[LiteralString] = """
+    select coalesce((select mode from installation), case when to_regnamespace('sandbox') is not null then 'sandbox' end)
 """
 
 
 async def find_mode(connection: Connection) -> Mode | None:
     """The mode of what is in the database before it is migrated; ``None`` where there is nothing."""
-    found = await connection.fetchrow(_LOOK_FOR_TABLES)
-    if found is None or not found["has_tables"]:
+    if not await connection.fetchval(_HAS_TABLES):
         return None
-    kept: Mode | None = None
-    if found["has_mode"]:
-        kept = await connection.fetchval("select mode from installation")
-    # Tables from before the mode was kept are the sandbox's where its own stand beside them: live makes none.
-    if kept is not None or found["has_sandbox"]:
-        return kept or "sandbox"
-    # Tables without holders may become either.
-    return "live" if await connection.fetchval("select exists (select from holder)") else None
+    return await connection.fetchval(_FIND_MODE)
 
 
 # At COMMIT a session waits at least for our own disk, and at least for all that the server wants.

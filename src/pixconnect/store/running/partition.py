@@ -1,6 +1,6 @@
 """Partitions of events and deliveries, which are made ahead and dropped when everything in them is old.
 
-PostgreSQL does it, by functions that run as the owner and judge by its own clock; they stand in the migrations. None of them
+PostgreSQL does it, by functions that run as the owner and judge by its own clock; they stand in the schema. None of them
 keeps anybody waiting for more than a tenth of a second: who comes too late to a lock tries again in the next pass.
 """
 

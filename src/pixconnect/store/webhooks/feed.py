@@ -1,6 +1,6 @@
 """The feed: the events by position, and how they get positions.
 
-Both functions that give positions are in the migrations, which say why they miss none. Anybody may call them at any
+Both functions that give positions are in the schema, which says why they miss none. Anybody may call them at any
 time: a lock in the database makes callers wait for each other.
 """
 

@@ -39,15 +39,6 @@ def refuse_other_mode(found: Mode | None, mode: Mode) -> None:
     )
 
 
-async def refuse_spread(connection: Connection) -> None:
-    """Raise ``InstallationError`` for an installation whose holders are in several databases; nothing was changed."""
-    if await installation_store.is_spread(connection):
-        raise InstallationError(
-            "this home has more than one cell, which pixconnect no longer supports; nothing was changed: keep the version that "
-            "made it, or make a new home with `PIXCONNECT_HOME=FOLDER pixconnect run`"
-        )
-
-
 async def check_durability(connection: Connection, mode: Mode) -> None:
     """Log the server's durability settings; in live mode raise ``InstallationError`` for those that may lose a commit."""
     found = await installation_store.read_durability(connection)

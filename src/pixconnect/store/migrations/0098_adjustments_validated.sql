@@ -1,2 +1,0 @@
--- outside a transaction
-alter table balance validate constraint accounts_are_balanced;

@@ -1,2 +1,0 @@
--- outside a transaction
-alter table event validate constraint event_resource_check;

@@ -1,0 +1,910 @@
+-- Accounts at institutions, holders with their keys and clients, signing keys, operators and the audit.
+
+grant usage on schema pixconnect to pixconnect_funding;
+grant usage on schema pixconnect to pixconnect_service;
+
+create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit', 'difference', 'blocked');
+
+create table schema_version (
+    version integer not null,
+    name text not null,
+    checksum text not null,
+    applied_at timestamp with time zone default clock_timestamp() not null,
+    constraint schema_version_pkey primary key (version)
+);
+comment on table schema_version is 'The baseline that made these tables, and the migrations that they have had since.';
+comment on column schema_version.version is 'The number of the step: a baseline has that of the last migration in it.';
+comment on column schema_version.name is 'Its name.';
+comment on column schema_version.checksum is
+    'The SHA-256 of its text, in hex: a program with another text refuses these tables.';
+comment on column schema_version.applied_at is 'When it was applied, in real time.';
+grant select on table schema_version to pixconnect_service;
+
+create function add_allowance() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    insert into institution_allowance (institution_id) values (new.id) on conflict do nothing;
+    return null;
+end $function$;
+
+create function check_closed_account() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if old.state = 'closed' then
+        raise exception 'account % is closed for good', old.name
+            using errcode = 'integrity_constraint_violation', constraint = 'what_is_closed_stays_closed';
+    end if;
+    if exists (
+        select from holder join balance on balance.holder_id = holder.id
+        where holder.institution_id = new.id
+            and (available_cents <> 0 or reserved_cents <> 0 or deficit_cents <> 0 or settlement_cents <> 0)
+    ) or exists (select from charge_opening where institution_id = new.id and state = 'opening')
+        or exists (select from charge where institution_id = new.id and status = 'PENDING') then
+        raise exception 'account % has money, or charges that are open or being opened', new.name
+            using errcode = 'integrity_constraint_violation', constraint = 'a_closed_account_is_empty';
+    end if;
+    return new;
+end $function$;
+
+create function check_institution_account() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from installation where mode = 'live' and environment = new.environment
+    ) then
+        raise exception 'account % is of the environment %, and this installation is not', new.name, new.environment
+            using errcode = 'integrity_constraint_violation', constraint = 'an_installation_is_of_one_environment';
+    end if;
+    -- No holder is ever deleted; a reference would make a circle of the two tables.
+    if not exists (select from holder where id = new.house_id) then
+        raise exception 'account % has the house %, and there is no such holder', new.name, new.house_id
+            using errcode = 'integrity_constraint_violation', constraint = 'the_house_is_a_holder';
+    end if;
+    return new;
+end $function$;
+
+create table institution_account (
+    id smallint not null,
+    name text collate "C" not null,
+    kind text not null,
+    profile text not null,
+    environment text not null,
+    state text not null,
+    tax_id text not null,
+    base_url text not null,
+    token_url text not null,
+    authorities text not null,
+    account text not null,
+    keys text[] not null,
+    poll_s integer not null,
+    options jsonb not null,
+    house_id bigint not null,
+    receiving_sealed bytea not null,
+    sending_sealed bytea,
+    opened_at timestamp with time zone not null,
+    opening_cents bigint not null,
+    revision bigint default 1 not null,
+    created_at timestamp with time zone not null,
+    paused_because text,
+    removed_at timestamp with time zone,
+    lost_at timestamp with time zone,
+    constraint institution_account_pkey primary key (id),
+    constraint institution_account_account_check check (length(account) <= 40),
+    constraint institution_account_authorities_check check (length(authorities) <= 65536),
+    constraint institution_account_base_url_check check (length(base_url) >= 1 and length(base_url) <= 255),
+    constraint institution_account_created_at_check check (isfinite(created_at)),
+    constraint institution_account_environment_check check (environment in ('production', 'homologation', 'counterpart')),
+    constraint institution_account_id_check check (id >= 1),
+    constraint institution_account_keys_check check (cardinality(keys) <= 100),
+    constraint institution_account_kind_check check (kind in ('efi', 'inter', 'woovi', 'sicoob', 'standard')),
+    constraint institution_account_lost_at_check check (isfinite(lost_at)),
+    constraint institution_account_name_check check (name ~ '^[a-z][a-z0-9-]{0,39}$'),
+    constraint institution_account_opened_at_check check (isfinite(opened_at)),
+    constraint institution_account_opening_cents_check check (opening_cents >= 0 and opening_cents <= 999999999999),
+    constraint institution_account_paused_because_check check (length(paused_because) >= 1 and length(paused_because) <= 1000),
+    constraint institution_account_poll_s_check check (poll_s >= 1 and poll_s <= 3600),
+    constraint institution_account_profile_check check (length(profile) >= 1 and length(profile) <= 40),
+    constraint institution_account_removed_at_check check (isfinite(removed_at)),
+    constraint institution_account_state_check check (state in ('active', 'paused', 'closed')),
+    constraint institution_account_tax_id_check check (length(tax_id) in (11, 14)),
+    constraint institution_account_token_url_check check (length(token_url) <= 255),
+    constraint nothing_is_active_after_a_loss check (lost_at is null or state = 'paused'),
+    constraint only_what_is_paused_says_why check (paused_because is null or state = 'paused')
+);
+comment on table institution_account is 'Accounts at institutions, over which live mode moves money.';
+comment on column institution_account.id is 'Fixed into all that happens on it.';
+comment on column institution_account.name is 'The operator''s name for it.';
+comment on column institution_account.kind is 'Which program speaks to it.';
+comment on column institution_account.profile is 'The institution''s traits, by name.';
+comment on column institution_account.environment is 'The institutions'' own, that of their tests, or any other counterpart.';
+comment on column institution_account.state is 'Active; paused: nothing is asked there; closed for good.';
+comment on column institution_account.tax_id is 'The CPF or CNPJ of its owner.';
+comment on column institution_account.base_url is 'Where its API is: scheme, host and port.';
+comment on column institution_account.token_url is 'Where its tokens are issued; empty is the profile''s path below base_url.';
+comment on column institution_account.authorities is 'PEM of who signs its certificate; empty trusts the system''s.';
+comment on column institution_account.account is 'Its number there, where requests must say it.';
+comment on column institution_account.keys is 'Its Pix keys, as the operator has named them.';
+comment on column institution_account.poll_s is 'How often its newest payments are read, in seconds.';
+comment on column institution_account.options is 'What else the operator has set for its kind.';
+comment on column institution_account.house_id is 'The holder to whom belongs what belongs to nobody else there.';
+comment on column institution_account.receiving_sealed is 'The credential that reads and receives, sealed.';
+comment on column institution_account.sending_sealed is
+    'The credential that sends, sealed under a key that only workers have; null is none.';
+comment on column institution_account.opened_at is 'Where its books begin: nothing that happened before is read.';
+comment on column institution_account.opening_cents is 'What was on it at that instant, in cents.';
+comment on column institution_account.revision is 'Counts its changes: processes that know an older one read it again.';
+comment on column institution_account.created_at is 'When it was added, in real time.';
+comment on column institution_account.paused_because is
+    'What the database has forgotten, where that has paused it; null where an operator did, and of one that is not paused.';
+comment on column institution_account.removed_at is
+    'When an operator has removed it, in real time; the row stays, without credentials, for what names it.';
+comment on column institution_account.lost_at is
+    'When the database was seen to have forgotten something, in real time, until an operator has said that it is in the books again: the account is read, and nothing leaves it.';
+create unique index institution_account_is_added_once on institution_account (profile, base_url, tax_id, account) where account
+    <> '' and removed_at is null and state <> 'closed';
+create unique index institution_account_name on institution_account (name) where removed_at is null;
+create trigger add_allowance after insert on institution_account for each row execute function add_allowance();
+create trigger check_closed before update of state on institution_account for each row when (old.state <> new.state and
+    ('closed' = old.state or 'closed' = new.state)) execute function check_closed_account();
+create trigger check_new before insert on institution_account for each row execute function check_institution_account();
+grant delete, insert, update (state, base_url, token_url, authorities, keys, poll_s, options, receiving_sealed, sending_sealed,
+    revision, paused_because, removed_at, lost_at) on table institution_account to pixconnect_operator;
+grant select on table institution_account to pixconnect_service;
+
+create function hold_account(account text) returns void language sql
+as $function$
+    select pg_advisory_xact_lock_shared(hashtextextended(account, 7811886))
+$function$;
+grant execute on function hold_account(account text) to pixconnect_service;
+
+create sequence holder_id maxvalue 35184372088831;
+grant usage on sequence holder_id to pixconnect_operator;
+
+create function await_refusals() returns trigger language plpgsql
+as $function$
+begin
+    perform pg_advisory_xact_lock(hashtextextended(
+        case tg_table_name when 'pix_key' then to_jsonb(new) ->> 'key'
+            else (to_jsonb(new) ->> 'branch') || ' ' || (to_jsonb(new) ->> 'account_number') end,
+        7811886
+    ));
+    return new;
+end $function$;
+
+create function move_access_revision() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    update access_revision set revision = revision + 1;
+    return null;
+end $function$;
+
+create function keep_account() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    past text;
+begin
+    -- Entries are posted under the balance's lock, and what has no entries is made while it holds the holder's row.
+    perform from balance where holder_id = old.id for update;
+    perform from holder where id = old.id for update;
+    past := find_past_of_holder(old.id);
+    if past is not null then
+        raise exception 'holder % stays on its account: %', old.id, past
+            using errcode = 'integrity_constraint_violation', constraint = 'a_holder_stays_on_its_account';
+    end if;
+    return new;
+end $function$;
+
+create function keep_family() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'holder % came to its family by succeeding, and stays in it', new.id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_family_stays';
+end $function$;
+
+create table holder (
+    id bigint not null,
+    name text not null,
+    tax_id text not null,
+    city text not null,
+    branch text not null,
+    account_number text not null,
+    account_type text not null,
+    may_deposit boolean default true not null,
+    may_withdraw boolean default true not null,
+    may_lend boolean default false not null,
+    transfer_limit_cents bigint,
+    day_limit_cents bigint,
+    night_limit_cents bigint,
+    disabled_at timestamp with time zone,
+    created_at timestamp with time zone not null,
+    institution_id smallint,
+    approve_above_cents bigint,
+    approve_new_payees boolean default false not null,
+    street text,
+    state text,
+    postal_code text,
+    night_begins_late boolean default false not null,
+    family_id bigint,
+    successor_id bigint,
+    constraint holder_pkey primary key (id),
+    constraint holder_account_number_key unique (account_number),
+    constraint a_successor_is_of_the_family check (successor_id is null or family_id is not null and successor_id <> id),
+    constraint an_address_is_whole check (num_nulls(street, state, postal_code) in (0, 3)),
+    constraint holder_account_number_check check (account_number ~ '^[0-9A-Z]{1,20}$'),
+    constraint holder_account_type_check check (account_type in ('CHECKING', 'SAVINGS', 'SALARY', 'TRANSACTIONAL')),
+    constraint holder_approve_above_cents_check check (approve_above_cents >= 0),
+    constraint holder_branch_check check (branch ~ '^[0-9]{1,4}$'),
+    constraint holder_city_check check (length(city) >= 1 and length(city) <= 255),
+    constraint holder_day_limit_cents_check check (day_limit_cents >= 0),
+    constraint holder_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint holder_name_check check (length(name) >= 1 and length(name) <= 255),
+    constraint holder_night_limit_cents_check check (night_limit_cents >= 0),
+    constraint holder_postal_code_check check (postal_code ~ '^[0-9]{8}$'),
+    constraint holder_state_check check (state ~ '^[A-Z]{2}$'),
+    constraint holder_street_check check (length(street) >= 1 and length(street) <= 200),
+    constraint holder_tax_id_check check (length(tax_id) in (11, 14)),
+    constraint holder_transfer_limit_cents_check check (transfer_limit_cents >= 0),
+    constraint a_family_is_of_holders foreign key (family_id) references holder(id),
+    constraint a_successor_is_a_holder foreign key (successor_id) references holder(id),
+    constraint holder_lies_on_an_account foreign key (institution_id) references institution_account(id)
+);
+comment on table holder is 'A person or company with an account here.';
+comment on column holder.id is 'Counts up from 1; everything else of a holder names it by this.';
+comment on column holder.name is 'The name, as it is in accounts and QR codes.';
+comment on column holder.tax_id is 'The CPF (11 characters) or CNPJ (14 characters).';
+comment on column holder.city is 'The city, which each QR code names.';
+comment on column holder.branch is 'The branch of the account, 1 to 4 digits.';
+comment on column holder.account_number is 'The number of the account; no other holder has the same.';
+comment on column holder.account_type is 'What kind of account the rail is told that it is.';
+comment on column holder.may_deposit is 'Whether money may come in.';
+comment on column holder.may_withdraw is 'Whether money may go out, by transfers or refunds.';
+comment on column holder.may_lend is 'Whether the account may lend; only shown, nothing is decided by it.';
+comment on column holder.transfer_limit_cents is 'The most that one transfer may be of, in cents; null is no limit.';
+comment on column holder.day_limit_cents is 'The most that may be sent in one day of Sao Paulo, in cents; null is no limit.';
+comment on column holder.night_limit_cents is
+    'The most that may be sent in one night (20:00 to 06:00 in Sao Paulo), in cents; null is no limit.';
+comment on column holder.disabled_at is
+    'When an operator blocked all clients of the holder, in real time; null while they are let in.';
+comment on column holder.created_at is 'When it was opened, in service time.';
+comment on column holder.institution_id is
+    'The account at an institution that its money lies on; null is the installation''s own rail.';
+comment on column holder.approve_above_cents is
+    'Outgoing transfers above this many cents wait for an operator''s yes; null is none.';
+comment on column holder.approve_new_payees is
+    'Whether outgoing transfers to a payee to whom none of this holder''s has settled wait for an operator''s yes.';
+comment on column holder.street is
+    'The street and number; null where no address is known, and then no charge with a due date can be made.';
+comment on column holder.state is 'The state, by its two letters.';
+comment on column holder.postal_code is 'The CEP, 8 digits.';
+comment on column holder.night_begins_late is
+    'Whether its night, of which the night limit speaks, begins at the later of the two hours that a holder may choose.';
+comment on column holder.family_id is
+    'The first of the holders that succeeded each other, which share their names of requests; null where none did.';
+comment on column holder.successor_id is
+    'The newest of them, which has the clients, keys and webhooks; null for that one, and where none did.';
+create index holder_of_family on holder (family_id) where family_id is not null;
+create index holder_of_tax_id on holder (tax_id);
+create trigger await_refusals before insert on holder for each row execute function await_refusals();
+create trigger holder_address_moves_access_revision after update of street, city, state, postal_code on holder for each row when
+    (old.street is distinct from new.street or old.city is distinct from new.city or old.state is distinct from new.state or
+    old.postal_code is distinct from new.postal_code) execute function move_access_revision();
+create trigger holder_moves_access_revision after update of disabled_at, institution_id on holder for each row when
+    (old.disabled_at is distinct from new.disabled_at or old.institution_id is distinct from new.institution_id) execute
+    function move_access_revision();
+create trigger keep_account before update of institution_id on holder for each row when (old.institution_id is distinct from
+    new.institution_id) execute function keep_account();
+create trigger keep_family before update of family_id, successor_id on holder for each row when (old.family_id is not null and
+    new.family_id is distinct from old.family_id or old.successor_id is not null and new.successor_id is null) execute function
+    keep_family();
+create trigger open_without_family before insert on holder for each row when (new.family_id is not null or new.successor_id is
+    not null) execute function keep_family();
+grant insert, update (city, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
+    disabled_at, institution_id, approve_above_cents, approve_new_payees, street, state, postal_code, night_begins_late) on
+    table holder to pixconnect_operator;
+grant select on table holder to pixconnect_service;
+
+create function act_on_waiting_limits() returns integer language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    due waiting_limits;
+    was holder;
+    is_now holder;
+    acted_count integer := 0;
+begin
+    for due in select * from waiting_limits where acts_at <= clock_timestamp() order by holder_id limit 100 loop
+        -- First the holder, as an operator does: what waited may be gone once it is locked.
+        select * into was from holder where id = due.holder_id for no key update;
+        delete from waiting_limits where holder_id = due.holder_id and acts_at <= clock_timestamp() returning * into due;
+        continue when not found;
+        update holder set transfer_limit_cents = due.transfer_limit_cents, day_limit_cents = due.day_limit_cents,
+            night_limit_cents = due.night_limit_cents, night_begins_late = due.night_begins_late
+            where id = due.holder_id returning * into is_now;
+        insert into audit (operator, verb, subject, before, after)
+            values (due.wanted_by, 'holder set', 'holder ' || due.holder_id, to_jsonb(was), to_jsonb(is_now));
+        acted_count := acted_count + 1;
+    end loop;
+    return acted_count;
+end $function$;
+grant execute on function act_on_waiting_limits() to pixconnect_service;
+
+create function move_to_successor(former_id bigint, heir_id bigint, tokens_from timestamp with time zone, moved_at timestamp
+    with time zone) returns void language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    first_id bigint;
+begin
+    select coalesce(former.family_id, former.id) into first_id from holder as former join holder as heir on heir.id = heir_id
+    where former.id = former_id and former.successor_id is null and heir.family_id is null
+        and heir.tax_id = former.tax_id and heir.institution_id is not null
+        and heir.institution_id is distinct from former.institution_id
+        and find_past_of_holder(heir.id) is null;
+    if not found then
+        raise exception 'holder % cannot succeed holder %', heir_id, former_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_successor_begins_with_nothing';
+    end if;
+    update holder set family_id = first_id, successor_id = case when id <> heir_id then heir_id end
+    where id in (former_id, heir_id) or family_id = first_id;
+    update pix_key set holder_id = heir_id where holder_id = former_id;
+    update key_webhook set holder_id = heir_id where holder_id = former_id;
+    update webhook_endpoint set holder_id = heir_id, modified_at = greatest(modified_at, moved_at) where holder_id = former_id;
+    -- A token says its holder.
+    update client set holder_id = heir_id, tokens_from = greatest(client.tokens_from, move_to_successor.tokens_from)
+    where holder_id = former_id;
+    update access_revision set revision = revision + 1;
+end $function$;
+grant execute on function move_to_successor(former_id bigint, heir_id bigint, tokens_from timestamp with time zone, moved_at
+    timestamp with time zone) to pixconnect_operator;
+
+create function open_sandbox_holder(holder_name text, holder_tax_id text, holder_key text, opened_at timestamp with time zone,
+    client_name text, client_scopes text[], own_client_id text, own_secret_hash bytea, own_secret_key_id bytea, client_made_at
+    timestamp with time zone, asked_by text, holders_max bigint) returns bigint language plpgsql security definer set
+    search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    own_id bigint;
+begin
+    if not exists (select from installation where mode = 'sandbox') then
+        raise exception 'holders are made by callers in a sandbox alone' using errcode = 'insufficient_privilege';
+    end if;
+    -- By the largest id, not by counting: there may be very many, and some may be gone again without harm.
+    if coalesce((select max(id) from holder), 0) >= holders_max then
+        return null;
+    end if;
+    own_id := nextval('holder_id');
+    insert into holder (
+        id, name, tax_id, street, city, state, postal_code, branch, account_number, account_type, created_at
+    ) values (
+        own_id, holder_name, holder_tax_id, 'Avenida Paulista, 1000', 'Sao Paulo', 'SP', '01310100', '0001',
+        'T' || lpad(own_id::text, 11, '0'), 'TRANSACTIONAL', opened_at
+    );
+    insert into balance (holder_id, modified_at) values (own_id, opened_at);
+    insert into pix_key (key, key_type, holder_id, created_at) values (holder_key, 'EVP', own_id, opened_at);
+    insert into client (client_id, holder_id, name, scopes, secret_hash, secret_key_id, created_at) values
+        (own_client_id, own_id, client_name, client_scopes, own_secret_hash, own_secret_key_id, client_made_at);
+    insert into audit (operator, verb, subject, after)
+    select asked_by, 'sandbox holder', 'holder ' || own_id, to_jsonb(holder) || jsonb_build_object(
+        'client_id', own_client_id, 'scopes', client_scopes, 'key', holder_key
+    ) from holder where id = own_id;
+    return own_id;
+end $function$;
+
+create function read_held(wanted bigint[]) returns table(holder_id bigint, available_cents bigint, reserved_cents bigint,
+    blocked_cents bigint, deficit_cents bigint, last_number bigint, last_entry_at timestamp with time zone, modified_at
+    timestamp with time zone, may_deposit boolean, may_withdraw boolean, may_lend boolean, transfer_limit_cents bigint,
+    day_limit_cents bigint, night_limit_cents bigint, has_key_webhooks boolean, offset_us bigint, revision bigint,
+    approve_above_cents bigint, approve_new_payees boolean, night_begins_late boolean, blocks_count integer, institution_id
+    smallint) language plpgsql set plan_cache_mode to 'force_generic_plan'
+as $function$
+#variable_conflict use_column
+begin
+    return query
+        select balance.holder_id, balance.available_cents, balance.reserved_cents, balance.blocked_cents,
+            balance.deficit_cents, balance.last_number, balance.last_entry_at, balance.modified_at, holder.may_deposit,
+            holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents, holder.day_limit_cents,
+            holder.night_limit_cents,
+            exists (select from key_webhook where key_webhook.holder_id = coalesce(holder.successor_id, held.id)),
+            clock.offset_us, clock.revision, holder.approve_above_cents, holder.approve_new_payees,
+            holder.night_begins_late, balance.blocks_count, holder.institution_id
+        from unnest(wanted) as held (id)
+        join balance on balance.holder_id = held.id
+        join holder on holder.id = held.id
+        cross join clock;
+end $function$;
+grant execute on function read_held(wanted bigint[]) to pixconnect_service;
+
+create table pix_key (
+    key text collate "C" not null,
+    key_type text not null,
+    holder_id bigint not null,
+    created_at timestamp with time zone not null,
+    constraint pix_key_pkey primary key (key),
+    constraint pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint pix_key_key_type_check check (key_type in ('CPF', 'CNPJ', 'PHONE', 'EMAIL', 'EVP')),
+    constraint pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+comment on table pix_key is 'The Pix keys of our holders: the directory of our own.';
+comment on column pix_key.key is 'The key as the network writes it.';
+comment on column pix_key.key_type is 'What kind of key it is.';
+comment on column pix_key.holder_id is 'The holder who is paid by it.';
+comment on column pix_key.created_at is 'When it was given to the holder, in service time.';
+create index pix_key_of_holder on pix_key (holder_id, created_at, key);
+create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
+create trigger key_removal_moves_access_revision after delete on pix_key for each row execute function move_access_revision();
+grant delete, insert on table pix_key to pixconnect_operator;
+grant select on table pix_key to pixconnect_service;
+
+create table removed_pix_key (
+    key text collate "C" not null,
+    holder_id bigint not null,
+    removed_at timestamp with time zone default clock_timestamp() not null,
+    constraint removed_pix_key_pkey primary key (key),
+    constraint removed_pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint removed_pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+comment on table removed_pix_key is
+    'The last holder of each Pix key that an operator removed, so that a payment on its way is refused on the right account.';
+comment on column removed_pix_key.key is 'The key that was removed.';
+comment on column removed_pix_key.holder_id is 'The holder who had it.';
+comment on column removed_pix_key.removed_at is
+    'When it was removed, in real time; another holder gets it a minute later at the earliest.';
+grant delete, insert (key, holder_id), update (holder_id, removed_at) on table removed_pix_key to pixconnect_operator;
+grant select on table removed_pix_key to pixconnect_service;
+
+create function keep_tokens_ended() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'tokens that were ended stay ended' using errcode = 'check_violation', constraint = 'tokens_stay_ended';
+end $function$;
+
+create table client (
+    client_id text not null,
+    holder_id bigint not null,
+    name text not null,
+    scopes text[] not null,
+    secret_hash bytea not null,
+    created_at timestamp with time zone not null,
+    rotated_at timestamp with time zone,
+    disabled_at timestamp with time zone,
+    tokens_from timestamp with time zone,
+    secret_key_id bytea,
+    certificate text,
+    certificate_expires_at timestamp with time zone,
+    constraint client_pkey primary key (client_id),
+    constraint certificate_is_a_thumbprint check (certificate ~ '^[a-zA-Z0-9_-]{43}$'),
+    constraint client_client_id_check check (client_id ~ '^[a-zA-Z0-9_-]{1,64}$'),
+    constraint client_name_check check (length(name) >= 1 and length(name) <= 255),
+    constraint client_secret_hash_check check (octet_length(secret_hash) = 32),
+    constraint only_a_certificate_ends check (certificate_expires_at is null or certificate is not null),
+    constraint scopes_exist check (cardinality(scopes) >= 1 and cardinality(scopes) <= 21 and scopes <@ array['charge.read',
+        'charge.write', 'transfer.read', 'transfer.write', 'refund.read', 'refund.write', 'ledger.read', 'webhook.read',
+        'webhook.write', 'infraction.read', 'infraction.write', 'cob.read', 'cob.write', 'cobv.read', 'cobv.write',
+        'lotecobv.read', 'lotecobv.write', 'pix.read', 'pix.write', 'payloadlocation.read', 'payloadlocation.write']),
+    constraint secret_key_id_has_its_length check (octet_length(secret_key_id) = 8),
+    constraint client_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+comment on table client is 'The OAuth clients by which programs of holders ask.';
+comment on column client.client_id is 'The name by which the client asks for tokens.';
+comment on column client.holder_id is 'The holder for whom it acts.';
+comment on column client.name is 'What the operator calls it.';
+comment on column client.scopes is 'What its tokens may be used for.';
+comment on column client.secret_hash is 'The keyed hash of its secret, 32 octets; the secret itself is nowhere.';
+comment on column client.created_at is 'When it was made, in real time.';
+comment on column client.rotated_at is 'When its secret was last replaced, in real time.';
+comment on column client.disabled_at is 'When an operator shut it out, in real time; null while it is let in.';
+comment on column client.tokens_from is
+    'Tokens that were issued before this instant, in real time, are refused; it never goes back.';
+comment on column client.secret_key_id is
+    'Which secret key the hash was made with, 8 octets; null is a row that is older than this column.';
+comment on column client.certificate is
+    'The thumbprint (SHA-256) of the certificate that it must show; null where it needs none.';
+comment on column client.certificate_expires_at is
+    'When that certificate ends, in real time; null where it needs none, or was bound to it by an older version.';
+create index client_of_holder on client (holder_id, created_at, client_id);
+create trigger client_moves_access_revision after update of disabled_at, tokens_from on client for each row when
+    (old.disabled_at is distinct from new.disabled_at or old.tokens_from is distinct from new.tokens_from) execute function
+    move_access_revision();
+create trigger client_removal_moves_access_revision after delete on client for each row execute function move_access_revision();
+create trigger tokens_stay_ended before update of tokens_from on client for each row when (old.tokens_from >
+    coalesce(new.tokens_from, '-infinity'::timestamp with time zone)) execute function keep_tokens_ended();
+grant delete, insert, update (scopes, secret_hash, rotated_at, disabled_at, tokens_from, secret_key_id, certificate,
+    certificate_expires_at) on table client to pixconnect_operator;
+grant select, update (secret_hash, secret_key_id) on table client to pixconnect_service;
+
+create function audit_client_act(client_id text, request_id text, verb text, subject text, before jsonb, after jsonb) returns
+    void language sql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+    insert into audit (operator, verb, subject, before, after, request_id)
+    values ('client ' || client_id, verb, subject, before, after, request_id)
+$function$;
+grant execute on function audit_client_act(client_id text, request_id text, verb text, subject text, before jsonb, after jsonb)
+    to pixconnect_service;
+
+create function find_clients_logging_in(lock_class integer, lock_keys integer[], addresses bytea[], window_length interval,
+    failures_max integer, ids text[]) returns setof client language plpgsql set plan_cache_mode to 'force_generic_plan'
+as $function$
+begin
+    if exists (
+        select from unnest(lock_keys) as key where not pg_try_advisory_xact_lock_shared(lock_class, key)
+    ) then
+        return;
+    end if;
+    -- Statements of their own, which see what was counted before we had the locks.
+    if exists (
+        select from unnest(addresses) as address
+        where exists (
+            select from token_failure
+            where subject = address and failed_at > clock_timestamp() - window_length
+            order by failed_at desc offset failures_max - 1
+        )
+    ) then
+        return;
+    end if;
+    return query
+        select client.* from client
+        where client_id = any (ids) and disabled_at is null and not exists (
+            select from holder where holder.id = client.holder_id and holder.disabled_at is not null
+        );
+end $function$;
+grant execute on function find_clients_logging_in(lock_class integer, lock_keys integer[], addresses bytea[], window_length
+    interval, failures_max integer, ids text[]) to pixconnect_service;
+
+create table access_revision (
+    is_only_row boolean default true not null,
+    revision bigint default 1 not null,
+    constraint access_revision_pkey primary key (is_only_row),
+    constraint access_revision_is_only_row_check check (is_only_row)
+) with (fillfactor=50);
+comment on table access_revision is
+    'The number that moves whenever somebody is shut out or let in again: a process that knows the latest need not look again.';
+comment on column access_revision.is_only_row is 'True: there is one row.';
+comment on column access_revision.revision is 'Counts up; only triggers move it.';
+grant select on table access_revision to pixconnect_service;
+insert into access_revision default values;
+
+create table token_failure (
+    id bigint generated always as identity not null,
+    subject bytea not null,
+    failed_at timestamp with time zone default clock_timestamp() not null,
+    constraint token_failure_pkey primary key (id),
+    constraint token_failure_subject_check check (octet_length(subject) = 16)
+);
+comment on table token_failure is 'Token requests that failed in the last minute, by which logins are slowed down.';
+comment on column token_failure.id is 'Counts up.';
+comment on column token_failure.subject is 'A hash of the client_id or of the address for which the failure counts, 16 octets.';
+comment on column token_failure.failed_at is 'When it failed, in real time.';
+create index token_failure_by_age on token_failure (failed_at);
+create index token_failure_of_subject on token_failure (subject, failed_at);
+grant delete, insert, select, update (id) on table token_failure to pixconnect_service;
+
+create table certificate_authority (
+    id bigint generated always as identity not null,
+    private_sealed bytea not null,
+    certificate bytea not null,
+    expires_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint certificate_authority_pkey primary key (id)
+);
+comment on table certificate_authority is
+    'The authorities that sign the certificates of our signing keys; the newest signs new ones.';
+comment on column certificate_authority.id is 'Counts up.';
+comment on column certificate_authority.private_sealed is 'Its private key, encrypted with the secret key.';
+comment on column certificate_authority.certificate is 'Its own certificate, in DER.';
+comment on column certificate_authority.expires_at is 'When the certificate ends, in real time.';
+comment on column certificate_authority.created_at is 'When it was made, in real time.';
+grant update (private_sealed) on table certificate_authority to pixconnect_operator;
+grant insert, select on table certificate_authority to pixconnect_service;
+
+create function keep_key_revoked() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'a revoked key stays revoked' using errcode = 'check_violation', constraint = 'keys_stay_revoked';
+end $function$;
+
+create table signing_key (
+    kid text not null,
+    public_jwk bytea not null,
+    private_sealed bytea,
+    certificates bytea[] not null,
+    host text not null,
+    expires_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    signs_from timestamp with time zone not null,
+    revoked_at timestamp with time zone,
+    constraint signing_key_pkey primary key (kid),
+    constraint revoked_key_has_no_private_part check (revoked_at is null or private_sealed is null),
+    constraint signing_key_certificates_check check (cardinality(certificates) >= 1),
+    constraint signing_key_check check (signs_from >= created_at),
+    constraint signing_key_kid_check check (kid ~ '^[a-zA-Z0-9_-]{43}$')
+);
+comment on table signing_key is 'The keys that sign codes'' payloads and webhooks, of now and of before.';
+comment on column signing_key.kid is 'The name of the key, which is the thumbprint of its public part.';
+comment on column signing_key.public_jwk is 'The public part, as a JWK.';
+comment on column signing_key.private_sealed is
+    'The private part, encrypted with the secret key; null once the key signs no more.';
+comment on column signing_key.certificates is 'Its chain of certificates, in DER, its own first.';
+comment on column signing_key.host is 'The host that its certificate is for.';
+comment on column signing_key.expires_at is 'When its certificate ends, in real time.';
+comment on column signing_key.created_at is 'When it was made, in real time.';
+comment on column signing_key.signs_from is 'From when it signs, in real time; it is published before.';
+comment on column signing_key.revoked_at is 'When an operator revoked it, in real time: from then on it verifies nothing.';
+create trigger keys_stay_revoked before update of revoked_at on signing_key for each row when (old.revoked_at is not null and
+    new.revoked_at is distinct from old.revoked_at) execute function keep_key_revoked();
+create trigger signing_key_comes_to_every_process after insert on signing_key for each row execute function
+    move_access_revision();
+create trigger signing_key_goes_from_every_process after update of revoked_at on signing_key for each row when (old.revoked_at
+    is distinct from new.revoked_at) execute function move_access_revision();
+grant update (revoked_at) on table signing_key to pixconnect_operator;
+grant delete, insert, select, update (private_sealed) on table signing_key to pixconnect_service;
+
+create function refuse_change() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'rows of % are never changed or deleted', tg_table_name
+        using errcode = 'integrity_constraint_violation', constraint = tg_table_name || '_is_append_only';
+end $function$;
+
+create table audit (
+    id bigint generated always as identity not null,
+    at timestamp with time zone default clock_timestamp() not null,
+    operator text not null,
+    verb text collate "C" not null,
+    subject text not null,
+    before jsonb,
+    after jsonb,
+    request_id text,
+    constraint audit_pkey primary key (id),
+    constraint audit_operator_check check (length(operator) >= 1 and length(operator) <= 255),
+    constraint audit_request_id_check check (length(request_id) >= 1 and length(request_id) <= 255),
+    constraint audit_subject_check check (length(subject) >= 1 and length(subject) <= 255),
+    constraint audit_verb_check check (length(verb) >= 1 and length(verb) <= 100)
+);
+comment on table audit is 'What operators did, and what clients changed of their endpoints; rows are never changed or deleted.';
+comment on column audit.id is 'Counts up.';
+comment on column audit.at is 'When it was done, in real time.';
+comment on column audit.operator is 'The person, or the client, who did it.';
+comment on column audit.verb is 'What was done, as on the command line: holder set.';
+comment on column audit.subject is 'What it was done to: holder 2.';
+comment on column audit.before is 'What was there before, as JSON; null where there was nothing.';
+comment on column audit.after is 'What was there afterwards, as JSON; null where it was removed.';
+comment on column audit.request_id is 'The HTTP request that asked for it; null for the command line.';
+create trigger audit_is_append_only before delete or update or truncate on audit for each statement execute function
+    refuse_change();
+grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_console;
+grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_operator;
+
+create function chain_records(count_max integer) returns bigint language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp' set plan_cache_mode to 'force_custom_plan'
+as $function$
+declare
+    state record_chain_state;
+    newest bigint;
+    writers text[];
+    each record;
+    link record_chain;
+    of_kind_count bigint;
+    chained_count bigint := 0;
+begin
+    -- What is skipped somebody else chains.
+    for state in select * from record_chain_state order by kind for update skip locked loop
+        newest := null;
+        if state.chained_id = state.bound_id then
+            newest := case state.kind when 'audit' then (select max(id) from audit) else (select max(id) from kept_report) end;
+            -- Where nothing happens, nothing is written.
+            continue when newest is null or newest <= state.bound_id;
+        end if;
+        -- After the newest row was read, and not before.
+        writers := array(
+            select virtualtransaction from pg_locks
+            where relation = to_regclass(case state.kind when 'audit' then 'audit' else 'kept_report' end)
+                and database = (select oid from pg_database where datname = current_database())
+                and mode = 'RowExclusiveLock' and granted
+        );
+        if newest is not null then
+            state.bound_id := newest;
+            state.bound_writers := writers;
+            update record_chain_state set bound_id = newest, bound_writers = writers where kind = state.kind;
+        end if;
+        continue when state.bound_writers && writers;
+
+        select * into link from record_chain where kind = state.kind order by position desc limit 1;
+        if not found then
+            link.position := 0;
+            link.head := sha256(convert_to(state.kind, 'UTF8'));
+        end if;
+        of_kind_count := 0;
+        for each in
+            select id, facts, person, uuid_send(gen_random_uuid()) as salt from record_facts
+            where kind = state.kind and id > state.chained_id and id <= state.bound_id
+            order by id limit count_max
+        loop
+            link.position := link.position + 1;
+            link.record_id := each.id;
+            link.person_digest := sha256(each.salt || convert_to(each.person, 'UTF8'));
+            link.digest := sha256(convert_to(each.facts, 'UTF8') || link.person_digest);
+            link.head := sha256(link.head || link.digest);
+            insert into record_chain (kind, position, record_id, digest, person_digest, head, chained_at)
+            values (
+                state.kind, link.position, link.record_id, link.digest, link.person_digest, link.head, clock_timestamp()
+            );
+            insert into record_salt (kind, position, salt) values (state.kind, link.position, each.salt);
+            of_kind_count := of_kind_count + 1;
+        end loop;
+        -- Behind the last row ids up to the bound are of rows that were taken back.
+        update record_chain_state set chained_id = case when of_kind_count < count_max then bound_id else link.record_id end
+        where kind = state.kind;
+        chained_count := chained_count + of_kind_count;
+    end loop;
+    return chained_count;
+end $function$;
+grant execute on function chain_records(count_max integer) to pixconnect_service;
+
+create table console_operator (
+    name text collate "C" not null,
+    role text not null,
+    password_hash text not null,
+    totp_sealed bytea not null,
+    totp_step bigint default 0 not null,
+    recovery_hashes bytea[] not null,
+    created_at timestamp with time zone not null,
+    reset_at timestamp with time zone,
+    constraint console_operator_pkey primary key (name),
+    constraint console_operator_name_check check (name ~ '^[a-z0-9][a-z0-9._@-]{0,62}$'),
+    constraint console_operator_password_hash_check check (length(password_hash) >= 1 and length(password_hash) <= 255),
+    constraint console_operator_role_check check (role in ('reader', 'operator'))
+);
+comment on table console_operator is 'The people who may sign in to the console.';
+comment on column console_operator.name is 'The name by which they sign in.';
+comment on column console_operator.role is 'Whether they may only look (reader) or also act (operator).';
+comment on column console_operator.password_hash is 'The hash of the password by argon2id, with its parameters and salt.';
+comment on column console_operator.totp_sealed is 'The secret of the second factor, encrypted with the secret key.';
+comment on column console_operator.totp_step is 'The last step of 30 s whose code was used: each code is good once.';
+comment on column console_operator.recovery_hashes is 'The hashes of the recovery codes that are left.';
+comment on column console_operator.created_at is 'When the operator was made, in real time.';
+comment on column console_operator.reset_at is 'When password and second factor were last given anew, in real time.';
+grant select, update (totp_step, recovery_hashes) on table console_operator to pixconnect_console;
+grant delete, insert, select, update (password_hash, totp_sealed, totp_step, recovery_hashes, reset_at) on table
+    console_operator to pixconnect_operator;
+
+create function refuse_in_live() returns trigger language plpgsql
+as $function$
+begin
+    if not exists (select from installation where mode = 'sandbox') then
+        raise exception 'nobody signs in by a link but to a sandbox'
+            using errcode = 'integrity_constraint_violation', constraint = 'links_are_of_sandboxes';
+    end if;
+    return new;
+end $function$;
+
+create table console_session (
+    id bigint generated always as identity not null,
+    token_hash bytea not null,
+    kind text not null,
+    operator_name text collate "C",
+    client_id text,
+    created_at timestamp with time zone not null,
+    seen_at timestamp with time zone not null,
+    expires_at timestamp with time zone not null,
+    constraint console_session_pkey primary key (id),
+    constraint console_session_token_hash_key unique (token_hash),
+    constraint console_session_check check (expires_at > created_at),
+    constraint console_session_kind_check check (kind in ('operator', 'sandbox', 'holder')),
+    constraint console_session_token_hash_check check (octet_length(token_hash) = 32),
+    constraint session_is_of_somebody check ((kind = 'operator') = (operator_name is not null) and (kind = 'holder') =
+        (client_id is not null)),
+    constraint console_session_operator_name_fkey foreign key (operator_name) references console_operator(name) on delete
+        cascade
+);
+comment on table console_session is 'The sessions of people at the console.';
+comment on column console_session.id is 'Counts up.';
+comment on column console_session.token_hash is 'The hash of the session''s token, 32 octets; the token itself is nowhere.';
+comment on column console_session.kind is 'Whose session it is: an operator''s, one by a link of a sandbox, or a holder''s.';
+comment on column console_session.operator_name is 'The operator who signed in, in sessions of that kind only.';
+comment on column console_session.client_id is 'The client by which a holder signed in, in sessions of that kind only.';
+comment on column console_session.created_at is 'When it began, in real time.';
+comment on column console_session.seen_at is 'When it was last used, in real time.';
+comment on column console_session.expires_at is 'When it ends unless it is used before, in real time.';
+create index console_session_by_end on console_session (expires_at);
+create index console_session_of_operator on console_session (operator_name);
+create trigger links_are_of_sandboxes before insert on console_session for each row when (new.kind = 'sandbox') execute function
+    refuse_in_live();
+grant delete, insert, select, update (seen_at, expires_at) on table console_session to pixconnect_console;
+grant delete, insert, select, update (seen_at, expires_at) on table console_session to pixconnect_operator;
+
+create table console_link (
+    token_hash bytea not null,
+    expires_at timestamp with time zone not null,
+    used_at timestamp with time zone,
+    constraint console_link_pkey primary key (token_hash),
+    constraint console_link_token_hash_check check (octet_length(token_hash) = 32)
+);
+comment on table console_link is 'Links that sign in to the console of a sandbox once, without a password.';
+comment on column console_link.token_hash is 'The hash of the token in the link, 32 octets.';
+comment on column console_link.expires_at is 'Until when it may be used, in real time.';
+comment on column console_link.used_at is 'When it was used, in real time.';
+create trigger links_are_of_sandboxes before insert on console_link for each row execute function refuse_in_live();
+grant delete, select, update (used_at) on table console_link to pixconnect_console;
+grant delete, insert, select, update (used_at) on table console_link to pixconnect_operator;
+
+create sequence write_group_id increment 2048;
+grant select, usage on sequence write_group_id to pixconnect_service;
+
+create table origin_batch (
+    id bigint generated always as identity not null,
+    kind text collate "C" not null,
+    holder_id bigint not null,
+    client_id text collate "C",
+    jti text,
+    peer text,
+    operator text,
+    at timestamp with time zone not null,
+    written_at timestamp with time zone default clock_timestamp() not null,
+    ids bigint[] storage external not null,
+    request_ids text[] storage external not null,
+    traceparents text[] storage external,
+    constraint origin_batch_pkey primary key (id)
+);
+comment on table origin_batch is
+    'Who asked for what: a row for what one client asked for by one token from one address in one batch; kept for 400 days.';
+comment on column origin_batch.id is 'Counts up.';
+comment on column origin_batch.kind is 'What the facts are: charge, charge_change, transfer, refund or endpoint.';
+comment on column origin_batch.holder_id is 'The holder whose facts they are.';
+comment on column origin_batch.client_id is 'The client that asked; null where an operator did.';
+comment on column origin_batch.jti is 'The id of the access token; null for the console.';
+comment on column origin_batch.peer is 'The address from which it was asked.';
+comment on column origin_batch.operator is 'The operator who asked, as the audit names them; null where a client did.';
+comment on column origin_batch.at is 'The instant that the facts themselves have, by which they are found.';
+comment on column origin_batch.written_at is 'When the row was written, in real time; what is old is deleted by this.';
+comment on column origin_batch.ids is 'The ids of the facts.';
+comment on column origin_batch.request_ids is 'The HTTP request that asked for each of them, in the same order.';
+comment on column origin_batch.traceparents is
+    'The traceparent (W3C Trace Context) of each of them, in the same order; null where no traces are sent.';
+create index origin_batch_of_fact on origin_batch (holder_id, kind, at);
+grant insert (kind, holder_id, client_id, jti, peer, operator, at, ids, request_ids, traceparents), select on table origin_batch
+    to pixconnect_service;
+
+create function forget_origins(count_max integer) returns bigint language sql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+    with old as (
+        select id from (select id, written_at from origin_batch order by id limit count_max) as oldest
+        where written_at < clock_timestamp() - interval '400 days'
+            and (select coalesce(jumped_at < clock_timestamp() - interval '1 hour', true) from partition_pass)
+    ),
+    gone as (delete from origin_batch where id in (select id from old) returning 1)
+    select count(*) from gone
+$function$;
+grant execute on function forget_origins(count_max integer) to pixconnect_service;
+
+create view origin as
+ SELECT origin_batch.kind,
+    fact.id,
+    origin_batch.holder_id,
+    origin_batch.client_id,
+    origin_batch.jti,
+    origin_batch.peer,
+    fact.request_id,
+    origin_batch.operator,
+    origin_batch.at,
+    origin_batch.written_at,
+    fact.traceparent
+   FROM origin_batch
+     CROSS JOIN LATERAL UNNEST(origin_batch.ids, origin_batch.request_ids, origin_batch.traceparents) fact(id, request_id, traceparent);
+comment on view origin is
+    'Who asked for each charge, transfer, refund and change of an endpoint: a row of origin_batch for each fact.';
+comment on column origin.kind is 'What the fact is: charge, charge_change, transfer, refund or endpoint.';
+comment on column origin.id is 'The id of the fact.';
+comment on column origin.holder_id is 'The holder whose fact it is.';
+comment on column origin.client_id is 'The client that asked; null where an operator did.';
+comment on column origin.jti is 'The id of the access token; null for the console.';
+comment on column origin.peer is 'The address from which it was asked.';
+comment on column origin.request_id is 'The HTTP request that asked for it.';
+comment on column origin.operator is 'The operator who asked; null where a client did.';
+comment on column origin.at is 'The instant that the fact itself has.';
+comment on column origin.written_at is 'When it was written, in real time.';
+comment on column origin.traceparent is
+    'The traceparent (W3C Trace Context) under which it was asked for; null where no traces are sent.';
+grant select on table origin to pixconnect_service;

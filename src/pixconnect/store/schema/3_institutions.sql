@@ -1,0 +1,926 @@
+-- What is done and read at accounts at institutions.
+
+create function refuse_console() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'the console proposes adjustments and how orders ended, and nothing else of an account'
+        using errcode = 'insufficient_privilege';
+end $function$;
+
+create table institution_proposal (
+    id bigint generated always as identity not null,
+    institution_id smallint not null,
+    act text collate "C" not null,
+    proposal jsonb not null,
+    proposed_by text not null,
+    proposed_at timestamp with time zone not null,
+    confirmable_at timestamp with time zone not null,
+    confirmed_by text,
+    confirmed_at timestamp with time zone,
+    constraint institution_proposal_pkey primary key (id),
+    constraint confirmed_by_another check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by,
+        '^console ', '')),
+    constraint confirmed_by_somebody check ((confirmed_by is null) = (confirmed_at is null)),
+    constraint confirmed_in_time check (confirmed_at >= confirmable_at),
+    constraint institution_proposal_act_check check (length(act) >= 1 and length(act) <= 40),
+    constraint institution_proposal_confirmable_at_check check (isfinite(confirmable_at)),
+    constraint institution_proposal_confirmed_at_check check (isfinite(confirmed_at)),
+    constraint institution_proposal_confirmed_by_check check (length(confirmed_by) >= 1 and length(confirmed_by) <= 255),
+    constraint institution_proposal_proposed_at_check check (isfinite(proposed_at)),
+    constraint institution_proposal_proposed_by_check check (length(proposed_by) >= 1 and length(proposed_by) <= 255),
+    constraint institution_proposal_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table institution_proposal is 'What one operator wants done with an account, and another must confirm.';
+comment on column institution_proposal.id is 'Counts up.';
+comment on column institution_proposal.institution_id is 'The account.';
+comment on column institution_proposal.act is 'What is to be done; of each kind at most one waits on an account.';
+comment on column institution_proposal.proposal is 'What belongs to it, as JSON.';
+comment on column institution_proposal.proposed_by is 'The operator who wants it.';
+comment on column institution_proposal.proposed_at is 'When, in real time.';
+comment on column institution_proposal.confirmable_at is 'From when on it may be confirmed, in real time.';
+comment on column institution_proposal.confirmed_by is 'The other operator; null while it waits.';
+comment on column institution_proposal.confirmed_at is 'When it was confirmed, in real time; null while it waits.';
+create unique index institution_proposal_waits on institution_proposal (institution_id, act) where confirmed_at is null;
+create trigger console_forgets_only_adjustments before delete on institution_proposal for each row when (CURRENT_USER =
+    'pixconnect_console'::name and ((old.act <> all (array['adjust', 'decide'])) or old.confirmed_at is not null)) execute
+    function refuse_console();
+create trigger console_only_adjusts before insert on institution_proposal for each row when (CURRENT_USER =
+    'pixconnect_console'::name and ((new.act <> all (array['adjust', 'decide'])) or new.confirmed_at is not null)) execute
+    function refuse_console();
+grant delete, insert on table institution_proposal to pixconnect_console;
+grant delete, insert, update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;
+grant select on table institution_proposal to pixconnect_service;
+
+create table institution_certificate (
+    institution_id smallint not null,
+    part text collate "C" not null,
+    ends_at timestamp with time zone not null,
+    constraint institution_certificate_pkey primary key (institution_id, part),
+    constraint institution_certificate_ends_at_check check (isfinite(ends_at)),
+    constraint institution_certificate_part_check check (part in ('receiving', 'sending', 'authority')),
+    constraint institution_certificate_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+comment on table institution_certificate is 'When the certificates of accounts at institutions end.';
+comment on column institution_certificate.institution_id is 'The account.';
+comment on column institution_certificate.part is
+    'The client certificate of the receiving credential or of the sending one, or who signs the institution''s own.';
+comment on column institution_certificate.ends_at is
+    'From when on it is not valid; of several in one file the first that ends.';
+grant delete, insert, select, update on table institution_certificate to pixconnect_service;
+
+create function check_opening_is_of_heir() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from holder where id = new.holder_id and successor_id is null for share;
+    if not found then
+        raise exception 'holder % was succeeded, and opens no charge', new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'who_was_succeeded_starts_nothing';
+    end if;
+    return null;
+end $function$;
+
+create function check_opening() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    perform from holder join institution_account as account on account.id = holder.institution_id
+    where holder.id = new.holder_id and account.id = new.institution_id and account.state <> 'closed'
+        and account.removed_at is null
+    for share;
+    if not found then
+        raise exception 'charge % cannot open on the account %, which is closed, removed, or not that of its holder',
+            new.txid, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_charge_opens_on_its_holders_account';
+    end if;
+    return null;
+end $function$;
+
+create function keep_opening_ended() returns trigger language plpgsql
+as $function$
+begin
+    -- The service may not write what was wanted: that is emptied with the charge's texts. It may not call what empties them either,
+    -- so that is asked only where nothing else changes.
+    if to_jsonb(new) - 'wanted' = to_jsonb(old) - 'wanted' then
+        if new.wanted = empty_contents(old.wanted, true) then
+            return new;
+        end if;
+    end if;
+    raise exception 'the opening of charge % is % and stays so', old.txid, old.state
+        using errcode = 'integrity_constraint_violation', constraint = 'an_opening_that_ended_stays_ended';
+end $function$;
+
+create table charge_opening (
+    charge_id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint not null,
+    external_id text collate "C" not null,
+    txid text collate "C" not null,
+    state text not null,
+    wanted text not null,
+    fingerprint bytea not null,
+    refusal_code text,
+    refusal_reason text,
+    calls_count integer default 0 not null,
+    due_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    reference text collate "C",
+    network_txid text collate "C",
+    constraint charge_opening_pkey primary key (charge_id, holder_id),
+    constraint a_reference_fits_a_static_code check (reference is null or reference ~ '^[a-zA-Z0-9]{1,25}$' and state =
+        'opened'),
+    constraint a_txid_made_there_is_of_an_open_charge check (network_txid is null or network_txid ~ '^[a-zA-Z0-9]{1,35}$' and
+        state = 'opened'),
+    constraint charge_opening_created_at_check check (isfinite(created_at)),
+    constraint charge_opening_due_at_check check (isfinite(due_at)),
+    constraint charge_opening_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
+    constraint charge_opening_refusal_reason_check check (length(refusal_reason) <= 1000),
+    constraint charge_opening_state_check check (state in ('opening', 'opened', 'refused', 'given_up')),
+    constraint charge_opening_txid_check check (length(txid) >= 26 and length(txid) <= 35),
+    constraint charge_opening_wanted_check check (length(wanted) <= 65536),
+    constraint refused_with_a_code check ((state = 'refused') = (refusal_code is not null)),
+    constraint charge_opening_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint charge_opening_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table charge_opening is
+    'Charges that are being opened, or were, at institutions; nobody sees one before it has its code.';
+comment on column charge_opening.charge_id is 'The charge''s id, once it is open.';
+comment on column charge_opening.holder_id is 'The holder who wants to be paid.';
+comment on column charge_opening.institution_id is 'The account at which it is opened.';
+comment on column charge_opening.external_id is 'The client''s own name for it.';
+comment on column charge_opening.txid is 'Ours, under which it is opened.';
+comment on column charge_opening.state is
+    'Opening until the institution''s answer is known; then opened, refused, or given up.';
+comment on column charge_opening.wanted is 'What is to be opened, as JSON.';
+comment on column charge_opening.fingerprint is 'A hash of the request, which tells a replay from a conflict.';
+comment on column charge_opening.refusal_code is 'Of the institution, where it was certainly refused.';
+comment on column charge_opening.refusal_reason is 'In the institution''s words, why it was refused, or what it said last.';
+comment on column charge_opening.calls_count is 'How often the institution was asked to open it.';
+comment on column charge_opening.due_at is 'When a worker asks next, in real time.';
+comment on column charge_opening.created_at is 'When it was asked for, in real time.';
+comment on column charge_opening.reference is
+    'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
+comment on column charge_opening.network_txid is 'The institution''s own, where it takes none of ours; null otherwise.';
+create index charge_opening_due on charge_opening (due_at) where state = 'opening';
+create unique index charge_opening_name on charge_opening (external_id, holder_id) where state in ('opening', 'opened');
+create index charge_opening_network_txid on charge_opening (network_txid) where network_txid is not null;
+create unique index charge_opening_reference on charge_opening (institution_id, reference) where reference is not null;
+create unique index charge_opening_txid on charge_opening (institution_id, txid) where state in ('opening', 'opened');
+create trigger check_heir after insert on charge_opening for each row execute function check_opening_is_of_heir();
+create trigger check_opening after insert on charge_opening for each row execute function check_opening();
+create trigger keep_opening_ended before update on charge_opening for each row when (old.state <> 'opening') execute function
+    keep_opening_ended();
+grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at, reference, network_txid) on table
+    charge_opening to pixconnect_service;
+
+create function keep_change_ended() returns trigger language plpgsql
+as $function$
+begin
+    if to_jsonb(new) - 'contents' = to_jsonb(old) - 'contents' then
+        if new.contents = empty_contents(old.contents, true) then
+            return new;
+        end if;
+    end if;
+    raise exception 'the change % of charge % is % and stays so', old.id, old.txid, old.state
+        using errcode = 'integrity_constraint_violation', constraint = 'a_change_that_ended_stays_ended';
+end $function$;
+
+create table charge_change (
+    id bigint generated always as identity not null,
+    charge_id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint not null,
+    txid text collate "C" not null,
+    kind text not null,
+    contents text,
+    removal text,
+    state text not null,
+    reason text,
+    revision_there integer,
+    asked_by text,
+    calls_count integer not null,
+    due_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint charge_change_pkey primary key (id),
+    constraint a_removal_says_whose_it_is check ((kind = 'remove') = (removal is not null)),
+    constraint a_revision_says_something check ((kind = 'revise') = (contents is not null)),
+    constraint charge_change_asked_by_check check (length(asked_by) <= 4096),
+    constraint charge_change_calls_count_check check (calls_count >= 0),
+    constraint charge_change_contents_check check (length(contents) <= 65536),
+    constraint charge_change_created_at_check check (isfinite(created_at)),
+    constraint charge_change_due_at_check check (isfinite(due_at)),
+    constraint charge_change_kind_check check (kind in ('revise', 'remove', 'withdraw')),
+    constraint charge_change_reason_check check (length(reason) <= 1000),
+    constraint charge_change_removal_check check (removal in ('REMOVED_BY_RECEIVER', 'REMOVED_BY_PSP')),
+    constraint charge_change_revision_there_check check (revision_there >= 0),
+    constraint charge_change_state_check check (state in ('asked', 'done', 'refused', 'given_up', 'overtaken')),
+    constraint charge_change_txid_check check (length(txid) >= 26 and length(txid) <= 35),
+    constraint change_is_of_a_charge foreign key (charge_id, holder_id) references charge(id, holder_id),
+    constraint charge_change_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table charge_change is 'What was wanted of charges at institutions after they were opened, and what became of it.';
+comment on column charge_change.id is 'Our own name for it.';
+comment on column charge_change.charge_id is 'The charge.';
+comment on column charge_change.holder_id is 'The holder of the charge.';
+comment on column charge_change.institution_id is 'The account at which the charge was opened.';
+comment on column charge_change.txid is 'The charge''s.';
+comment on column charge_change.kind is
+    'Revise; remove; withdraw: remove what may have been opened there of a charge that has a static code.';
+comment on column charge_change.contents is 'What a revised charge is to say, as JSON.';
+comment on column charge_change.removal is 'What a removed charge becomes: its receiver''s act, or an operator''s.';
+comment on column charge_change.state is
+    'Asked until the institution''s answer is known; then done, refused, given up (nothing was sent), or overtaken by a payment.';
+comment on column charge_change.reason is 'In the institution''s words, why it was refused, or what it said last.';
+comment on column charge_change.revision_there is
+    'The institution''s revision of the charge before it was asked; null until then.';
+comment on column charge_change.asked_by is 'The caller, as JSON; null if an operator asked.';
+comment on column charge_change.calls_count is 'How often somebody has begun to ask the institution.';
+comment on column charge_change.due_at is 'When a worker asks next, in real time.';
+comment on column charge_change.created_at is 'When it was asked for, in real time.';
+create unique index charge_change_asked on charge_change (charge_id, holder_id) where state = 'asked';
+create index charge_change_due on charge_change (institution_id, due_at) where state = 'asked';
+create index charge_change_of_charge on charge_change (charge_id, holder_id, id);
+create trigger keep_change_ended before update on charge_change for each row when (old.state <> 'asked') execute function
+    keep_change_ended();
+grant insert, select, update (state, reason) on table charge_change to pixconnect_operator;
+grant insert, select, update (state, reason, revision_there, calls_count, due_at) on table charge_change to pixconnect_service;
+
+create function check_allowance() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    wider constant text[] := array['own', 'known', 'all'];
+begin
+    if not exists (
+            select from institution_account where id = new.institution_id and environment = 'counterpart'
+        ) and not exists (
+            select from institution_proposal as confirmed
+            where confirmed.institution_id = new.institution_id and act = 'allow' and confirmed_by = new.allowed_by
+                and confirmed.xmin = pg_current_xact_id()::xid and confirmable_at >= proposed_at + interval '1 hour'
+                and (new.refunds_day_cents <= old.refunds_day_cents
+                    or (proposal ->> 'refunds_day_cents')::bigint >= new.refunds_day_cents)
+                and (new.transfer_cents <= old.transfer_cents
+                    or (proposal ->> 'transfer_cents')::bigint >= new.transfer_cents)
+                and (new.transfers_day_cents <= old.transfers_day_cents
+                    or (proposal ->> 'transfers_day_cents')::bigint >= new.transfers_day_cents)
+                and (array_position(wider, new.payees) <= array_position(wider, old.payees)
+                    or array_position(wider, proposal ->> 'payees') >= array_position(wider, new.payees))
+        )
+    then
+        raise exception 'what may leave over account % is not raised by one person, nor at once', new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_raise_is_confirmed_by_another';
+    end if;
+    return new;
+end $function$;
+
+create table institution_allowance (
+    institution_id smallint not null,
+    naming_key bytea default sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())) not null,
+    refunds_day_cents bigint default 0 not null,
+    allowed_by text,
+    transfer_cents bigint default 0 not null,
+    transfers_day_cents bigint default 0 not null,
+    payees text default 'own' not null,
+    constraint institution_allowance_pkey primary key (institution_id),
+    constraint institution_allowance_allowed_by_check check (length(allowed_by) >= 1 and length(allowed_by) <= 255),
+    constraint institution_allowance_payees_check check (payees in ('own', 'known', 'all')),
+    constraint institution_allowance_refunds_day_cents_check check (refunds_day_cents >= 0 and refunds_day_cents <=
+        999999999999),
+    constraint institution_allowance_transfer_cents_check check (transfer_cents >= 0 and transfer_cents <= 999999999999),
+    constraint institution_allowance_transfers_day_cents_check check (transfers_day_cents >= 0 and transfers_day_cents <=
+        999999999999),
+    constraint institution_allowance_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+comment on table institution_allowance is
+    'What may leave over each account at an institution, and by which key it is named there.';
+comment on column institution_allowance.institution_id is 'The account.';
+comment on column institution_allowance.naming_key is
+    'By which names of ours there are made: a restored database makes the same ones.';
+comment on column institution_allowance.refunds_day_cents is
+    'What may be returned in a day of Sao Paulo, in cents; 0 is nothing.';
+comment on column institution_allowance.allowed_by is 'The operator who set it last.';
+comment on column institution_allowance.transfer_cents is 'What one transfer may be, in cents; 0 is nothing.';
+comment on column institution_allowance.transfers_day_cents is
+    'What may be sent in a day of Sao Paulo, in cents; 0 is nothing.';
+comment on column institution_allowance.payees is
+    'To whom: own is the account''s owner, known whoever was paid over it before too, all anybody.';
+create trigger check_allowance before update of refunds_day_cents, transfer_cents, transfers_day_cents, payees on
+    institution_allowance for each row when (new.refunds_day_cents > old.refunds_day_cents or new.transfer_cents >
+    old.transfer_cents or new.transfers_day_cents > old.transfers_day_cents or array_position(array['own', 'known', 'all'],
+    new.payees) > array_position(array['own', 'known', 'all'], old.payees)) execute function check_allowance();
+grant update (refunds_day_cents, allowed_by, transfer_cents, transfers_day_cents, payees) on table institution_allowance to
+    pixconnect_operator;
+grant select on table institution_allowance to pixconnect_service;
+
+create table refund_day (
+    institution_id smallint not null,
+    day date not null,
+    cents bigint not null,
+    constraint refund_day_pkey primary key (institution_id, day),
+    constraint refund_day_cents_check check (cents >= 0),
+    constraint refund_day_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete cascade
+);
+comment on table refund_day is 'What was accepted to be returned over each account in a day of Sao Paulo.';
+comment on column refund_day.institution_id is 'The account.';
+comment on column refund_day.day is 'The day, in service time.';
+comment on column refund_day.cents is 'The sum, in cents, whatever became of it.';
+grant select on table refund_day to pixconnect_service;
+
+create function hold_refund_days(account_ids smallint[], on_day date) returns table(institution_id smallint, left_cents bigint)
+    language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+#variable_conflict use_column
+begin
+    insert into refund_day (institution_id, day, cents)
+        select account_id, on_day, 0 from unnest(account_ids) as account_id order by account_id
+        on conflict do nothing;
+    return query
+        select counted.institution_id, greatest(refunds_day_cents - counted.cents, 0)
+        from refund_day as counted join institution_allowance using (institution_id)
+        where counted.institution_id = any(account_ids) and counted.day = on_day
+        order by counted.institution_id for update of counted;
+end $function$;
+grant execute on function hold_refund_days(account_ids smallint[], on_day date) to pixconnect_service;
+
+create table transfer_day (
+    institution_id smallint not null,
+    day date not null,
+    cents bigint not null,
+    constraint transfer_day_pkey primary key (institution_id, day),
+    constraint transfer_day_cents_check check (cents >= 0),
+    constraint transfer_day_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
+        cascade
+);
+comment on table transfer_day is 'What was accepted to be sent over each account in a day of Sao Paulo.';
+comment on column transfer_day.institution_id is 'The account.';
+comment on column transfer_day.day is 'The day, in service time.';
+comment on column transfer_day.cents is 'The sum, in cents, whatever became of it.';
+grant select on table transfer_day to pixconnect_service;
+
+create function hold_transfer_days(account_ids smallint[], on_day date) returns table(institution_id smallint, transfer_cents
+    bigint, left_cents bigint, payees text, tax_id text) language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+#variable_conflict use_column
+begin
+    insert into transfer_day (institution_id, day, cents)
+        select account_id, on_day, 0 from unnest(account_ids) as account_id order by account_id
+        on conflict do nothing;
+    return query
+        select counted.institution_id, allowed.transfer_cents, greatest(transfers_day_cents - counted.cents, 0), allowed.payees,
+            account.tax_id
+        from transfer_day as counted join institution_allowance as allowed using (institution_id)
+        join institution_account as account on account.id = counted.institution_id
+        where counted.institution_id = any(account_ids) and counted.day = on_day
+        order by counted.institution_id for update of counted;
+end $function$;
+grant execute on function hold_transfer_days(account_ids smallint[], on_day date) to pixconnect_service;
+
+create table account_alarm (
+    id bigint generated always as identity not null,
+    institution_id smallint not null,
+    kind text collate "C" not null,
+    said text not null,
+    noticed_at timestamp with time zone not null,
+    ended_at timestamp with time zone,
+    ended_by text,
+    constraint account_alarm_pkey primary key (id),
+    constraint account_alarm_ended_at_check check (isfinite(ended_at)),
+    constraint account_alarm_ended_by_check check (length(ended_by) >= 1 and length(ended_by) <= 255),
+    constraint account_alarm_kind_check check (kind in ('strays', 'drain')),
+    constraint account_alarm_noticed_at_check check (isfinite(noticed_at)),
+    constraint account_alarm_said_check check (length(said) >= 1 and length(said) <= 1000),
+    constraint an_alarm_is_ended_by_somebody check ((ended_at is null) = (ended_by is null)),
+    constraint account_alarm_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table account_alarm is
+    'When an account at an institution was paused since what left it looked like theft; rows stay.';
+comment on column account_alarm.id is 'Counts up.';
+comment on column account_alarm.institution_id is 'The account.';
+comment on column account_alarm.kind is
+    'Strays: sends that nobody here ordered; drain: a large part of what was there left within an hour.';
+comment on column account_alarm.said is 'What was seen, in words.';
+comment on column account_alarm.noticed_at is 'When, in service time; what was before it raises no alarm again.';
+comment on column account_alarm.ended_at is
+    'When an operator resumed the account, in real time; null while it is paused by it.';
+comment on column account_alarm.ended_by is 'That operator.';
+create index account_alarm_last on account_alarm (institution_id, noticed_at);
+create unique index account_alarm_stands on account_alarm (institution_id) where ended_at is null;
+create trigger account_alarm_is_append_only before delete or truncate on account_alarm for each statement execute function
+    refuse_change();
+grant update (ended_at, ended_by) on table account_alarm to pixconnect_operator;
+grant select on table account_alarm to pixconnect_service;
+
+create function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) returns boolean language
+    plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    update institution_account set state = 'paused', revision = revision + 1
+        where id = account_id and state = 'active' and removed_at is null;
+    if not found then
+        return false;
+    end if;
+    insert into account_alarm (institution_id, kind, said, noticed_at) values (account_id, what, words, at)
+        on conflict do nothing;
+    return true;
+end $function$;
+grant execute on function raise_alarm(account_id smallint, what text, words text, at timestamp with time zone) to
+    pixconnect_service;
+
+create table return_name (
+    asked_as text collate "C" not null,
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    refund_id bigint not null,
+    constraint return_name_pkey primary key (asked_as, transfer_id, holder_id),
+    constraint return_has_one_name unique (refund_id, holder_id),
+    constraint return_name_asked_as_check check (length(asked_as) >= 1 and length(asked_as) <= 100),
+    constraint return_name_refund_id_holder_id_fkey foreign key (refund_id, holder_id) references refund(id, holder_id)
+);
+comment on table return_name is
+    'What returns that nobody here is known to have asked for were asked under there: each once of a payment.';
+comment on column return_name.asked_as is 'The id that whoever asked for it gave it at the institution.';
+comment on column return_name.transfer_id is 'The payment that it returns.';
+comment on column return_name.holder_id is 'The holder who had received it.';
+comment on column return_name.refund_id is 'The refund that was recorded of it.';
+grant insert, select on table return_name to pixconnect_service;
+
+create function check_decided_step() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if not exists (select from case_ending where case_ending.order_name = new.order_name) then
+        raise exception 'the step of % is closed by a case, and nobody has said how it ended', new.order_name
+            using errcode = 'integrity_constraint_violation', constraint = 'a_decided_step_has_its_case';
+    end if;
+    return new;
+end $function$;
+
+create function check_rail_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if tg_op = 'INSERT' then
+        if new.may_be_done or new.code_there is not null or new.owner_tax_id is not null or not exists (
+            select from open_order
+            where name = new.order_name and holder_id = new.holder_id and institution_id = new.institution_id
+                and (left(name, 1) = 'E') = (new.kind = 'order')
+                and new.only_asked = exists (
+                    select from database_loss
+                    where case new.kind when 'order' then last_transfer_id else last_refund_id end >= resource_id
+                )
+        ) or new.only_asked and new.state <> 'calling'
+            or not new.only_asked and (new.state not in ('new', 'minted') or new.called_at is not null)
+        then
+            raise exception 'the step of % begins before any call, with its order open at the account', new.order_name
+                using errcode = 'integrity_constraint_violation', constraint = 'a_step_begins_with_its_order';
+        end if;
+        return new;
+    end if;
+    if (old.state, new.state) not in (
+            ('new', 'minted'), ('new', 'closed'), ('minted', 'calling'), ('minted', 'closed'), ('calling', 'asked'),
+            ('calling', 'closed'), ('asked', 'calling'), ('asked', 'closed')
+        ) and ((old.state, new.state) <> ('calling', 'minted') or old.may_be_done)
+            and (old.state <> new.state or old.only_asked or not new.only_asked)
+            and ((old.state, new.state) <> ('new', 'calling') or old.only_asked or not new.only_asked)
+            and ((old.state, new.state) <> ('asked', 'asked') or old.code_there is not null or new.code_there is null)
+        or old.only_asked and (not new.only_asked or new.state not in ('asked', 'closed'))
+        or old.may_be_done and not new.may_be_done
+        or old.name_there is distinct from new.name_there and old.name_there is not null
+        or old.code_there is distinct from new.code_there
+            and (old.code_there is not null or not new.may_be_done and (old.state, new.state) <> ('new', 'minted'))
+        or (old.owner_tax_id, old.owner_name) is distinct from (new.owner_tax_id, new.owner_name)
+            and (old.state, new.state) <> ('new', 'minted')
+        or old.called_at is distinct from new.called_at and old.called_at is not null and new.state <> 'minted'
+        or new.outcome = 'never' and old.state not in ('new', 'minted')
+    then
+        raise exception 'the step of % cannot go from % to %', new.order_name, old.state, new.state
+            using errcode = 'integrity_constraint_violation', constraint = 'a_step_forgets_no_call';
+    end if;
+    return new;
+end $function$;
+
+create function hold_after_a_loss() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if exists (select from institution_account where id = new.institution_id and lost_at is not null) then
+        return null;
+    end if;
+    return new;
+end $function$;
+
+create function keep_closed_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if to_jsonb(new) - '{payee,owner_tax_id,owner_name}'::text[] <> to_jsonb(old) - '{payee,owner_tax_id,owner_name}'::text[]
+        or not exists (
+            select from transfer
+            join erased_text as erased on erased.kind = 'transfer' and erased.id = transfer.id
+                and erased.holder_id = transfer.holder_id and part = 'all'
+            where end_to_end_id = new.order_name and direction = 'OUT'
+        )
+    then
+        raise exception 'the step of % cannot go from % to %', new.order_name, old.state, new.state
+            using errcode = 'integrity_constraint_violation', constraint = 'a_step_forgets_no_call';
+    end if;
+    return new;
+end $function$;
+
+create table rail_step (
+    order_name text collate "C" not null,
+    institution_id smallint not null,
+    kind text not null,
+    holder_id bigint not null,
+    original_end_to_end_id text collate "C",
+    amount_cents bigint not null,
+    name_there text collate "C",
+    state text not null,
+    may_be_done boolean default false not null,
+    called_at timestamp with time zone,
+    outcome text,
+    refusal_code text,
+    refusal_reason text,
+    created_at timestamp with time zone not null,
+    only_asked boolean default false not null,
+    payee text,
+    code_there text collate "C",
+    owner_tax_id text,
+    owner_name text,
+    constraint rail_step_pkey primary key (order_name),
+    constraint a_code_has_its_form check (code_there ~ '^[a-zA-Z0-9-]{1,100}$'),
+    constraint a_refund_has_its_original check ((kind = 'refund') = (original_end_to_end_id is not null)),
+    constraint a_refusal_has_a_code check ((not outcome is distinct from 'refused') = (refusal_code is not null)),
+    constraint an_order_has_its_payee check ((kind = 'order') = (payee is not null)),
+    constraint an_owner_has_its_form check (length(owner_tax_id) >= 1 and length(owner_tax_id) <= 40 and length(owner_name) <=
+        200),
+    constraint it_is_called_by_its_name check (name_there is not null or (state in ('new', 'closed'))),
+    constraint its_first_call_is_dated check ((state <> all (array['calling', 'asked'])) or called_at is not null),
+    constraint rail_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint rail_step_called_at_check check (isfinite(called_at)),
+    constraint rail_step_created_at_check check (isfinite(created_at)),
+    constraint rail_step_kind_check check (kind in ('refund', 'order')),
+    constraint rail_step_name_there_check check (name_there ~ '^[a-zA-Z0-9]{1,35}$'),
+    constraint rail_step_order_name_check check (length(order_name) = 32),
+    constraint rail_step_original_end_to_end_id_check check (length(original_end_to_end_id) = 32),
+    constraint rail_step_outcome_check check (outcome in ('answered', 'refused', 'never', 'decided')),
+    constraint rail_step_refusal_code_check check (length(refusal_code) >= 1 and length(refusal_code) <= 35),
+    constraint rail_step_refusal_reason_check check (length(refusal_reason) <= 1000),
+    constraint rail_step_state_check check (state in ('new', 'minted', 'calling', 'asked', 'closed')),
+    constraint what_is_asked_may_be_done check (state <> 'asked' or may_be_done),
+    constraint what_is_closed_has_an_outcome check ((state = 'closed') = (outcome is not null)),
+    constraint what_may_be_done_was_taken check (outcome <> 'never' or not may_be_done),
+    constraint rail_step_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint rail_step_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table rail_step is 'What is asked of institutions under orders of ours: a row each, written before each call.';
+comment on column rail_step.order_name is 'The order''s return_id or end_to_end_id.';
+comment on column rail_step.institution_id is 'The account at which it is asked for.';
+comment on column rail_step.kind is 'A refund of a received Pix, or an order to send one.';
+comment on column rail_step.holder_id is 'The holder from whom the money goes.';
+comment on column rail_step.original_end_to_end_id is 'The received Pix, of a refund.';
+comment on column rail_step.amount_cents is 'What is asked for, in cents.';
+comment on column rail_step.name_there is 'What the institution knows it by; null before that is known.';
+comment on column rail_step.state is
+    'New: its first step has not named it; minted: named, and not asked for; calling: a call is under way or was cut off; asked: it may be done, and is asked about; closed: no call is made any more.';
+comment on column rail_step.may_be_done is 'Whether a call of it may have taken effect.';
+comment on column rail_step.called_at is 'When it was first called, in real time.';
+comment on column rail_step.outcome is
+    'Answered: the institution has it; refused for certain; never: no call was made, and none will be; decided: two operators said how it ended.';
+comment on column rail_step.refusal_code is 'Of a certain refusal, as callers see it.';
+comment on column rail_step.refusal_reason is 'In the institution''s words.';
+comment on column rail_step.created_at is 'In real time.';
+comment on column rail_step.only_asked is
+    'Whether its order was open at a loss of the database: a call of it may be forgotten, so that it is asked about and never called.';
+comment on column rail_step.payee is 'Whom an order to send goes to: the key, or the account with its bank; null of a refund.';
+comment on column rail_step.code_there is
+    'The institution''s own code of it, where it is asked by that; null before it is told, as by a first step that moves nothing. It never changes.';
+comment on column rail_step.owner_tax_id is
+    'Whose the key is, as the first step told it: compared with the owner that the caller named before money moves; else null.';
+comment on column rail_step.owner_name is 'The name that was told with it.';
+create index rail_step_in_flight on rail_step (institution_id, called_at) where kind = 'order' and (state in ('calling',
+    'asked'));
+create unique index rail_step_name_there on rail_step (institution_id, name_there, kind);
+create trigger check_decided before insert or update on rail_step for each row when (new.outcome = 'decided') execute function
+    check_decided_step();
+create trigger check_new_step before insert on rail_step for each row execute function check_rail_step();
+create trigger check_step before update on rail_step for each row when (old.state <> 'closed' or new.state <> 'closed') execute
+    function check_rail_step();
+create trigger hold_after_a_loss before update of state on rail_step for each row when (new.state = 'calling' and old.state <>
+    'calling' and not new.only_asked) execute function hold_after_a_loss();
+create trigger keep_closed_step before update on rail_step for each row when (old.state = 'closed' and new.state = 'closed')
+    execute function keep_closed_step();
+grant insert, select, update (name_there, state, may_be_done, called_at, outcome, refusal_code, refusal_reason, code_there,
+    owner_tax_id, owner_name) on table rail_step to pixconnect_service;
+
+create function check_give_back() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if old.state <> 'waiting' or new.state = 'made' and not exists (
+        select from refund
+        where refund.transfer_id = new.transfer_id and refund.holder_id = new.holder_id and flow = 'OUT'
+            and left(external_id, 5) = 'auto:'
+    ) then
+        raise exception 'giving back % of holder % is % and cannot be %', new.transfer_id, new.holder_id, old.state, new.state
+            using errcode = 'integrity_constraint_violation', constraint = 'what_is_given_back_is_a_refund';
+    end if;
+    return new;
+end $function$;
+
+create table give_back (
+    transfer_id bigint not null,
+    holder_id bigint not null,
+    institution_id smallint not null,
+    state text not null,
+    reason text,
+    due_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    constraint give_back_pkey primary key (transfer_id, holder_id),
+    constraint give_back_created_at_check check (isfinite(created_at)),
+    constraint give_back_due_at_check check (isfinite(due_at)),
+    constraint give_back_reason_check check (length(reason) >= 1 and length(reason) <= 1000),
+    constraint give_back_state_check check (state in ('waiting', 'made', 'not_made')),
+    constraint what_was_not_made_says_why check ((state = 'not_made') = (reason is not null)),
+    constraint give_back_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint give_back_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table give_back is 'Received Pix that pay no charge, of accounts that give such back by themselves.';
+comment on column give_back.transfer_id is 'The received Pix.';
+comment on column give_back.holder_id is 'The holder who has it.';
+comment on column give_back.institution_id is 'The account on which it came.';
+comment on column give_back.state is 'Waiting for a reading of it; made: a refund is accepted; not made: it stays credited.';
+comment on column give_back.reason is 'Why it was not made.';
+comment on column give_back.due_at is 'When a worker looks at it next, in real time.';
+comment on column give_back.created_at is 'When it came in, in real time.';
+create index give_back_due on give_back (institution_id, due_at) where state = 'waiting';
+create trigger check_give_back before update on give_back for each row execute function check_give_back();
+grant insert, select, update (state, reason, due_at) on table give_back to pixconnect_service;
+
+create table institution_sweep (
+    institution_id smallint not null,
+    pace text not null,
+    read_until timestamp with time zone not null,
+    began_at timestamp with time zone not null,
+    ended_at timestamp with time zone not null,
+    items_count bigint not null,
+    failed_at timestamp with time zone,
+    failure text,
+    constraint institution_sweep_pkey primary key (institution_id, pace),
+    constraint institution_sweep_began_at_check check (isfinite(began_at)),
+    constraint institution_sweep_ended_at_check check (isfinite(ended_at)),
+    constraint institution_sweep_failed_at_check check (isfinite(failed_at)),
+    constraint institution_sweep_failure_check check (length(failure) <= 300),
+    constraint institution_sweep_pace_check check (pace in ('near', 'wide', 'deep', 'statement', 'contests')),
+    constraint institution_sweep_read_until_check check (isfinite(read_until)),
+    constraint institution_sweep_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
+        cascade
+);
+comment on table institution_sweep is 'How far the lists of an account were read, by each pace.';
+comment on column institution_sweep.institution_id is 'The account.';
+comment on column institution_sweep.pace is
+    'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own.';
+comment on column institution_sweep.read_until is
+    'All that happened there before this instant is recorded, but for the institution''s lag.';
+comment on column institution_sweep.began_at is 'When the last whole sweep began, in real time.';
+comment on column institution_sweep.ended_at is 'When it ended, all its items recorded or kept.';
+comment on column institution_sweep.items_count is 'How many it found.';
+comment on column institution_sweep.failed_at is 'When a sweep failed last, in real time; null once one has succeeded since.';
+comment on column institution_sweep.failure is 'Why.';
+grant insert, select, update on table institution_sweep to pixconnect_service;
+
+create table institution_file (
+    institution_id smallint not null,
+    digest bytea not null,
+    format text not null,
+    bank text not null,
+    branch text not null,
+    number text not null,
+    first_on date not null,
+    last_on date not null,
+    items_count integer not null,
+    recorded_at timestamp with time zone not null,
+    constraint institution_file_pkey primary key (institution_id, digest),
+    constraint institution_file_bank_check check (length(bank) <= 255),
+    constraint institution_file_branch_check check (length(branch) <= 255),
+    constraint institution_file_check check (isfinite(last_on) and last_on >= first_on),
+    constraint institution_file_digest_check check (length(digest) = 32),
+    constraint institution_file_first_on_check check (isfinite(first_on)),
+    constraint institution_file_format_check check (format in ('ofx', 'camt.053', 'efi')),
+    constraint institution_file_items_count_check check (items_count >= 0),
+    constraint institution_file_number_check check (length(number) >= 1 and length(number) <= 255),
+    constraint institution_file_recorded_at_check check (isfinite(recorded_at)),
+    constraint institution_file_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
+        cascade
+);
+comment on table institution_file is 'Statement files of institutions that were read.';
+comment on column institution_file.institution_id is 'The account.';
+comment on column institution_file.digest is 'SHA-256 of the file: the same one again is nothing new.';
+comment on column institution_file.format is 'Which reader read it.';
+comment on column institution_file.bank is 'The bank, as the file names it; empty if it does not.';
+comment on column institution_file.branch is 'The branch, as the file names it; empty if it does not.';
+comment on column institution_file.number is 'The account, as the file names it: the next file must be of the same.';
+comment on column institution_file.first_on is 'The first day that it speaks of, in Sao Paulo.';
+comment on column institution_file.last_on is 'The last day that it speaks of.';
+comment on column institution_file.items_count is 'How many lines of money it has.';
+comment on column institution_file.recorded_at is 'When it was read, in service time.';
+grant insert, select on table institution_file to pixconnect_service;
+
+create function keep_joined() returns trigger language plpgsql
+as $function$
+begin
+    if old.joined_kind = 'movement' and new.joined_kind in ('transfer', 'refund') and not new.is_reversal and exists (
+        select from movement as opposite
+        where opposite.institution_id = old.institution_id and opposite.opposite_of = old.joined_id
+    ) then
+        return new;
+    end if;
+    raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
+        using errcode = 'integrity_constraint_violation', constraint = 'an_item_stays_joined';
+end $function$;
+
+create table institution_item (
+    institution_id smallint not null,
+    item_id text collate "C" not null,
+    day date not null,
+    settled_at timestamp with time zone,
+    direction text not null,
+    amount_cents bigint not null,
+    kind text not null,
+    end_to_end_id text collate "C",
+    return_id text collate "C",
+    txid text,
+    tax_id text,
+    counterparty text,
+    text text not null,
+    source text not null,
+    recorded_at timestamp with time zone not null,
+    joined_kind text,
+    joined_id text collate "C",
+    joined_by text,
+    is_reversal boolean default false not null,
+    fee_of_kind text,
+    fee_of_id text collate "C",
+    waits text,
+    others jsonb default '[]'::jsonb not null,
+    constraint institution_item_pkey primary key (institution_id, item_id),
+    constraint institution_item_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint institution_item_counterparty_check check (length(counterparty) <= 255),
+    constraint institution_item_day_check check (isfinite(day)),
+    constraint institution_item_direction_check check (direction in ('IN', 'OUT')),
+    constraint institution_item_end_to_end_id_check check (length(end_to_end_id) >= 1 and length(end_to_end_id) <= 64),
+    constraint institution_item_fee_of_kind_check check (fee_of_kind in ('transfer', 'refund')),
+    constraint institution_item_item_id_check check (length(item_id) >= 1 and length(item_id) <= 255),
+    constraint institution_item_joined_by_check check (joined_by in ('name', 'instant', 'tax_id', 'counterparty', 'amount',
+        'alike', 'near')),
+    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement')),
+    constraint institution_item_kind_check check (kind in ('pix', 'refund', 'opening_balance', 'fee', 'wire', 'boleto',
+        'by_hand', 'reversal', 'judicial', 'other')),
+    constraint institution_item_recorded_at_check check (isfinite(recorded_at)),
+    constraint institution_item_return_id_check check (length(return_id) >= 1 and length(return_id) <= 64),
+    constraint institution_item_settled_at_check check (isfinite(settled_at)),
+    constraint institution_item_source_check check (source in ('ofx', 'camt.053', 'efi', 'api')),
+    constraint institution_item_tax_id_check check (length(tax_id) <= 255),
+    constraint institution_item_text_check check (length(text) <= 255),
+    constraint institution_item_txid_check check (length(txid) <= 255),
+    constraint institution_item_waits_check check (waits in ('order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over',
+        'opening_day', 'before_opening')),
+    constraint joined_by_something check ((joined_kind is null) = (joined_id is null) and (joined_kind is null) = (joined_by is
+        null)),
+    constraint what_is_joined_waits_for_nothing check (joined_kind is null or waits is null),
+    constraint institution_item_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table institution_item is 'Lines of institutions'' own statements, each once; what each says never changes.';
+comment on column institution_item.institution_id is 'The account.';
+comment on column institution_item.item_id is 'The institution''s name of the line, unique on the account.';
+comment on column institution_item.day is 'Its day in Sao Paulo.';
+comment on column institution_item.settled_at is 'Its instant by the institution''s clock, where it tells one.';
+comment on column institution_item.direction is 'Whether money came in (IN) or went out (OUT).';
+comment on column institution_item.amount_cents is 'How much, in cents.';
+comment on column institution_item.kind is 'What the institution calls it.';
+comment on column institution_item.end_to_end_id is 'The Pix that it is or is about, as the network calls it.';
+comment on column institution_item.return_id is 'The return that it is, as the network calls it.';
+comment on column institution_item.txid is 'The txid that the institution tells with it.';
+comment on column institution_item.tax_id is 'The other side''s CPF or CNPJ, as far as it is told.';
+comment on column institution_item.counterparty is 'The other side''s name, where it is told.';
+comment on column institution_item.text is 'The institution''s text.';
+comment on column institution_item.source is 'Where it was read: a file''s form, or the institution''s API.';
+comment on column institution_item.recorded_at is 'When it was first read, in service time.';
+comment on column institution_item.joined_kind is
+    'What of ours it is: a transfer, a refund, a movement; null while it is alone.';
+comment on column institution_item.joined_id is 'The id of that; of a movement, its item id.';
+comment on column institution_item.joined_by is 'What shows that the two are one.';
+comment on column institution_item.is_reversal is 'It gives back what was debited for an order that failed.';
+comment on column institution_item.fee_of_kind is 'What a fee was taken for: a transfer or a refund.';
+comment on column institution_item.fee_of_id is 'The id of that.';
+comment on column institution_item.waits is 'Why it is neither joined nor a movement.';
+comment on column institution_item.others is 'Other contents that were told under the same id, for a person.';
+create index institution_item_alone on institution_item (institution_id, day) where joined_kind is null;
+create index institution_item_day on institution_item (institution_id, day);
+create index institution_item_moved_out on institution_item (institution_id, amount_cents, day) where joined_kind = 'movement'
+    and direction = 'OUT';
+create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal);
+create trigger institution_item_is_never_deleted before delete or truncate on institution_item for each statement execute
+    function refuse_change();
+create trigger keep_joined before update on institution_item for each row when (old.joined_kind is not null and (old.joined_kind
+    is distinct from new.joined_kind or old.joined_id is distinct from new.joined_id or old.is_reversal is distinct from
+    new.is_reversal)) execute function keep_joined();
+grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits, others) on table
+    institution_item to pixconnect_service;
+
+create table institution_day (
+    institution_id smallint not null,
+    day date not null,
+    opening_cents bigint,
+    closing_cents bigint,
+    read_at timestamp with time zone,
+    source text not null,
+    state text default 'open' not null,
+    closed_at timestamp with time zone,
+    reopened_at timestamp with time zone,
+    constraint institution_day_pkey primary key (institution_id, day),
+    constraint institution_day_closed_at_check check (isfinite(closed_at)),
+    constraint institution_day_day_check check (isfinite(day)),
+    constraint institution_day_read_at_check check (isfinite(read_at)),
+    constraint institution_day_reopened_at_check check (isfinite(reopened_at)),
+    constraint institution_day_source_check check (source in ('ofx', 'camt.053', 'efi', 'api')),
+    constraint institution_day_state_check check (state in ('open', 'provisional', 'closed', 'closed_with_cases')),
+    constraint institution_day_institution_id_fkey foreign key (institution_id) references institution_account(id)
+);
+comment on table institution_day is 'Days of accounts at institutions: their balances as told, and whether they are closed.';
+comment on column institution_day.institution_id is 'The account.';
+comment on column institution_day.day is 'The day in Sao Paulo.';
+comment on column institution_day.opening_cents is 'What was on the account before it, as a statement told; null if none did.';
+comment on column institution_day.closing_cents is 'What was on the account at its end, as a statement told; null if none did.';
+comment on column institution_day.read_at is 'When a statement of all of it was last read, in service time.';
+comment on column institution_day.source is 'Where its items come from: two sources give one line two names, so a day has one.';
+comment on column institution_day.state is 'Open, provisional, closed, or closed with cases, as last judged.';
+comment on column institution_day.closed_at is 'When it was last closed, in service time.';
+comment on column institution_day.reopened_at is 'When it was last opened again, in service time.';
+grant insert, select, update (opening_cents, closing_cents, read_at, state, closed_at, reopened_at) on table institution_day to
+    pixconnect_service;
+
+create table institution_callback (
+    institution_id smallint not null,
+    digest bytea not null,
+    secret_sealed bytea not null,
+    made_at timestamp with time zone not null,
+    constraint institution_callback_pkey primary key (institution_id),
+    constraint institution_callback_digest_check check (length(digest) = 32),
+    constraint institution_callback_made_at_check check (isfinite(made_at)),
+    constraint institution_callback_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+comment on table institution_callback is
+    'The secret in the address by which an institution tells us that something came in on an account.';
+comment on column institution_callback.institution_id is 'The account.';
+comment on column institution_callback.digest is 'SHA-256 of the secret, with which that of each call is compared.';
+comment on column institution_callback.secret_sealed is
+    'The secret itself, sealed, so that the address can be registered again.';
+comment on column institution_callback.made_at is 'When the secret was made; real time.';
+grant delete, insert, update on table institution_callback to pixconnect_operator;
+grant select on table institution_callback to pixconnect_service;
+
+create table institution_webhook_before (
+    institution_id smallint not null,
+    key text not null,
+    url text not null,
+    kept_at timestamp with time zone not null,
+    constraint institution_webhook_before_pkey primary key (institution_id, key),
+    constraint institution_webhook_before_kept_at_check check (isfinite(kept_at)),
+    constraint institution_webhook_before_key_check check (length(key) >= 1 and length(key) <= 77),
+    constraint institution_webhook_before_url_check check (length(url) >= 1 and length(url) <= 2048),
+    constraint institution_webhook_before_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+comment on table institution_webhook_before is
+    'What was registered at an institution for a key before our address took its place.';
+comment on column institution_webhook_before.institution_id is 'The account.';
+comment on column institution_webhook_before.key is 'The Pix key.';
+comment on column institution_webhook_before.url is 'The address that was there.';
+comment on column institution_webhook_before.kept_at is 'When ours took its place; real time.';
+grant delete, insert, update on table institution_webhook_before to pixconnect_operator;
+grant select on table institution_webhook_before to pixconnect_service;
+
+create table institution_day_file (
+    institution_id smallint not null,
+    day date not null,
+    name text not null,
+    asked_at timestamp with time zone not null,
+    ended_at timestamp with time zone,
+    failure text,
+    constraint institution_day_file_pkey primary key (institution_id, day),
+    constraint institution_day_file_asked_at_check check (isfinite(asked_at)),
+    constraint institution_day_file_day_check check (isfinite(day)),
+    constraint institution_day_file_ended_at_check check (isfinite(ended_at)),
+    constraint institution_day_file_failure_check check (length(failure) >= 1 and length(failure) <= 300),
+    constraint institution_day_file_name_check check (length(name) >= 1 and length(name) <= 100),
+    constraint what_failed_has_ended check (failure is null or ended_at is not null),
+    constraint institution_day_file_institution_id_fkey foreign key (institution_id) references institution_account(id) on
+        delete cascade
+);
+comment on table institution_day_file is 'Files of days that an institution was asked to write.';
+comment on column institution_day_file.institution_id is 'The account.';
+comment on column institution_day_file.day is 'The day in Sao Paulo that the file is of.';
+comment on column institution_day_file.name is 'What the file that was asked for last is fetched by.';
+comment on column institution_day_file.asked_at is 'When it was asked for, in real time.';
+comment on column institution_day_file.ended_at is 'When it was read or refused, in real time; null while it is awaited.';
+comment on column institution_day_file.failure is 'Why it was refused; null where it was read.';
+grant insert, select, update (name, asked_at, ended_at, failure) on table institution_day_file to pixconnect_service;

@@ -1,0 +1,235 @@
+-- What the central bank's API keeps beside charges.
+
+create table charge_revision (
+    charge_id bigint not null,
+    holder_id bigint not null,
+    revision integer not null,
+    contents text not null,
+    constraint charge_revision_pkey primary key (charge_id, holder_id, revision),
+    constraint charge_revision_revision_check check (revision >= 0)
+);
+comment on table charge_revision is 'The contents of a charge before each change of them.';
+comment on column charge_revision.charge_id is 'The charge.';
+comment on column charge_revision.holder_id is 'The holder of the charge.';
+comment on column charge_revision.revision is 'Which revision the contents were, from 0.';
+comment on column charge_revision.contents is 'The contents, as JSON.';
+create trigger check_new after insert on charge_revision for each row execute function check_revisions();
+grant insert, select on table charge_revision to pixconnect_service;
+
+create function check_new_lot() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (select from lot_item where holder_id = new.holder_id and lot_number = new.number) then
+        raise exception 'lot % of holder % has no items', new.number, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_lot_has_its_items';
+    end if;
+    return null;
+end $function$;
+
+create table charge_lot (
+    holder_id bigint not null,
+    number bigint not null,
+    slot smallint not null,
+    description text not null,
+    item_count integer not null,
+    asked_count integer not null,
+    created_at timestamp with time zone not null,
+    constraint charge_lot_pkey primary key (holder_id, number),
+    constraint charge_lot_asked_count_check check (asked_count >= 1),
+    constraint charge_lot_check check (slot = (number % 256::bigint)),
+    constraint charge_lot_created_at_check check (isfinite(created_at)),
+    constraint charge_lot_description_check check (length(description) >= 1 and length(description) <= 255),
+    constraint charge_lot_item_count_check check (item_count >= 1 and item_count <= 1000),
+    constraint charge_lot_number_check check (number >= 1 and number <= 999999999999999999),
+    constraint charge_lot_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+comment on table charge_lot is 'Lots of charges with a due date: which charges they are is said once, and never changes.';
+comment on column charge_lot.holder_id is 'Whose they are.';
+comment on column charge_lot.number is 'The id that its holder chose.';
+comment on column charge_lot.slot is 'The slot of work it belongs to, 0 to 255.';
+comment on column charge_lot.description is 'What its holder calls it.';
+comment on column charge_lot.item_count is 'How many charges it has.';
+comment on column charge_lot.asked_count is
+    'How many requests have made or changed it: who has read it sees whether another came between.';
+comment on column charge_lot.created_at is 'When it was first asked for, in service time.';
+create index charge_lot_list on charge_lot (holder_id, created_at, number);
+create trigger check_new after insert on charge_lot for each row execute function check_new_lot();
+grant insert, select, update (description, asked_count) on table charge_lot to pixconnect_service;
+
+create function check_lot_requests() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+declare
+    wrong record;
+begin
+    select lot_item.holder_id, lot_item.lot_number, lot_item.place into wrong
+    from changed join lot_item on lot_item.holder_id = changed.holder_id and lot_item.lot_number = changed.lot_number
+        and lot_item.place = changed.place
+    where (lot_item.status = 'PROCESSING') <> exists (
+        select from lot_request
+        where lot_request.holder_id = lot_item.holder_id and lot_request.lot_number = lot_item.lot_number
+            and lot_request.place = lot_item.place
+    ) limit 1;
+    if wrong is not null then
+        raise exception 'item % of lot % of holder % and what is asked of it do not agree',
+            wrong.place, wrong.lot_number, wrong.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_item_under_way_is_asked_for';
+    end if;
+    return null;
+end $function$;
+
+create function check_lot_charge() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if old.charge_id is not null or not exists (
+        select from charge
+        where id = new.charge_id and holder_id = new.holder_id and txid = new.txid and due_on is not null
+    ) then
+        raise exception 'charge % is not that of item % of lot % of holder %',
+            new.charge_id, new.place, new.lot_number, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_item_keeps_its_charge';
+    end if;
+    return null;
+end $function$;
+
+create function check_lot() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    wrong record;
+begin
+    select changed.holder_id, changed.lot_number into wrong from (select distinct holder_id, lot_number from changed) as changed
+    join charge_lot on charge_lot.holder_id = changed.holder_id and charge_lot.number = changed.lot_number
+    where item_count <> (
+        select count(*) from lot_item
+        where lot_item.holder_id = changed.holder_id and lot_item.lot_number = changed.lot_number and place < item_count
+    ) or item_count <> (
+        select count(*) from lot_item where lot_item.holder_id = changed.holder_id and lot_item.lot_number = changed.lot_number
+    ) limit 1;
+    if wrong is not null then
+        raise exception 'lot % of holder % gains or lacks items', wrong.lot_number, wrong.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_lot_has_its_items';
+    end if;
+    return null;
+end $function$;
+
+create table lot_item (
+    holder_id bigint not null,
+    lot_number bigint not null,
+    place smallint not null,
+    txid text not null,
+    status text not null,
+    charge_id bigint,
+    wanted text,
+    refusal text,
+    constraint lot_item_pkey primary key (holder_id, lot_number, place),
+    constraint a_txid_is_in_one_lot unique (holder_id, txid),
+    constraint lot_item_place_check check (place >= 0 and place <= 999),
+    constraint lot_item_status_check check (status in ('PROCESSING', 'CREATED', 'REFUSED')),
+    constraint lot_item_txid_check check (txid ~ '^[a-zA-Z0-9]{26,35}$'),
+    constraint what_is_created_has_its_charge check (status <> 'CREATED' or charge_id is not null),
+    constraint what_is_not_made_is_wanted check ((charge_id is null) = (wanted is not null)),
+    constraint what_is_refused_says_why check ((status = 'REFUSED') = (refusal is not null)),
+    constraint lot_item_charge_id_holder_id_fkey foreign key (charge_id, holder_id) references charge(id, holder_id),
+    constraint lot_item_holder_id_lot_number_fkey foreign key (holder_id, lot_number) references charge_lot(holder_id, number)
+) with (fillfactor=70);
+comment on table lot_item is 'The charges of lots, each whether it was made and what became of the last request.';
+comment on column lot_item.holder_id is 'Whose lot it is.';
+comment on column lot_item.lot_number is 'The lot.';
+comment on column lot_item.place is 'Its place in the lot, from 0.';
+comment on column lot_item.txid is 'The txid that the charge has or is to have.';
+comment on column lot_item.status is 'PROCESSING while a worker has something to do, then what became of the last request.';
+comment on column lot_item.charge_id is 'The charge, once it was made; it stays when a change of it is refused.';
+comment on column lot_item.wanted is 'What was sent of a charge that is not made yet, as JSON: later requests change it.';
+comment on column lot_item.refusal is 'Why the last request was refused: rules and places, as JSON.';
+create index lot_item_charge on lot_item (charge_id, holder_id) where charge_id is not null;
+create trigger check_asked after insert on lot_item referencing new table as changed for each statement execute function
+    check_lot_requests();
+create trigger check_charge after update of charge_id on lot_item for each row when (old.charge_id is distinct from
+    new.charge_id) execute function check_lot_charge();
+create trigger check_items after insert on lot_item referencing new table as changed for each statement execute function
+    check_lot();
+create trigger check_status after update on lot_item referencing new table as changed for each statement execute function
+    check_lot_requests();
+grant insert, select, update (status, charge_id, wanted, refusal) on table lot_item to pixconnect_service;
+
+create table lot_request (
+    holder_id bigint not null,
+    lot_number bigint not null,
+    place smallint not null,
+    number integer not null,
+    slot smallint not null,
+    asked text not null,
+    asked_by text not null,
+    constraint lot_request_pkey primary key (holder_id, lot_number, place, number),
+    constraint lot_request_check check (slot = (lot_number % 256::bigint)),
+    constraint lot_request_number_check check (number >= 1),
+    constraint lot_request_holder_id_lot_number_place_fkey foreign key (holder_id, lot_number, place) references
+        lot_item(holder_id, lot_number, place)
+);
+comment on table lot_request is 'What workers have to do for lots: rows are removed with what becomes of them.';
+comment on column lot_request.holder_id is 'Whose lot it is.';
+comment on column lot_request.lot_number is 'The lot.';
+comment on column lot_request.place is 'The place of the charge in the lot.';
+comment on column lot_request.number is 'The number of the request of this lot: those of one charge are done in order.';
+comment on column lot_request.slot is 'The slot of work it belongs to, 0 to 255: its lot''s.';
+comment on column lot_request.asked is 'What is asked for, as it was read, as JSON.';
+comment on column lot_request.asked_by is 'Who asked, as JSON.';
+create index lot_request_due on lot_request (slot, place);
+create trigger check_done after delete on lot_request referencing old table as changed for each statement execute function
+    check_lot_requests();
+create trigger check_new after insert on lot_request referencing new table as changed for each statement execute function
+    check_lot_requests();
+grant delete, insert, select on table lot_request to pixconnect_service;
+
+create sequence location_id increment 512 maxvalue 35184372088831;
+grant usage on sequence location_id to pixconnect_service;
+
+create table location (
+    id bigint not null,
+    holder_id bigint not null,
+    token text collate "C" not null,
+    status text not null,
+    charge_id bigint,
+    created_at timestamp with time zone not null,
+    constraint location_pkey primary key (id),
+    constraint location_of_charge unique (charge_id, holder_id) deferrable,
+    constraint location_token_is_used_once unique (token),
+    constraint location_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint location_is_bound_to_a_charge check ((charge_id is not null) = (status in ('COB_BOUND', 'COBV_BOUND'))),
+    constraint location_status_check check (status in ('COB_FREE', 'COB_BOUND', 'COBV_FREE', 'COBV_BOUND')),
+    constraint location_token_check check (token ~ '^[a-zA-Z0-9]{22,35}$')
+);
+comment on table location is 'The addresses that dynamic QR codes lead to.';
+comment on column location.id is 'Counts up, in blocks.';
+comment on column location.holder_id is 'The holder who may bind it.';
+comment on column location.token is 'The last part of its address.';
+comment on column location.status is 'What kind of charge it is for, and whether it has one.';
+comment on column location.charge_id is 'The charge that it leads to; null while it is free.';
+comment on column location.created_at is 'When it was made, in service time.';
+create index location_list on location ((holder_id + 0), status, created_at, id);
+grant insert, select, update (status, charge_id) on table location to pixconnect_service;
+
+create table received_hour (
+    holder_id bigint not null,
+    hour timestamp with time zone not null,
+    count bigint not null,
+    constraint received_hour_pkey primary key (holder_id, hour),
+    constraint received_hour_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+comment on table received_hour is
+    'How many Pix a holder received in an hour that is over, counted once when a list first asks for it.';
+comment on column received_hour.holder_id is 'The holder who received them.';
+comment on column received_hour.hour is 'The hour in which they settled, in service time.';
+comment on column received_hour.count is 'How many.';
+grant delete, insert, select on table received_hour to pixconnect_service;
+
+create table received_known (
+    holder_id bigint not null,
+    until timestamp with time zone not null,
+    constraint received_known_pkey primary key (holder_id),
+    constraint received_known_holder_id_fkey foreign key (holder_id) references holder(id)
+);
+comment on table received_known is 'Up to which hour received_hour is complete; an hour before it that is not there had none.';
+comment on column received_known.holder_id is 'The holder.';
+comment on column received_known.until is 'The hours before this instant are counted, in service time.';
+grant delete, insert, select, update (until) on table received_known to pixconnect_service;

@@ -1,0 +1,492 @@
+-- Events, the endpoints that receive them, and deliveries.
+
+create function tally_events() returns trigger language plpgsql
+as $function$
+begin
+    insert into webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'event', holder_id, 'made', date_trunc('hour', created_at, 'UTC') as hour, count(*) from new_row group by holder_id, 4;
+    return null;
+end $function$;
+
+create table event (
+    id bigint not null,
+    holder_id bigint not null,
+    name text not null,
+    resource text not null,
+    resource_id bigint not null,
+    slot smallint not null,
+    body text not null,
+    created_at timestamp with time zone not null,
+    constraint event_pkey primary key (id, holder_id),
+    constraint event_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement', 'adjustment', 'infraction')),
+    constraint event_slot_check check (slot >= 0 and slot <= 255)
+) partition by range (id);
+comment on table event is
+    'What happened to charges, transfers, refunds and movements; written with the fact, partitioned by id.';
+comment on column event.id is 'Rises with the events of one resource, in the order in which they happened.';
+comment on column event.holder_id is 'The holder whose fact it is.';
+comment on column event.name is 'What happened: transfer.out.confirmed.';
+comment on column event.resource is 'What it happened to: charge, transfer, refund or movement.';
+comment on column event.resource_id is 'The id of that.';
+comment on column event.slot is 'The slot of work it belongs to, 0 to 255.';
+comment on column event.body is 'The very text that is sent, on each attempt.';
+comment on column event.created_at is 'When it happened, in service time.';
+create table event_1 partition of event for values from ('1') to ('17179869184');
+create index event_list on event (holder_id, created_at, id);
+create trigger tally_events after insert on event referencing new table as new_row for each statement execute function
+    tally_events();
+grant insert, select on table event to pixconnect_service;
+
+create sequence event_feed_position;
+grant select, usage on sequence event_feed_position to pixconnect_service;
+
+create table event_feed (
+    position bigint not null,
+    holder_id bigint not null,
+    event_ids bigint[] not null,
+    constraint event_feed_pkey primary key (holder_id, "position"),
+    constraint event_feed_event_ids_check check (cardinality(event_ids) >= 1 and cardinality(event_ids) <= 200),
+    constraint event_feed_position_check check ("position" >= 1 and "position" <= 9007199254740991)
+) partition by range ("position");
+comment on table event_feed is 'The order in which events are read by cursor, given after the commit; partitioned by position.';
+comment on column event_feed.position is 'The place in the feed, which never changes.';
+comment on column event_feed.holder_id is 'The holder who reads them.';
+comment on column event_feed.event_ids is 'The events at this place, 1 to 200, in the order of their ids.';
+create table event_feed_1 partition of event_feed for values from ('1') to ('1073741824');
+create index event_feed_order on event_feed ("position");
+grant select on table event_feed to pixconnect_service;
+
+create function sweep_event_positions(count_max integer) returns bigint[] language plpgsql security definer set search_path to
+    'pixconnect', 'pg_temp' set enable_hashjoin to 'on'
+as $function$
+declare
+    state event_feed_state;
+    late bigint[];
+    late_holder_ids bigint[];
+begin
+    select * into state from event_feed_state;
+    -- Where nothing happens, nothing is written.
+    if state.swept_id = state.next_id and state.next_id >= last_event_id_given() then
+        return null;
+    end if;
+    if state.swept_id < least(state.next_id, state.settled_id) and (
+        select coalesce(sum(cardinality(event_ids)), 0) from event_feed where position > state.swept_position
+    ) <= 10 * count_max then
+        with seen as materialized (
+            -- The newest, if there are more than can be looked at: what is late has been written lately.
+            select id from event where id > state.swept_id and id <= least(state.next_id, state.settled_id)
+            order by id desc limit count_max
+        )
+        select array_agg(id) into late from seen where not exists (
+            select from event_feed cross join unnest(event_ids) as placed (id)
+            where position > state.swept_position and placed.id = seen.id
+        );
+    end if;
+    select * into state from event_feed_state for update;
+    if late is not null then
+        with given as (
+            insert into event_feed (position, holder_id, event_ids)
+            select nextval('event_feed_position'), holder_id, array[id] from (
+                select id, holder_id from event where id = any(late) and not exists (
+                    select from event_feed cross join unnest(event_ids) as placed (id)
+                    where position > state.swept_position and placed.id = event.id
+                ) order by id
+            ) as missed
+            returning *
+        )
+        select array_agg(holder_id), greatest(max(position), state.last_position)
+        into late_holder_ids, state.last_position from given;
+    end if;
+    -- Who holds the lock is the only one to give positions: what is given out from here on gets a later one.
+    update event_feed_state set last_position = state.last_position, swept_id = next_id, swept_position = next_position,
+        next_id = last_event_id_given(), next_position = state.last_position;
+    return late_holder_ids;
+end $function$;
+grant execute on function sweep_event_positions(count_max integer) to pixconnect_service;
+
+create table event_feed_state (
+    is_only_row boolean default true not null,
+    last_position bigint default 0 not null,
+    given_at timestamp with time zone default clock_timestamp() not null,
+    settled_id bigint default 0 not null,
+    settled_position bigint default 0 not null,
+    asked_id bigint,
+    asked_position bigint,
+    asked_of text[],
+    swept_id bigint default 0 not null,
+    swept_position bigint default 0 not null,
+    next_id bigint default 0 not null,
+    next_position bigint default 0 not null,
+    constraint event_feed_state_pkey primary key (is_only_row),
+    constraint event_feed_state_is_only_row_check check (is_only_row)
+) with (fillfactor=20);
+comment on table event_feed_state is 'How far positions have been given; whoever gives some holds a lock on the one row.';
+comment on column event_feed_state.is_only_row is 'True: there is one row.';
+comment on column event_feed_state.last_position is 'The last position that was given.';
+comment on column event_feed_state.given_at is 'When that was, in real time.';
+comment on column event_feed_state.settled_id is 'Each event up to this id that will ever be there has its position.';
+comment on column event_feed_state.settled_position is 'The events beyond settled_id stand behind this position.';
+comment on column event_feed_state.asked_id is 'What settled_id becomes when the transactions in asked_of have ended.';
+comment on column event_feed_state.asked_position is 'What settled_position becomes then.';
+comment on column event_feed_state.asked_of is 'The transactions that may still write an event up to asked_id.';
+comment on column event_feed_state.swept_id is 'Each event up to this id was looked for a second time.';
+comment on column event_feed_state.swept_position is 'The events beyond swept_id stand behind this position.';
+comment on column event_feed_state.next_id is 'Up to which id the next sweep goes.';
+comment on column event_feed_state.next_position is 'What swept_position becomes then.';
+grant select on table event_feed_state to pixconnect_service;
+insert into event_feed_state default values;
+
+create function give_event_positions(count_max integer, out holder_ids bigint[], out events_count bigint, out has_more boolean)
+    returns record language plpgsql security definer set search_path to 'pixconnect', 'pg_temp' set enable_hashjoin to 'on'
+as $function$
+declare
+    state event_feed_state;
+    given_id bigint;
+    writers text[];
+    seen_id bigint;
+    bound_id bigint;
+    given_position bigint;
+begin
+    events_count := 0;
+    has_more := false;
+    -- Nothing was given out since all was settled: the usual answer while nothing happens, which locks and writes nothing.
+    if (select settled_id from event_feed_state) >= last_event_id_given() then
+        return;
+    end if;
+    select * into state from event_feed_state for update;
+    given_id := last_event_id_given();
+    select coalesce(array_agg(distinct virtualtransaction), '{}') into writers from pg_locks
+    where locktype = 'relation' and relation = to_regclass('write_group_id') and mode = 'RowExclusiveLock' and granted
+        and database = (select oid from pg_database where datname = current_database());
+
+    with placed as materialized (
+        select id from event_feed cross join unnest(event_ids) as id
+        where position > state.settled_position and id > state.settled_id
+    ),
+    seen as materialized (
+        select id, holder_id from event where id > state.settled_id
+        order by id limit count_max + (select count(*) from placed)
+    ),
+    numbered as (
+        select id, holder_id, (row_number() over (partition by holder_id order by id) - 1) / 200 as part
+        from seen where not exists (select from placed where placed.id = seen.id)
+    ),
+    gathered as (
+        select holder_id, array_agg(id order by id) as event_ids from numbered group by holder_id, part order by min(id)
+    ),
+    given as (
+        insert into event_feed (position, holder_id, event_ids)
+        select nextval('event_feed_position'), gathered.* from gathered
+        returning *
+    )
+    select array_agg(distinct given.holder_id), coalesce(sum(cardinality(event_ids)), 0),
+        (select count(*) >= count_max + (select count(*) from placed) from seen),
+        (select max(id) from seen), greatest(max(position), state.last_position)
+    into holder_ids, events_count, has_more, seen_id, given_position from given;
+
+    if state.asked_id is not null and not state.asked_of && writers and (not has_more or seen_id >= state.asked_id) then
+        state.settled_id := state.asked_id;
+        state.settled_position := state.asked_position;
+        state.asked_id := null;
+    end if;
+    if state.asked_id is null then
+        bound_id := case when has_more then least(given_id, seen_id) else given_id end;
+        state.asked_id := bound_id;
+        state.asked_of := writers;
+        -- What is beyond the bound may have been given its position in earlier looks already.
+        select coalesce(min(position) - 1, state.last_position) into state.asked_position from event_feed
+        where position > state.settled_position and position <= state.last_position
+            and exists (select from unnest(event_ids) as id where id > bound_id);
+        if writers = '{}' then
+            state.settled_id := state.asked_id;
+            state.settled_position := state.asked_position;
+            state.asked_id := null;
+        end if;
+    end if;
+    update event_feed_state set last_position = given_position,
+        given_at = case when events_count > 0 then clock_timestamp() else given_at end,
+        settled_id = state.settled_id, settled_position = state.settled_position,
+        asked_id = state.asked_id, asked_position = state.asked_position, asked_of = state.asked_of;
+end $function$;
+grant execute on function give_event_positions(count_max integer, OUT holder_ids bigint[], OUT events_count bigint, OUT has_more
+    boolean) to pixconnect_service;
+
+create sequence webhook_endpoint_id;
+grant usage on sequence webhook_endpoint_id to pixconnect_service;
+
+create function keep_removed_endpoint() returns trigger language plpgsql
+as $function$
+begin
+    insert into removed_endpoint (id, holder_id) values (old.id, old.holder_id);
+    delete from removed_endpoint where id in (
+        select id from removed_endpoint where holder_id = old.holder_id order by removed_at desc, id desc offset 20
+    );
+    return null;
+end $function$;
+
+create table webhook_endpoint (
+    id bigint not null,
+    holder_id bigint not null,
+    url text not null,
+    event_types text[] not null,
+    status text not null,
+    status_reason text,
+    secret bytea not null,
+    previous_secret bytea,
+    previous_secret_until timestamp with time zone,
+    first_failure_at timestamp with time zone,
+    resumed_at timestamp with time zone,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    pix_key text,
+    profile text,
+    only_with_txid boolean default false not null,
+    name text,
+    authorization_sealed bytea,
+    constraint webhook_endpoint_pkey primary key (id),
+    constraint event_types_are_bounded check (cardinality(event_types) >= 1 and cardinality(event_types) <= 100),
+    constraint webhook_endpoint_check check ((previous_secret is null) = (previous_secret_until is null)),
+    constraint webhook_endpoint_check1 check ((status = 'disabled') = (status_reason is not null)),
+    constraint webhook_endpoint_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint webhook_endpoint_status_check check (status in ('active', 'inactive', 'disabled')),
+    constraint webhook_endpoint_url_check check (length(url) >= 1 and length(url) <= 2048),
+    constraint webhook_endpoint_holder_id_fkey foreign key (holder_id) references holder(id)
+) with (fillfactor=80);
+comment on table webhook_endpoint is 'The addresses that are told of events; those of a Pix key are here too.';
+comment on column webhook_endpoint.id is 'Counts up.';
+comment on column webhook_endpoint.holder_id is 'The holder whose events are sent there.';
+comment on column webhook_endpoint.url is 'The address.';
+comment on column webhook_endpoint.event_types is 'The names of the events that are sent there.';
+comment on column webhook_endpoint.status is
+    'Whether deliveries are made (active), not wanted (inactive) or given up (disabled).';
+comment on column webhook_endpoint.status_reason is 'Why it was disabled; null otherwise.';
+comment on column webhook_endpoint.secret is 'The secret of its signatures, encrypted with the secret key.';
+comment on column webhook_endpoint.previous_secret is
+    'The secret before, encrypted with the secret key; it signs too for a time.';
+comment on column webhook_endpoint.previous_secret_until is 'Until when it does, in service time.';
+comment on column webhook_endpoint.first_failure_at is
+    'When the first attempt failed since the last success, in service time; null if none did.';
+comment on column webhook_endpoint.resumed_at is 'Since when what waited for it is dated anew; null when all of it is.';
+comment on column webhook_endpoint.created_at is 'When it was made, in service time.';
+comment on column webhook_endpoint.modified_at is 'When it last changed, in service time.';
+comment on column webhook_endpoint.pix_key is
+    'The Pix key whose payments it is told of; null for an endpoint that callers name by its id.';
+comment on column webhook_endpoint.profile is
+    'The institution as which the webhook of a key is told; null is as the central bank''s Pix API has it.';
+comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a key is not told of a Pix without a txid.';
+comment on column webhook_endpoint.name is 'Its owner''s name for it, at faces of institutions where webhooks have one.';
+comment on column webhook_endpoint.authorization_sealed is
+    'What it is sent as Authorization, sealed; null where its owner has said nothing.';
+create index webhook_endpoint_list on webhook_endpoint (holder_id, created_at, id);
+create index webhook_endpoint_of_key_by_host on webhook_endpoint (rtrim(lower("substring"(url,
+    '^[^:]+://(\[[^]]*\]|[^/?#:]*)')), '.')) where pix_key is not null;
+create index webhook_endpoint_resumed on webhook_endpoint (id) where resumed_at is not null;
+create trigger keep_removed_endpoint after delete on webhook_endpoint for each row execute function keep_removed_endpoint();
+grant delete, insert, select, update on table webhook_endpoint to pixconnect_service;
+
+create table removed_endpoint (
+    id bigint not null,
+    holder_id bigint not null,
+    removed_at timestamp with time zone default clock_timestamp() not null,
+    constraint removed_endpoint_pkey primary key (id)
+);
+comment on table removed_endpoint is
+    'The newest twenty endpoints that each holder removed, so that what was sent to them can still be found.';
+comment on column removed_endpoint.id is 'The id that the endpoint had.';
+comment on column removed_endpoint.holder_id is 'The holder who had it.';
+comment on column removed_endpoint.removed_at is 'When it was removed, in real time.';
+create index removed_endpoint_list on removed_endpoint (holder_id, removed_at);
+grant delete, insert, select on table removed_endpoint to pixconnect_service;
+
+create table key_webhook (
+    pix_key text not null,
+    holder_id bigint not null,
+    endpoint_id bigint not null,
+    created_at timestamp with time zone not null,
+    constraint key_webhook_pkey primary key (pix_key),
+    constraint key_webhook_endpoint_id_key unique (endpoint_id),
+    constraint key_webhook_endpoint_id_fkey foreign key (endpoint_id) references webhook_endpoint(id) on delete cascade,
+    constraint key_webhook_holder_id_fkey foreign key (holder_id) references holder(id),
+    constraint key_webhook_pix_key_fkey foreign key (pix_key) references pix_key(key) on delete cascade
+);
+comment on table key_webhook is 'The webhook of each Pix key, as the central bank''s Pix API has them.';
+comment on column key_webhook.pix_key is 'The key; it has one webhook at most.';
+comment on column key_webhook.holder_id is 'The holder of the key.';
+comment on column key_webhook.endpoint_id is 'The endpoint that is told.';
+comment on column key_webhook.created_at is 'When it was last set, in service time.';
+create index key_webhook_list on key_webhook (holder_id, created_at, pix_key);
+grant insert, select, update (created_at) on table key_webhook to pixconnect_service;
+
+create sequence delivery_id;
+grant select, usage on sequence delivery_id to pixconnect_service;
+
+create function tally_changed_deliveries() returns trigger language plpgsql
+as $function$
+begin
+    insert into webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'delivery', endpoint_id, status, hour, sum(change) from (
+        select endpoint_id, status, date_trunc('hour', created_at, 'UTC') as hour, 1 as change from new_row
+        where status <> 'pending'
+        union all
+        select endpoint_id, status, date_trunc('hour', created_at, 'UTC'), -1 from old_row where status <> 'pending'
+    ) as moved
+    group by endpoint_id, status, hour having sum(change) <> 0;
+    return null;
+end $function$;
+
+create function tally_new_deliveries() returns trigger language plpgsql
+as $function$
+begin
+    if not exists (select from new_row) then -- nobody wants to be told: much the most frequent case of some installations
+        return null;
+    end if;
+    insert into webhook_tally_change (kind, owner_id, status, hour, change)
+    select 'delivery', endpoint_id, 'made', date_trunc('hour', created_at, 'UTC'), count(*) from new_row group by endpoint_id, 4
+    union all
+    select 'delivery', endpoint_id, status, date_trunc('hour', created_at, 'UTC'), count(*) from new_row
+    where status <> 'pending' group by endpoint_id, status, 4;
+    return null;
+end $function$;
+
+create table delivery (
+    id bigint not null,
+    holder_id bigint not null,
+    endpoint_id bigint not null,
+    event_id bigint not null,
+    resource text not null,
+    resource_id bigint not null,
+    slot smallint not null,
+    status text not null,
+    due_at timestamp with time zone,
+    attempts_count integer default 0 not null,
+    failures_count smallint default 0 not null,
+    created_at timestamp with time zone not null,
+    modified_at timestamp with time zone not null,
+    notice text,
+    covers bigint[],
+    covered_by bigint,
+    constraint delivery_pkey primary key (id, holder_id),
+    constraint delivery_check check ((due_at is not null) = (status = 'pending')),
+    constraint delivery_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint delivery_slot_check check (slot >= 0 and slot <= 255),
+    constraint delivery_status_check check (status in ('pending', 'delivered', 'failed'))
+) partition by range (id);
+comment on table delivery is 'One event for one endpoint, written with the event; partitioned by id.';
+comment on column delivery.id is 'Counts up.';
+comment on column delivery.holder_id is 'The holder of the endpoint.';
+comment on column delivery.endpoint_id is 'The endpoint to be told; it may have been removed since.';
+comment on column delivery.event_id is 'The event that it is told of.';
+comment on column delivery.resource is 'What the event happened to; pix for the webhook of a key.';
+comment on column delivery.resource_id is 'The id of that: events of one resource go to an endpoint in their order.';
+comment on column delivery.slot is 'The slot of work it belongs to, 0 to 255.';
+comment on column delivery.status is 'Whether it is still to be made, was made, or was given up.';
+comment on column delivery.due_at is 'When the next attempt is made, in service time; null once it is delivered or failed.';
+comment on column delivery.attempts_count is 'How many attempts were made.';
+comment on column delivery.failures_count is 'How many of them failed in this schedule; sending it again begins a new one.';
+comment on column delivery.created_at is 'When the event happened, in service time.';
+comment on column delivery.modified_at is 'When it last changed, in service time.';
+comment on column delivery.notice is
+    'The one body for several deliveries of a key''s webhook, kept in the first of them before it is sent.';
+comment on column delivery.covers is 'The other deliveries that this body tells of.';
+comment on column delivery.covered_by is 'The delivery that holds the body which tells of this one.';
+create table delivery_1 partition of delivery for values from ('1') to ('16777216');
+create index delivery_due on delivery (due_at, id, slot) where status = 'pending';
+create index delivery_failed on delivery (endpoint_id, created_at, id) where status = 'failed';
+create index delivery_list on delivery (endpoint_id, created_at, id);
+create index delivery_order on delivery (endpoint_id, resource_id, event_id, id) where status = 'pending';
+create trigger tally_changed_deliveries after update on delivery referencing old table as old_row new table as new_row for each
+    statement execute function tally_changed_deliveries();
+create trigger tally_new_deliveries after insert on delivery referencing new table as new_row for each statement execute
+    function tally_new_deliveries();
+grant insert, select, update (status, due_at, attempts_count, failures_count, modified_at, notice, covers, covered_by) on table
+    delivery to pixconnect_service;
+
+create table delivery_attempt (
+    delivery_id bigint not null,
+    number integer not null,
+    started_at timestamp with time zone not null,
+    status_code smallint,
+    duration_us bigint not null,
+    response text not null,
+    error text,
+    constraint delivery_attempt_pkey primary key (delivery_id, number),
+    constraint delivery_attempt_duration_us_check check (duration_us >= 0),
+    constraint delivery_attempt_number_check check (number >= 1)
+) partition by range (delivery_id);
+comment on table delivery_attempt is 'Each POST of a delivery and its answer; partitioned as deliveries are.';
+comment on column delivery_attempt.delivery_id is 'The delivery.';
+comment on column delivery_attempt.number is 'Which attempt of it, from 1.';
+comment on column delivery_attempt.started_at is 'When it began, in service time.';
+comment on column delivery_attempt.status_code is 'The HTTP status that was answered; null without an answer.';
+comment on column delivery_attempt.duration_us is 'How long it took, in microseconds.';
+comment on column delivery_attempt.response is 'The beginning of what was answered.';
+comment on column delivery_attempt.error is 'What went wrong without an answer; null otherwise.';
+create table delivery_attempt_1 partition of delivery_attempt for values from ('1') to ('16777216');
+grant insert, select on table delivery_attempt to pixconnect_service;
+
+create table webhook_tally (
+    kind text not null,
+    owner_id bigint not null,
+    status text not null,
+    hour timestamp with time zone not null,
+    count bigint not null,
+    constraint webhook_tally_pkey primary key (kind, owner_id, status, hour),
+    constraint webhook_tally_kind_check check (kind in ('event', 'delivery')),
+    constraint webhook_tally_status_check check (status in ('made', 'delivered', 'failed'))
+) with (fillfactor=70);
+comment on table webhook_tally is 'How many events a holder and how many deliveries an endpoint has, by hour.';
+comment on column webhook_tally.kind is 'What is counted: event or delivery.';
+comment on column webhook_tally.owner_id is 'The holder of events, the endpoint of deliveries.';
+comment on column webhook_tally.status is 'All that were made, or what they became.';
+comment on column webhook_tally.hour is 'The hour in which they were made, in service time.';
+comment on column webhook_tally.count is 'How many.';
+grant insert, select, update on table webhook_tally to pixconnect_service;
+
+create table webhook_tally_change (
+    kind text not null,
+    owner_id bigint not null,
+    status text not null,
+    hour timestamp with time zone not null,
+    change bigint not null
+);
+comment on table webhook_tally_change is
+    'What must still be added to webhook_tally: triggers only add rows here, and housekeeping sums them up.';
+comment on column webhook_tally_change.kind is 'What is counted: event or delivery.';
+comment on column webhook_tally_change.owner_id is 'The holder of events, the endpoint of deliveries.';
+comment on column webhook_tally_change.status is 'All that were made, or what they became.';
+comment on column webhook_tally_change.hour is 'The hour in which they were made, in service time.';
+comment on column webhook_tally_change.change is 'How many more, or fewer where it is negative.';
+create index webhook_tally_change_list on webhook_tally_change (kind, owner_id, status, hour) include (change);
+grant delete, insert, select on table webhook_tally_change to pixconnect_service;
+
+create table allowed_webhook_host (
+    host text not null,
+    allowed_at timestamp with time zone default clock_timestamp() not null,
+    constraint allowed_webhook_host_pkey primary key (host)
+);
+comment on table allowed_webhook_host is
+    'The hosts that may be told of the Pix keys of several holders in live mode, because an operator said so.';
+comment on column allowed_webhook_host.host is 'The host in ASCII and lower case, without a dot at its end.';
+comment on column allowed_webhook_host.allowed_at is 'When an operator allowed it, in real time.';
+grant insert on table allowed_webhook_host to pixconnect_operator;
+grant select on table allowed_webhook_host to pixconnect_service;
+
+create table callback_key (
+    key_identifier text not null,
+    profile text not null,
+    public_pem text not null,
+    private_sealed bytea not null,
+    created_at timestamp with time zone not null,
+    constraint callback_key_pkey primary key (key_identifier),
+    constraint callback_key_created_at_check check (isfinite(created_at)),
+    constraint callback_key_key_identifier_check check (key_identifier ~ '^[0-9a-f]{64}$')
+);
+comment on table callback_key is
+    'The keys that sign callbacks as institutions sign them that publish theirs; where the newest cannot be opened, another is made.';
+comment on column callback_key.key_identifier is 'The SHA-256 of the public key in DER, in hexadecimal digits.';
+comment on column callback_key.profile is 'The institution as which it signs.';
+comment on column callback_key.public_pem is 'The public key, as it is published.';
+comment on column callback_key.private_sealed is 'The private key, sealed.';
+comment on column callback_key.created_at is 'Real time.';
+grant insert, select on table callback_key to pixconnect_service;

@@ -55,20 +55,18 @@ ADJUSTMENTS: Final = (
     # An open case may have changed its amount since; the worker opens it again, and somebody undoes the entry.
     Rule(
         name="adjustment_is_within_its_case",
-        says="what is adjusted of a case that has ended is within its amount and sign, and is the work of two operators",
+        says="what is adjusted of a case that has ended is within its amount and sign",
         broken="""
             select null::bigint as holder_id, array['case ' || kept_case.id] as ids, kept_case.amount_cents::text as expected,
                 adjusted_cents::text as found, last_at as since
             from kept_case
             join (
-                select case_id, max(created_at) as last_at, bool_or(
-                        regexp_replace(proposed_by, '^console ', '') = regexp_replace(confirmed_by, '^console ', '')
-                    ) as is_of_one,
+                select case_id, max(created_at) as last_at,
                     coalesce(sum(case direction when 'IN' then amount_cents else -amount_cents end)
                         filter (where account = 'available'), 0)::bigint as adjusted_cents
                 from adjustment group by case_id
             ) as made on made.case_id = kept_case.id
-            where is_of_one or kind not in ('day', 'line_here') or ended_at is not null and (
+            where kind not in ('day', 'line_here') or ended_at is not null and (
                 amount_cents is null or adjusted_cents not between least(amount_cents, 0) and greatest(amount_cents, 0)
             )
         """,
@@ -98,7 +96,6 @@ ADJUSTMENTS: Final = (
                     is distinct from case when ending.said = 'never' then 'ERROR'
                         when ending.kind = 'order' then 'CONFIRMED' else 'RETURNED' end
                 or coalesce(transfer.amount_cents, refund.amount_cents) <> ending.amount_cents
-                or regexp_replace(proposed_by, '^console ', '') = regexp_replace(confirmed_by, '^console ', '')
                 or not exists (
                     select from institution_proposal as proposal
                     where proposal.institution_id = ending.institution_id and act = 'decide'

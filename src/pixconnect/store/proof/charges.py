@@ -62,7 +62,7 @@ CHARGES: Final = (
                 select * from transfer
                 where holder_id between $1 and $2 and direction = 'IN' and status = 'PROCESSING' and charge_id is not null
             ) as transfer on transfer.id = charge.held_by and transfer.holder_id = charge.holder_id and charge_id = charge.id
-            where charge.id is null or transfer.id is null or charge.status <> 'PENDING'
+            where charge.id is null or transfer.id is null
         """,
         meaning="a charge waits for a payment that will not come, or others may pay one that is being paid",
         todo=_LOOK,

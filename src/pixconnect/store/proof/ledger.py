@@ -104,26 +104,6 @@ LEDGER: Final = (
         todo=_RESTORE,
     ),
     Rule(
-        # What the checks of the table hold, asked again: whoever owns it can drop them.
-        name="parts_of_balance_cancel_out",
-        says="what a holder has and owes cancels out, nothing is available while anything is owed, and none is below zero",
-        broken="""
-            select holder_id, array['balance'] as ids, '0' as expected,
-                (available_cents + reserved_cents + blocked_cents - deficit_cents + settlement_cents + funding_cents
-                    + difference_cents)::text as found,
-                modified_at as since
-            from balance
-            where holder_id between $1 and $2 and (
-                available_cents + reserved_cents + blocked_cents - deficit_cents
-                    <> -(settlement_cents + funding_cents + difference_cents)
-                or available_cents > 0 and deficit_cents > 0
-                or least(available_cents, reserved_cents, blocked_cents, deficit_cents) < 0
-            )
-        """,
-        meaning="the balance was written by hand, and the checks of its table were off",
-        todo=_RESTORE,
-    ),
-    Rule(
         name="holder_has_a_balance",
         says="each holder has a balance, and each balance its holder",
         broken="""

@@ -62,10 +62,8 @@ ORDERS: Final = (
                 format('settled %s, handed %s, outcome %s', settled_at, handed_at, outcome_code) as found,
                 modified_at as since
             from {transfers} as transfer
-            where (status in ('CONFIRMED', 'RETURNED')) <> (settled_at is not null)
-                or (status in ('ERROR', 'CANCELLED')) <> (outcome_code is not null)
+            where (status in ('ERROR', 'CANCELLED')) <> (outcome_code is not null)
                 or settled_at < created_at and {runs_on}
-                or (status = 'RETURNED') <> (returned_cents = amount_cents)
                 or network_settled_at is not null and (settled_at is null or is_book)
                 or is_book and handed_at is not null
         """,
@@ -80,8 +78,7 @@ ORDERS: Final = (
                 format('settled %s, handed %s, outcome %s', settled_at, handed_at, outcome_code) as found,
                 modified_at as since
             from {refunds} as refund
-            where (status = 'RETURNED') <> (settled_at is not null)
-                or (status = 'ERROR') <> (outcome_code is not null)
+            where (status = 'ERROR') <> (outcome_code is not null)
                 or settled_at < created_at and {runs_on}
                 or network_settled_at is not null and (settled_at is null or is_book)
                 or is_book and handed_at is not null

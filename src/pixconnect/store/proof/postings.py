@@ -93,7 +93,7 @@ POSTINGS: Final = (
                 where entry.transfer_id = refund.transfer_id and entry.holder_id = refund.holder_id
                     and entry.refund_id = refund.id
             ) as posted
-            where made_by = 'institution' and (status <> 'RETURNED' or taken <> refund.amount_cents or is_otherwise)
+            where made_by = 'institution' and (taken <> refund.amount_cents or is_otherwise)
         """,
         meaning="an entry of it was lost, invented or changed, or the refund was written by hand",
         todo=_LET_DECIDE,
@@ -160,7 +160,7 @@ POSTINGS: Final = (
         todo=_LET_DECIDE,
     ),
     Rule(
-        # Two at most: of what was available, and of what was lacking. One that was refused has none.
+        # Two at most: of what was available, and of what was lacking. A check keeps one that was refused from having any.
         name="movement_has_its_entries",
         says="each movement that was posted has exactly its entries",
         broken="""
@@ -184,11 +184,6 @@ POSTINGS: Final = (
             where (entry.debit_account, entry.credit_account, entry.amount_cents)
                 is distinct from (moved.debit_account, moved.credit_account, moved.amount_cents)
                 or entry.transfer_id is not null or entry.refund_id is not null
-            union all
-            select holder_id, array['movement ' || item_id], 'no entry', format('%s %s', entry_id, deficit_entry_id), created_at
-            from movement
-            where holder_id between $1 and $2 and status = 'ERROR'
-                and (entry_id is not null or deficit_entry_id is not null)
         """,
         meaning="an entry of it was lost or changed, or the movement was written by hand",
         todo=_LET_DECIDE,

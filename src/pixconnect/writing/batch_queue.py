@@ -50,6 +50,7 @@ from pixconnect.foundation.current_request import has_written
 from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, say_undone
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.frame.refusal import find_refusal
 from pixconnect.writing import timeouts
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_attempt import BatchAttempt, check_outcomes, confirm_lost, ended_if_silent
@@ -389,10 +390,10 @@ class BatchQueue(Generic[Request, Answer]):
             await self._answer(waiters[middle:], on_stall)
             return
         for waiter in waiters:
-            _log.error("request failed", exc_info=error)
-            failure: errors.PixConnectError = errors.InternalError("internal error")
-            if getattr(error, "constraint_name", None) == "who_was_succeeded_starts_nothing":
-                failure = errors.HolderBlocked("another account succeeded this one: get a new token")
+            failure = find_refusal(error)
+            if failure is None:
+                _log.error("request failed", exc_info=error)
+                failure = errors.InternalError("internal error")
             if lacks_memory(error):
                 failure = errors.ServiceUnavailable("the service has no memory left; nothing was done")
             failure.__cause__ = error

@@ -45,6 +45,7 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.money.charge import Charge, ChargeRequest, read_contents
 from pixconnect.domain.money.charge_contents import say_the_same
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.store.frame.refusal import find_refusal
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import (
@@ -244,12 +245,8 @@ async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opene
             return opening if await opening_store.insert(connection, opening) else None
     except asyncpg.IntegrityConstraintViolationError as refused:
         # The holder was succeeded, or put on another account, between that look and the insert.
-        if refused.constraint_name == "who_was_succeeded_starts_nothing":
-            raise errors.HolderBlocked("another account succeeded this one: get a new token") from None
-        if refused.constraint_name == "a_charge_opens_on_its_holders_account":
-            raise errors.ServiceUnavailable(
-                "the holder was put on another account meanwhile; nothing was done"
-            ) from None
+        if refusal := find_refusal(refused):
+            raise refusal from None
         raise
 
 

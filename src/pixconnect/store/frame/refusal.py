@@ -1,0 +1,22 @@
+"""What a caller is answered where a constraint refuses a row because the facts changed after they were judged."""
+
+from typing import Final
+
+from pixconnect.domain.frame import errors
+
+_ANSWERS: Final[dict[str, tuple[type[errors.PixConnectError], str]]] = {
+    "who_was_succeeded_starts_nothing": (
+        errors.HolderBlocked,
+        "another account succeeded this one: get a new token",
+    ),
+    "a_charge_opens_on_its_holders_account": (
+        errors.ServiceUnavailable,
+        "the holder was put on another account meanwhile; nothing was done",
+    ),
+}
+
+
+def find_refusal(error: BaseException) -> errors.PixConnectError | None:
+    """The error for the constraint that ``error`` names; None where it is a defect of ours."""
+    answer = _ANSWERS.get(getattr(error, "constraint_name", None) or "")
+    return answer[0](answer[1]) if answer else None

@@ -26,6 +26,7 @@ TABLES: Final = dict(find_tables())
 NOT_IN_RECORDS: Final = {
     "case_note": {"id"},
     "client": {"secret_hash", "secret_key_id"},
+    "holder": {"key_webhooks_count"},
     "console_session": {"token_hash"},
     "balance": {"settlement_cents", "funding_cents", "difference_cents"},
     "delivery": {"modified_at", "notice", "covered_by"},

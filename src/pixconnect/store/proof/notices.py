@@ -118,6 +118,19 @@ NOTICES: Final = (
         todo="remove the webhook of the key, and let its holder set it anew",
     ),
     Rule(
+        name="key_webhooks_are_counted",
+        says="a holder's count of webhooks of its keys is how many there are",
+        broken="""
+            select holder.id as holder_id, array['holder ' || holder.id] as ids, count(pix_key)::text as expected,
+                key_webhooks_count::text as found, holder.created_at as since
+            from (select * from holder where id between $1 and $2) as holder
+            left join key_webhook on key_webhook.holder_id = holder.id
+            group by holder.id, key_webhooks_count, holder.created_at having count(pix_key) <> key_webhooks_count
+        """,
+        meaning="at 0 the webhooks of its keys get nothing, and above what there is each batch looks for them",
+        todo="count them anew as the owner, with the trigger `key_webhook_is_counted` in place",
+    ),
+    Rule(
         name="key_webhook_is_told",
         says="the webhook of a key is told of each Pix to the key, and of nothing else",
         broken=f"""

@@ -229,6 +229,7 @@ create table holder (
     night_begins_late boolean default false not null,
     family_id bigint,
     successor_id bigint,
+    key_webhooks_count integer default 0 not null,
     constraint holder_pkey primary key (id),
     constraint holder_account_number_key unique (account_number),
     constraint a_successor_is_of_the_family check (successor_id is null or family_id is not null and successor_id <> id),
@@ -240,6 +241,7 @@ create table holder (
     constraint holder_city_check check (length(city) >= 1 and length(city) <= 255),
     constraint holder_day_limit_cents_check check (day_limit_cents >= 0),
     constraint holder_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint holder_key_webhooks_count_check check (key_webhooks_count >= 0),
     constraint holder_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint holder_night_limit_cents_check check (night_limit_cents >= 0),
     constraint holder_postal_code_check check (postal_code ~ '^[0-9]{8}$'),
@@ -285,6 +287,7 @@ comment on column holder.family_id is
     'The first of the holders that succeeded each other, which share their names of requests; null where none did.';
 comment on column holder.successor_id is
     'The newest of them, which has the clients, keys and webhooks; null for that one, and where none did.';
+comment on column holder.key_webhooks_count is 'How many of its keys have a webhook; only triggers count it.';
 create index holder_of_family on holder (family_id) where family_id is not null;
 create index holder_of_tax_id on holder (tax_id);
 create trigger await_refusals before insert on holder for each row execute function await_refusals();
@@ -406,7 +409,9 @@ begin
             balance.deficit_cents, balance.last_number, balance.last_entry_at, balance.modified_at, holder.may_deposit,
             holder.may_withdraw, holder.may_lend, holder.transfer_limit_cents, holder.day_limit_cents,
             holder.night_limit_cents,
-            exists (select from key_webhook where key_webhook.holder_id = coalesce(holder.successor_id, held.id)),
+            0 < case when holder.successor_id is null then holder.key_webhooks_count else (
+                select heir.key_webhooks_count from holder as heir where heir.id = holder.successor_id
+            ) end,
             clock.offset_us, clock.revision, holder.approve_above_cents, holder.approve_new_payees,
             holder.night_begins_late, balance.blocks_count, holder.institution_id
         from unnest(wanted) as held (id)

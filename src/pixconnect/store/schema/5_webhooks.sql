@@ -299,6 +299,19 @@ comment on column removed_endpoint.removed_at is 'When it was removed, in real t
 create index removed_endpoint_list on removed_endpoint (holder_id, removed_at);
 grant delete, insert, select on table removed_endpoint to pixconnect_service;
 
+create function count_key_webhook() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if tg_op <> 'INSERT' then
+        update holder set key_webhooks_count = key_webhooks_count - 1 where id = old.holder_id;
+    end if;
+    if tg_op <> 'DELETE' then
+        update holder set key_webhooks_count = key_webhooks_count + 1 where id = new.holder_id;
+    end if;
+    return null;
+end $function$;
+
 create table key_webhook (
     pix_key text not null,
     holder_id bigint not null,
@@ -316,6 +329,8 @@ comment on column key_webhook.holder_id is 'The holder of the key.';
 comment on column key_webhook.endpoint_id is 'The endpoint that is told.';
 comment on column key_webhook.created_at is 'When it was last set, in service time.';
 create index key_webhook_list on key_webhook (holder_id, created_at, pix_key);
+create trigger key_webhook_is_counted after delete or insert or update of holder_id on key_webhook for each row execute function
+    count_key_webhook();
 grant insert, select, update (created_at) on table key_webhook to pixconnect_service;
 
 create sequence delivery_id;

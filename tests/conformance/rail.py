@@ -146,8 +146,9 @@ class RailConformance:
         orders = [under.make_order(fate) for fate in fates]
         answers = await submit_until_taken(under, orders)
         assert len(answers) == 3
-        assert all(isinstance(answer, Taken | Settled) for answer in answers[::2])
-        assert isinstance(answers[1], Taken | Rejected)
+        # A busy rail may leave a submission without an answer in time; what became of it is asked below.
+        assert all(isinstance(answer, Taken | Settled | Unknown) for answer in answers[::2])
+        assert isinstance(answers[1], Taken | Rejected | Unknown)
         ids = [order.end_to_end_id for order in orders]
         for order_id in ids:
             await final_answer(under, order_id)

@@ -47,7 +47,7 @@ from pixconnect.usecases.money.infraction import receive_infraction
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.usecases.proof.chain import chain_records
+from pixconnect.usecases.proof.chain import chain_audit
 from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard import lot as lot_usecases
 from pixconnect.usecases.standard.lot import NewItem
@@ -131,7 +131,7 @@ async def open_all_books(database: Addresses, clock: FakeClock | None = None) ->
         live.clock.advance(days=1)
         await received_store.count_hours(live.context.pool, books.seller.holder_id, live.clock.now())
         await give_positions(live.context)
-        while await chain_records(live.context):
+        while await chain_audit(live.context):
             pass
         yield books
 

@@ -8,7 +8,7 @@ from pixconnect.store.proof import look
 from pixconnect.store.proof.look import HOLDER_ID_MAX, HolderRange
 from pixconnect.store.proof.rules import RULES
 from pixconnect.usecases.frame.context import HasPool
-from pixconnect.usecases.proof.chain import chain_entries, chain_records
+from pixconnect.usecases.proof.chain import chain_audit, chain_entries
 from pixconnect.usecases.webhooks.feed import give_positions
 from support.postgres import Copy
 from support.service import Service
@@ -34,7 +34,7 @@ async def chain_all(context: HasPool) -> None:
     for _ in range(2):
         while await chain_entries(context, rest=timedelta(0)):
             pass
-    while await chain_records(context):
+    while await chain_audit(context):
         pass
 
 

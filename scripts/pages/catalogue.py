@@ -28,7 +28,18 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
             "token_failure",
             "certificate_authority",
         ),
-        *("signing_key", "audit", "console_operator", "console_session", "console_link", "origin_batch", "origin"),
+        *(
+            "signing_key",
+            "audit",
+            "audit_facts",
+            "audit_chain",
+            "audit_chain_state",
+            "console_operator",
+            "console_session",
+            "console_link",
+            "origin_batch",
+            "origin",
+        ),
     ),
     "money": (
         *(
@@ -52,7 +63,6 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
         *("refused_credit", "tally", "tally_change"),
         *("entry_facts", "entry_chain", "entry_chain_state", "person_salt", "erased_text", "text_sweep"),
-        *("record_facts", "record_chain", "record_chain_state", "record_salt"),
         *("kept_case", "case_note", "adjustment", "case_ending"),
         *("block", "block_step", "infraction", "infraction_return"),
     ),

@@ -53,11 +53,11 @@ def write_page() -> str:
         "",
         "The entries of these books are not chained: what their chain finds beside all of this is in",
         "`tests/usecases/proof/test_chain.py`, twenty-one kinds. What only heads find that were kept elsewhere is there too,",
-        "and of the audit and of kept reports in `test_chained_records.py` beside it",
+        "and of the audit in `test_chained_audit.py` beside it",
         "([how to keep heads](../guides/prove-the-books.md)).",
         "",
         "What is not found: history that somebody rewrote whole before it was chained, of entries within a minute or two, of",
-        "the audit and of kept reports within half a minute; or later where no head was kept.",
+        "the audit within half a minute; or later where no head was kept.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -51,7 +51,7 @@ async def test_what_is_visible_for_good_is_going_to_be_chained_and_heads_are_tol
         keyring = identity.keyring_of(service.context)
 
         async def is_done() -> bool:
-            chained = "select bound_id > 0 and exists (select from record_chain) from entry_chain_state"
+            chained = "select bound_id > 0 and exists (select from audit_chain) from entry_chain_state"
             has_told = any(line["event"] == HEADS_TOLD for line in logs)
             return has_told and await service.context.pool.fetchval(chained)
 

@@ -22,7 +22,7 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming as incoming_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import chain as chain_usecases
-from pixconnect.usecases.proof.chain import CHAINED_MAX, RECORDS_CHAINED_MAX
+from pixconnect.usecases.proof.chain import AUDIT_CHAINED_MAX, CHAINED_MAX
 from pixconnect.usecases.reading import origin as origin_usecases
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
@@ -97,7 +97,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
                 ("resume", resume, RESUME_EVERY_S),
                 ("clock", partial(_agree, context), AGREE_EVERY_S),
                 ("chain", partial(_chain, context, chain_usecases.chain_entries, CHAINED_MAX), CHAIN_EVERY_S),
-                ("records", partial(_chain, context, chain_usecases.chain_records, RECORDS_CHAINED_MAX), CHAIN_EVERY_S),
+                ("audit", partial(_chain, context, chain_usecases.chain_audit, AUDIT_CHAINED_MAX), CHAIN_EVERY_S),
                 # Also when a worker starts: of one that is started each night they would never be told otherwise.
                 ("heads", partial(_tell_heads, context), HEADS_EVERY_S),
                 ("alarms", partial(alarm_usecases.look_for_alarms, context), ALARMS_EVERY_S),

@@ -60,7 +60,7 @@ DAMAGE = {
     "grant select (secret_hash) on client to pixconnect_verifier": {"table client"},
     "grant update on balance to pixconnect_funding": {"table balance"},
     "grant select on client to pixconnect_verifier": {"table client"},
-    "grant execute on function chain_records to pixconnect_verifier": {"function chain_records(count_max integer)"},
+    "grant execute on function chain_audit to pixconnect_verifier": {"function chain_audit(count_max integer)"},
     "grant usage on schema pixconnect to public": {"schema pixconnect"},
     "alter default privileges in schema pixconnect grant delete on tables to public": {"schema pixconnect"},
     "grant pixconnect_operator to pixconnect_verifier": {"roles"},

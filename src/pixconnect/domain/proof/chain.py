@@ -1,4 +1,4 @@
-"""How entries, the audit and kept reports are chained by hash, and the heads that somebody keeps where we cannot reach.
+"""How entries and the audit are chained by hash, and the heads that somebody keeps where we cannot reach.
 
 ::
 
@@ -7,7 +7,7 @@
     digest          SHA-256 of facts + person digest
     next head       SHA-256 of head + the digests of a link, in their order
 
-The audit and the kept reports have one chain each, with one digest in each link, and the SHA-256 of its name as the first head.
+The audit has one chain, with one digest in each link, and the SHA-256 of ``audit`` as the first head.
 All holders' heads together are the SHA-256 of each one's id and link, eight octets each, and head, by id.
 
 What is chained of an entry, its ``facts`` and its ``person``, are texts in UTF-8, which the view ``entry_facts`` makes. The
@@ -31,7 +31,7 @@ HexDigest = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 ChainName = Literal["audit", "report", "entries"]
-"""The chain of the audit, that of kept reports, and those of all holders' entries together."""
+"""The chain of the audit, and those of all holders' entries together; ``report`` in older files, which nothing compares."""
 
 
 class ChainHead(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -142,10 +142,11 @@ KEPT_HEADS: Final = Rule(
             cross join lateral (
                 select case chain
                     when 'entries' then {all_until:kept.position}
-                    else (select head from record_chain as link where link.kind = chain and link.position = kept.position)
+                    else (select head from audit_chain as link where link.position = kept.position)
                 end as head
             ) as now
-            where chain is not null
+            -- Heads written by earlier versions also name a chain `report`, which is gone.
+            where chain in ('audit', 'entries')
         )
         (select distinct on (holder_id) holder_id, array['link ' || position] as ids, head as expected,
             coalesce(head_now, 'no such link') as found,
@@ -233,8 +234,7 @@ async def list_heads(connection: Connection) -> list[ChainHead]:
 
 
 _LIST_NAMED: Final[LiteralString] = """
-    select kind as chain, position, encode(head, 'hex') as head, chained_at from record_chain as link
-    where position = (select max(position) from record_chain where record_chain.kind = link.kind)
+    (select 'audit' as chain, position, encode(head, 'hex') as head, chained_at from audit_chain order by position desc limit 1)
     union all
     select 'entries', chained_id, encode({all_until:chained_id}, 'hex'), clock_timestamp() from entry_chain_state
     where chained_id > 0
@@ -243,7 +243,7 @@ _LIST_NAMED: Final[LiteralString] = """
 
 
 async def list_named_heads(connection: Connection) -> list[ChainHead]:
-    """The last head of the audit's chain, of that of kept reports, and that of all holders' chains together."""
+    """The last head of the audit's chain, and that of all holders' chains together."""
     async with connection.transaction():
         # It looks at each holder once.
         await connection.execute("set local statement_timeout = 0")

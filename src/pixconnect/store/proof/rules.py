@@ -7,6 +7,7 @@ from typing import Final
 from pixconnect.store.proof.account import ACCOUNTS
 from pixconnect.store.proof.adjustments import ADJUSTMENTS
 from pixconnect.store.proof.audit import AUDIT
+from pixconnect.store.proof.audit_chain import AUDIT_CHAIN
 from pixconnect.store.proof.blocks import BLOCKS
 from pixconnect.store.proof.chain import CHAIN
 from pixconnect.store.proof.charges import CHARGES
@@ -18,7 +19,6 @@ from pixconnect.store.proof.notices import NOTICES
 from pixconnect.store.proof.orders import ORDERS
 from pixconnect.store.proof.postings import POSTINGS
 from pixconnect.store.proof.rail import RAIL
-from pixconnect.store.proof.record_chain import RECORDS
 from pixconnect.store.proof.reports import REPORTS
 from pixconnect.store.proof.returned import RETURNED
 from pixconnect.store.proof.totals import TOTALS
@@ -39,7 +39,7 @@ RULES: Final = (
     *NOTICES,
     *REPORTS,
     *AUDIT,
-    *RECORDS,
+    *AUDIT_CHAIN,
     *GUARDS,
     *RAIL,
     *ACCOUNTS,

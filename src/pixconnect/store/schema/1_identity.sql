@@ -681,71 +681,123 @@ create trigger audit_is_append_only before delete or update or truncate on audit
 grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_console;
 grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_operator;
 
-create function chain_records(count_max integer) returns bigint language plpgsql security definer set search_path to
-    'pixconnect', 'pg_temp' set plan_cache_mode to 'force_custom_plan'
+create view audit_facts as
+ SELECT id,
+    json_build_array('audit', id, (at AT TIME ZONE 'UTC'::text), verb, request_id)::text AS facts,
+    json_build_array(operator, subject, before, after)::text AS person
+   FROM audit;
+comment on view audit_facts is 'What of the audit is chained by hash, as the texts that are hashed.';
+comment on column audit_facts.id is 'The row of the audit.';
+comment on column audit_facts.facts is 'What it is, as a JSON array of what never changes.';
+comment on column audit_facts.person is 'What of it may be about a person, as a JSON array.';
+
+create table audit_chain (
+    position bigint not null,
+    audit_id bigint not null,
+    digest bytea not null,
+    salt bytea not null,
+    person_digest bytea not null,
+    head bytea not null,
+    chained_at timestamp with time zone not null,
+    constraint audit_chain_pkey primary key ("position"),
+    constraint audit_is_chained_once unique (audit_id),
+    constraint audit_chain_digest_check check (octet_length(digest) = 32),
+    constraint audit_chain_head_check check (octet_length(head) = 32),
+    constraint audit_chain_person_digest_check check (octet_length(person_digest) = 32),
+    constraint audit_chain_position_check check ("position" >= 1),
+    constraint audit_chain_salt_check check (octet_length(salt) = 16)
+);
+comment on table audit_chain is 'The audit, chained by hash; rows are never changed or deleted.';
+comment on column audit_chain.position is 'Counts the links up from 1.';
+comment on column audit_chain.audit_id is 'The row of the audit.';
+comment on column audit_chain.digest is 'The SHA-256 of its facts, and behind them of the person_digest.';
+comment on column audit_chain.salt is 'Sixteen random octets, hashed with the text that may be about a person.';
+comment on column audit_chain.person_digest is 'The SHA-256 of the salt and of what may be about a person.';
+comment on column audit_chain.head is 'The SHA-256 of the head before it and of this digest.';
+comment on column audit_chain.chained_at is 'When it was chained, in real time.';
+create trigger audit_chain_is_append_only before delete or update or truncate on audit_chain for each statement execute function
+    refuse_change();
+grant select on table audit_chain to pixconnect_service;
+
+create table audit_chain_state (
+    is_only_row boolean default true not null,
+    chained_id bigint default 0 not null,
+    bound_id bigint default 0 not null,
+    bound_writers text[] default '{}'::text[] not null,
+    constraint audit_chain_state_pkey primary key (is_only_row),
+    constraint audit_chain_state_check check (bound_id >= chained_id),
+    constraint audit_chain_state_is_only_row_check check (is_only_row)
+) with (fillfactor=50);
+comment on table audit_chain_state is 'How far the audit is chained.';
+comment on column audit_chain_state.is_only_row is 'True: there is one row.';
+comment on column audit_chain_state.chained_id is 'Each row up to this id is chained.';
+comment on column audit_chain_state.bound_id is 'Up to this id rows are chained next.';
+comment on column audit_chain_state.bound_writers is
+    'Transactions that wrote when the bound was noted, and end before it is chained.';
+grant select on table audit_chain_state to pixconnect_service;
+insert into audit_chain_state default values;
+
+create function chain_audit(count_max integer) returns bigint language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp' set plan_cache_mode to 'force_custom_plan'
 as $function$
 declare
-    state record_chain_state;
+    state audit_chain_state;
     newest bigint;
     writers text[];
     each record;
-    link record_chain;
-    of_kind_count bigint;
+    link audit_chain;
     chained_count bigint := 0;
 begin
-    -- What is skipped somebody else chains.
-    for state in select * from record_chain_state order by kind for update skip locked loop
-        newest := null;
-        if state.chained_id = state.bound_id then
-            newest := case state.kind when 'audit' then (select max(id) from audit) else (select max(id) from kept_report) end;
-            -- Where nothing happens, nothing is written.
-            continue when newest is null or newest <= state.bound_id;
+    select * into state from audit_chain_state for update skip locked;
+    if not found then
+        return 0; -- another session is chaining
+    end if;
+    if state.chained_id = state.bound_id then
+        newest := (select max(id) from audit);
+        -- Where nothing happens, nothing is written.
+        if newest is null or newest <= state.bound_id then
+            return 0;
         end if;
-        -- After the newest row was read, and not before.
-        writers := array(
-            select virtualtransaction from pg_locks
-            where relation = to_regclass(case state.kind when 'audit' then 'audit' else 'kept_report' end)
-                and database = (select oid from pg_database where datname = current_database())
-                and mode = 'RowExclusiveLock' and granted
-        );
-        if newest is not null then
-            state.bound_id := newest;
-            state.bound_writers := writers;
-            update record_chain_state set bound_id = newest, bound_writers = writers where kind = state.kind;
-        end if;
-        continue when state.bound_writers && writers;
+    end if;
+    -- After the newest row was read, and not before.
+    writers := array(
+        select virtualtransaction from pg_locks
+        where relation = 'audit'::regclass and database = (select oid from pg_database where datname = current_database())
+            and mode = 'RowExclusiveLock' and granted
+    );
+    if newest is not null then
+        state.bound_id := newest;
+        state.bound_writers := writers;
+        update audit_chain_state set bound_id = newest, bound_writers = writers;
+    end if;
+    if state.bound_writers && writers then
+        return 0;
+    end if;
 
-        select * into link from record_chain where kind = state.kind order by position desc limit 1;
-        if not found then
-            link.position := 0;
-            link.head := sha256(convert_to(state.kind, 'UTF8'));
-        end if;
-        of_kind_count := 0;
-        for each in
-            select id, facts, person, uuid_send(gen_random_uuid()) as salt from record_facts
-            where kind = state.kind and id > state.chained_id and id <= state.bound_id
-            order by id limit count_max
-        loop
-            link.position := link.position + 1;
-            link.record_id := each.id;
-            link.person_digest := sha256(each.salt || convert_to(each.person, 'UTF8'));
-            link.digest := sha256(convert_to(each.facts, 'UTF8') || link.person_digest);
-            link.head := sha256(link.head || link.digest);
-            insert into record_chain (kind, position, record_id, digest, person_digest, head, chained_at)
-            values (
-                state.kind, link.position, link.record_id, link.digest, link.person_digest, link.head, clock_timestamp()
-            );
-            insert into record_salt (kind, position, salt) values (state.kind, link.position, each.salt);
-            of_kind_count := of_kind_count + 1;
-        end loop;
-        -- Behind the last row ids up to the bound are of rows that were taken back.
-        update record_chain_state set chained_id = case when of_kind_count < count_max then bound_id else link.record_id end
-        where kind = state.kind;
-        chained_count := chained_count + of_kind_count;
+    select * into link from audit_chain order by position desc limit 1;
+    if not found then
+        link.position := 0;
+        link.head := sha256('audit');
+    end if;
+    for each in
+        select id, facts, person from audit_facts where id > state.chained_id and id <= state.bound_id
+        order by id limit count_max
+    loop
+        link.position := link.position + 1;
+        link.audit_id := each.id;
+        link.salt := uuid_send(gen_random_uuid());
+        link.person_digest := sha256(link.salt || convert_to(each.person, 'UTF8'));
+        link.digest := sha256(convert_to(each.facts, 'UTF8') || link.person_digest);
+        link.head := sha256(link.head || link.digest);
+        link.chained_at := clock_timestamp();
+        insert into audit_chain values (link.*);
+        chained_count := chained_count + 1;
     end loop;
+    -- Behind the last row ids up to the bound are of rows that were taken back.
+    update audit_chain_state set chained_id = case when chained_count < count_max then bound_id else link.audit_id end;
     return chained_count;
 end $function$;
-grant execute on function chain_records(count_max integer) to pixconnect_service;
+grant execute on function chain_audit(count_max integer) to pixconnect_service;
 
 create table console_operator (
     name text collate "C" not null,

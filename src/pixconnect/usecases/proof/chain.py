@@ -1,4 +1,4 @@
-"""Chains entries, the audit and kept reports by hash, after they were committed; shows and tells what chains come to."""
+"""Chains entries and the audit by hash, after they were committed; shows and tells what chains come to."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.proof.chain import HEADS_TOLD, ChainedEntry, ChainHead
 from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.proof import audit_chain as audit_chain_store
 from pixconnect.store.proof import chain as chain_store
-from pixconnect.store.proof import record_chain as record_chain_store
 from pixconnect.usecases.frame.context import HasPool
 
 CHAINED_MAX: Final = 5_000
 """Entries that are chained in one transaction."""
-RECORDS_CHAINED_MAX: Final = 1_000
-"""The same for rows of the audit, and for kept reports: each is a link of its own."""
+AUDIT_CHAINED_MAX: Final = 1_000
+"""The same for rows of the audit: each is a link of its own."""
 REST: Final = timedelta(minutes=1)
 """What is visible for good is chained so much later: longer than any batch waits that has taken its ids already."""
 
@@ -33,10 +33,10 @@ async def chain_entries(context: HasPool, chained_max: int = CHAINED_MAX, rest: 
         return await chain_store.chain_entries(context.pool, chained_max, rest)
 
 
-async def chain_records(context: HasPool, chained_max: int = RECORDS_CHAINED_MAX) -> int:
-    """Chain rows of the audit and kept reports, the oldest first; returns how many there were."""
+async def chain_audit(context: HasPool, chained_max: int = AUDIT_CHAINED_MAX) -> int:
+    """Chain rows of the audit, the oldest first; returns how many there were."""
     with for_everybody():
-        return await record_chain_store.chain_records(context.pool, chained_max)
+        return await audit_chain_store.chain_audit(context.pool, chained_max)
 
 
 async def list_heads(connection: Connection) -> list[ChainHead]:

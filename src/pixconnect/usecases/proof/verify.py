@@ -22,9 +22,9 @@ from pixconnect.domain.proof.chain import ChainHead
 from pixconnect.domain.proof.rule import Extent, Finding, Judgement, Rule
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.proof import audit_chain as audit_chain_store
 from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import look as look_store
-from pixconnect.store.proof import record_chain as record_chain_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.store.proof.account import CLOSED_DAYS
 from pixconnect.store.proof.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
@@ -87,8 +87,8 @@ class Verification(Struct, frozen=True, kw_only=True):
     holders_count: int
     unchained_count: int | None
     """Entries that wait to be chained; ``None`` where they cannot be read."""
-    unchained_records_count: int | None
-    """Rows of the audit and kept reports that do."""
+    unchained_audit_count: int | None
+    """Rows of the audit that do."""
     waiting_cluster: str | None
     """The cluster whose commits wait for a standby; ``None`` where they wait for none."""
 
@@ -160,7 +160,7 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
         unreadable_count=len(unreadable),
         holders_count=ended.holders_count,
         unchained_count=await _find(chain_store.count_unchained(connection)),
-        unchained_records_count=await _find(record_chain_store.count_unchained_records(connection)),
+        unchained_audit_count=await _find(audit_chain_store.count_unchained(connection)),
         waiting_cluster=await _find(installation_store.find_waiting_cluster(connection)),
     )
 

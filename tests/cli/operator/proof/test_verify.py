@@ -43,7 +43,7 @@ def test_books_that_are_right_break_no_rule(database: Addresses, pixconnect: Com
     # It has neither a rail that tells nor accounts at institutions, nor heads that somebody has kept.
     asked = [rule for rule in RULES if rule.of not in ("rail", "accounts", "heads")]
     assert (told["rules"], told["broken"], told["holders"], told["unchained"]) == (len(asked), 1, 1, 1)
-    assert told["unchained_records"] == 2
+    assert told["unchained_audit"] == 2
 
 
 def test_a_cent_that_is_gone_is_found_with_what_to_do(database: Addresses, pixconnect: CommandLine) -> None:

@@ -99,7 +99,7 @@ def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
         broken=len({finding.rule for finding in found.findings}),
         holders=found.holders_count,
         unchained=found.unchained_count,
-        unchained_records=found.unchained_records_count,
+        unchained_audit=found.unchained_audit_count,
         waiting_cluster=found.waiting_cluster,
         judgements=[to_builtins(each) for each in found.judgements],
         findings=[_shown_finding(finding, rules[finding.rule]) for finding in found.findings],
@@ -143,8 +143,8 @@ def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:
     checked_count = sum(each.verdict == "checked" for each in found.judgements)
     terminal.say(
         f"{checked_count} rules, {found.holders_count} holders, {len(found.findings)} findings, "
-        f"{_say_count(found.unchained_count)} entries and {_say_count(found.unchained_records_count)} rows of the audit and "
-        "reports not chained yet"
+        f"{_say_count(found.unchained_count)} entries and {_say_count(found.unchained_audit_count)} rows of the audit "
+        "not chained yet"
     )
 
 

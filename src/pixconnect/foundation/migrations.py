@@ -12,6 +12,7 @@ goes on.
 """
 
 import asyncio
+import functools
 import hashlib
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -103,6 +104,7 @@ class Steps(Struct, frozen=True, kw_only=True):
         return next(following, None)
 
 
+@functools.cache
 def read_steps(package: str) -> Steps:
     """Read a package's ``schema`` and ``migrations`` folders."""
     folder = files(package)

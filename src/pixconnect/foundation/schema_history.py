@@ -83,7 +83,7 @@ async def list_missing(connection: Connection, schema: str, steps: Steps) -> lis
 def _judge(schema: str, steps: Steps, applied: Sequence[Applied]) -> list[Migration]:
     first, newest = applied[0], applied[-1]
     if first.name != migrations.BASELINE:
-        raise ForeignHistoryError(f"the tables of the schema {schema} were made by a development version: {_ADVICE}")
+        raise ForeignHistoryError(f"the tables of the schema {schema} were made by a development version; {_ADVICE}")
     if newest.version > steps.baseline.version:
         raise NewerSchemaError(
             f"the schema {schema} is at version {newest.version} and this program knows versions up to "
@@ -92,10 +92,10 @@ def _judge(schema: str, steps: Steps, applied: Sequence[Applied]) -> list[Migrat
     expected = [step for step in steps.migrations if first.version < step.version <= newest.version]
     if first.checksum != steps.checksum_of_baseline(first.version):
         raise ForeignHistoryError(
-            f"the tables of the schema {schema} were made by another version, from which no migration leads here: {_ADVICE}"
+            f"the tables of the schema {schema} were made by another version, from which no migration leads here; {_ADVICE}"
         )
     if [(step.version, step.checksum) for step in applied[1:]] != [(step.version, step.checksum) for step in expected]:
-        raise ForeignHistoryError(f"the schema {schema} has had other migrations than this program's: {_ADVICE}")
+        raise ForeignHistoryError(f"the schema {schema} has had other migrations than this program's; {_ADVICE}")
     return [step for step in steps.migrations if step.version > newest.version]
 
 

@@ -64,9 +64,9 @@ async def choose_way(
     if opened is None:
         return Way(payer=payer.party, payee=payee, terms=terms)
     named = _name_owner(opened, payee, terms)
-    if opened.institution.traits.names_first:
+    if opened.institution.traits.names_first and request.external_id is not None:
         # It is called there by no name of ours, so nobody can ask later whether it was paid before.
-        await admit_forgotten(context, payer, request, _FOUND_OUT)
+        await _admit_forgotten_there(context, opened.account.id, request, _FOUND_OUT)
     await _check_flow(context, opened)
     payer_key = terms.payer_key or await _choose_key(context, opened, payer)
     chosen = structs.replace(terms, payer_key=payer_key)

@@ -4,11 +4,9 @@ from typing import Final
 
 from pixconnect.domain.frame import errors
 
+SUCCEEDED: Final = "another account succeeded this one: get a new token"
 _ANSWERS: Final[dict[str, tuple[type[errors.PixConnectError], str]]] = {
-    "who_was_succeeded_starts_nothing": (
-        errors.HolderBlocked,
-        "another account succeeded this one: get a new token",
-    ),
+    "who_was_succeeded_starts_nothing": (errors.HolderBlocked, SUCCEEDED),
     "a_charge_opens_on_its_holders_account": (
         errors.ServiceUnavailable,
         "the holder was put on another account meanwhile; nothing was done",

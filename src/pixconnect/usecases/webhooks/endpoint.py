@@ -21,6 +21,7 @@ from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks.delivery import Delivery, DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.frame.refusal import SUCCEEDED
 from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
@@ -159,7 +160,7 @@ async def refuse_succeeded(connection: Connection, caller: Caller) -> None:
     """Refuse what would stay with a holder that was succeeded; call it while the holder's balance is locked."""
     holder = await holder_store.find(connection, caller.holder_id)
     if holder is not None and holder.successor_id is not None:
-        raise errors.HolderBlocked("another account succeeded this one: get a new token")
+        raise errors.HolderBlocked(SUCCEEDED)
 
 
 async def note_change(

@@ -58,23 +58,24 @@ class OrderNaming(Struct, frozen=True, kw_only=True):
 
 _FIND_OPEN: Final[LiteralString] = """
     select name as order_name, 'refund' as kind, refund.holder_id,
-        coalesce((select family_id from holder where holder.id = refund.holder_id), refund.holder_id) as named_holder_id,
+        first_id as named_holder_id,
         coalesce(refund.external_id, refund.return_id) as external_id,
         transfer.end_to_end_id as original_end_to_end_id, refund.amount_cents, null as initiation_type, null as counterparty,
         naming_key, exists (select from database_loss where last_refund_id >= resource_id) as outlived_loss
     from open_order
     join refund on refund.id = resource_id and refund.holder_id = open_order.holder_id and refund.return_id = name
     join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
+    join holder_family on holder_family.holder_id = open_order.holder_id
     join institution_allowance on institution_allowance.institution_id = open_order.institution_id
     where name = any($1) and open_order.institution_id = $2
     union all
     select name, 'order', transfer.holder_id,
-        coalesce((select family_id from holder where holder.id = transfer.holder_id), transfer.holder_id),
-        coalesce(transfer.external_id, transfer.end_to_end_id), null,
+        first_id, coalesce(transfer.external_id, transfer.end_to_end_id), null,
         transfer.amount_cents, transfer.initiation_type, transfer.counterparty::text, naming_key,
         exists (select from database_loss where last_transfer_id >= resource_id)
     from open_order
     join transfer on transfer.id = resource_id and transfer.holder_id = open_order.holder_id and transfer.end_to_end_id = name
+    join holder_family on holder_family.holder_id = open_order.holder_id
     join institution_allowance on institution_allowance.institution_id = open_order.institution_id
     where name = any($1) and open_order.institution_id = $2
 """

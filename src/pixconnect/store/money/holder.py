@@ -196,9 +196,8 @@ async def find_member_on(pool: Pool, holder_id: int, institution_id: int | None)
 
 
 _LIST_FAMILY: LiteralString = """
-    select member.id from holder as asked
-    join holder as member on member.id = asked.id or member.family_id = asked.family_id
-    where asked.id = $1 order by member.id
+    select member.id, first_id from holder_family join holder as member on member.id = holder_id or member.family_id = first_id
+    where holder_id = $1 order by member.id
 """
 
 
@@ -207,27 +206,29 @@ async def list_family(connection: Connection | Pool, holder_id: int) -> list[int
     return [row["id"] for row in await connection.fetch(_LIST_FAMILY, holder_id)]
 
 
-_FIND_FIRST: LiteralString = "select id, coalesce(family_id, id) as first_id from holder where id = any($1)"
+async def find_family(pool: Pool, holder_id: int) -> tuple[int, list[int]]:
+    """The first of the holder's family, and all of it."""
+    rows = await pool.fetch(_LIST_FAMILY, holder_id)
+    return rows[0]["first_id"], [row["id"] for row in rows]
+
+
+_FIND_FIRST: LiteralString = "select holder_id, first_id from holder_family where holder_id = any($1)"
 
 
 async def find_first(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, int]:
     """The first of each holder's family; the holder itself where none was succeeded."""
-    return {row["id"]: row["first_id"] for row in await connection.fetch(_FIND_FIRST, list(holder_ids))}
+    return {row["holder_id"]: row["first_id"] for row in await connection.fetch(_FIND_FIRST, list(holder_ids))}
 
 
 # A succession can be forgotten too: then its successor was another account's of the same owner, and its client is the former's
-# again. Of two CNPJ the first eight characters are the owner (``may_lie_on``).
+# again.
 _LIST_OTHER_ACCOUNTS: LiteralString = """
     select distinct account.id from holder as asked join institution_account as account
         on account.id is distinct from asked.institution_id and (
             exists (
                 select from holder as member where member.family_id = asked.family_id and member.institution_id = account.id
             )
-            or exists (select from database_loss where noticed_at > $2) and (
-                account.tax_id = asked.tax_id
-                or length(account.tax_id) = 14 and length(asked.tax_id) = 14
-                and left(account.tax_id, 8) = left(asked.tax_id, 8)
-            )
+            or exists (select from database_loss where noticed_at > $2) and is_same_owner(account.tax_id, asked.tax_id)
         )
     where asked.id = $1
 """

@@ -98,11 +98,10 @@ INSTITUTIONS: Final = (
             left join rail_step as step on step.order_name = ordered.name
             left join open_order on open_order.name = ordered.name
             left join padded on padded.institution_id = ordered.institution_id
+            join holder_family on holder_family.holder_id = ordered.holder_id
             cross join lateral (
                 select left(encode(sha256(outer_key || sha256(inner_key || convert_to(concat_ws('|', ordered.institution_id,
-                    ordered.kind, coalesce(
-                        (select family_id from holder where holder.id = ordered.holder_id), ordered.holder_id
-                    ), ordered.asked_as), 'UTF8'))), 'hex'), 32) as name_there
+                    ordered.kind, first_id, ordered.asked_as), 'UTF8'))), 'hex'), 32) as name_there
             ) as named
             where case when step.order_name is null
                 -- Between the mark and the call there is none yet: its worker may have ended then.

@@ -309,6 +309,21 @@ grant insert, update (city, may_deposit, may_withdraw, may_lend, transfer_limit_
     table holder to pixconnect_operator;
 grant select on table holder to pixconnect_service;
 
+create view holder_family as select id as holder_id, coalesce(family_id, id) as first_id from holder;
+comment on view holder_family is 'The first of each holder''s family; the holder itself where none was succeeded.';
+comment on column holder_family.holder_id is 'The holder.';
+comment on column holder_family.first_id is
+    'The first of the holders that succeeded each other with it, in whose name each asks at an institution.';
+grant select on table holder_family to pixconnect_service;
+
+create function is_same_owner(one_tax_id text, other_tax_id text) returns boolean language sql immutable parallel safe
+as $function$
+    -- Of two CNPJ the first eight characters are the owner.
+    select one_tax_id = other_tax_id
+        or length(one_tax_id) = 14 and length(other_tax_id) = 14 and left(one_tax_id, 8) = left(other_tax_id, 8)
+$function$;
+grant execute on function is_same_owner(one_tax_id text, other_tax_id text) to pixconnect_service;
+
 create function act_on_waiting_limits() returns integer language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -340,7 +355,8 @@ as $function$
 declare
     first_id bigint;
 begin
-    select coalesce(former.family_id, former.id) into first_id from holder as former join holder as heir on heir.id = heir_id
+    select holder_family.first_id into first_id from holder as former join holder_family on holder_id = former.id
+    join holder as heir on heir.id = heir_id
     where former.id = former_id and former.successor_id is null and heir.family_id is null
         and heir.tax_id = former.tax_id and heir.institution_id is not null
         and heir.institution_id is distinct from former.institution_id

@@ -2151,9 +2151,8 @@ begin
     end if;
     select tax_id into owner_tax_id from institution_account where id = new.institution_id;
     payee_tax_id := sent.counterparty ->> 'tax_id';
-    -- The owner, by the CPF or by the root of the CNPJ; or whoever a transfer over the account has reached.
-    if allowed.payees = 'all' or payee_tax_id = owner_tax_id
-        or length(owner_tax_id) = 14 and length(payee_tax_id) = 14 and left(payee_tax_id, 8) = left(owner_tax_id, 8)
+    -- The owner, or a payee whom a transfer over the account has reached.
+    if allowed.payees = 'all' or is_same_owner(payee_tax_id, owner_tax_id)
         or allowed.payees = 'known' and exists (
             select from transfer as before
             where before.institution_id = new.institution_id and before.direction = 'OUT' and before.settled_at is not null

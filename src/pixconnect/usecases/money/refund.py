@@ -187,10 +187,9 @@ async def read_refund_by_external_id(context: RefundContext, caller: Caller, ext
 
 async def _find_forgotten(context: RefundContext, caller: Caller, external_id: str) -> Refund | None:
     """The refund of a request that a restored database has forgotten, and that its account's institution told of."""
-    family = await holder_store.list_family(context.pool, caller.holder_id)
-    first_ids = await holder_store.find_first(context.pool, family)
+    first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
     for account_id, naming_key in (await name_store.read_keys_of_holders(context.pool, family)).items():
-        name = name_refund_there(naming_key, account_id, first_ids[caller.holder_id], external_id)
+        name = name_refund_there(naming_key, account_id, first_id, external_id)
         made = (await name_store.find_made(context.pool, [name], family)).get(name)
         if made is not None:
             return structs.replace(made, external_id=external_id)

@@ -21,6 +21,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
     "identity": (
         *(
             "holder",
+            "holder_family",
             "pix_key",
             "removed_pix_key",
             "client",

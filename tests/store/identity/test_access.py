@@ -79,6 +79,6 @@ async def test_tokens_that_were_ended_and_keys_that_were_revoked_stay_so(context
         ("update signing_key set revoked_at = null", "keys_stay_revoked"),
         ("update signing_key set private_sealed = '\\x01'", "revoked_key_has_no_private_part"),
     ):
-        with pytest.raises(asyncpg.CheckViolationError) as refusal:
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refusal:
             await operators.execute(context, statement)
         assert refusal.value.constraint_name == constraint

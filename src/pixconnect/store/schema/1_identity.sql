@@ -181,6 +181,17 @@ begin
     return null;
 end $function$;
 
+create function refuse_row() returns trigger language plpgsql
+as $function$
+declare
+    facts jsonb := to_jsonb(coalesce(old, new));
+begin
+    -- Its arguments: the constraint, a sentence, and the columns that the sentence names.
+    raise exception '%', format(tg_argv[1], variadic array(
+        select facts ->> name from unnest(tg_argv[2:]) with ordinality as named (name, place) order by place
+    )) using errcode = 'integrity_constraint_violation', constraint = tg_argv[0];
+end $function$;
+
 create function keep_account() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -195,13 +206,6 @@ begin
             using errcode = 'integrity_constraint_violation', constraint = 'a_holder_stays_on_its_account';
     end if;
     return new;
-end $function$;
-
-create function keep_family() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'holder % came to its family by succeeding, and stays in it', new.id
-        using errcode = 'integrity_constraint_violation', constraint = 'a_family_stays';
 end $function$;
 
 create table holder (
@@ -301,9 +305,10 @@ create trigger keep_account before update of institution_id on holder for each r
     new.institution_id) execute function keep_account();
 create trigger keep_family before update of family_id, successor_id on holder for each row when (old.family_id is not null and
     new.family_id is distinct from old.family_id or old.successor_id is not null and new.successor_id is null) execute function
-    keep_family();
+    refuse_row('a_family_stays', 'holder %s came to its family by succeeding, and stays in it', 'id');
 create trigger open_without_family before insert on holder for each row when (new.family_id is not null or new.successor_id is
-    not null) execute function keep_family();
+    not null) execute function refuse_row('a_family_stays', 'holder %s came to its family by succeeding, and stays in it',
+    'id');
 grant insert, update (city, may_deposit, may_withdraw, may_lend, transfer_limit_cents, day_limit_cents, night_limit_cents,
     disabled_at, institution_id, approve_above_cents, approve_new_payees, street, state, postal_code, night_begins_late) on
     table holder to pixconnect_operator;
@@ -475,12 +480,6 @@ comment on column removed_pix_key.removed_at is
 grant delete, insert (key, holder_id), update (holder_id, removed_at) on table removed_pix_key to pixconnect_operator;
 grant select on table removed_pix_key to pixconnect_service;
 
-create function keep_tokens_ended() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'tokens that were ended stay ended' using errcode = 'check_violation', constraint = 'tokens_stay_ended';
-end $function$;
-
 create table client (
     client_id text not null,
     holder_id bigint not null,
@@ -530,7 +529,8 @@ create trigger client_moves_access_revision after update of disabled_at, tokens_
     move_access_revision();
 create trigger client_removal_moves_access_revision after delete on client for each row execute function move_access_revision();
 create trigger tokens_stay_ended before update of tokens_from on client for each row when (old.tokens_from >
-    coalesce(new.tokens_from, '-infinity'::timestamp with time zone)) execute function keep_tokens_ended();
+    coalesce(new.tokens_from, '-infinity'::timestamp with time zone)) execute function refuse_row('tokens_stay_ended',
+    'tokens that were ended stay ended');
 grant delete, insert, update (scopes, secret_hash, rotated_at, disabled_at, tokens_from, secret_key_id, certificate,
     certificate_expires_at) on table client to pixconnect_operator;
 grant select, update (secret_hash, secret_key_id) on table client to pixconnect_service;
@@ -619,12 +619,6 @@ comment on column certificate_authority.created_at is 'When it was made, in real
 grant update (private_sealed) on table certificate_authority to pixconnect_operator;
 grant insert, select on table certificate_authority to pixconnect_service;
 
-create function keep_key_revoked() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'a revoked key stays revoked' using errcode = 'check_violation', constraint = 'keys_stay_revoked';
-end $function$;
-
 create table signing_key (
     kid text not null,
     public_jwk bytea not null,
@@ -653,7 +647,8 @@ comment on column signing_key.created_at is 'When it was made, in real time.';
 comment on column signing_key.signs_from is 'From when it signs, in real time; it is published before.';
 comment on column signing_key.revoked_at is 'When an operator revoked it, in real time: from then on it verifies nothing.';
 create trigger keys_stay_revoked before update of revoked_at on signing_key for each row when (old.revoked_at is not null and
-    new.revoked_at is distinct from old.revoked_at) execute function keep_key_revoked();
+    new.revoked_at is distinct from old.revoked_at) execute function refuse_row('keys_stay_revoked',
+    'a revoked key stays revoked');
 create trigger signing_key_comes_to_every_process after insert on signing_key for each row execute function
     move_access_revision();
 create trigger signing_key_goes_from_every_process after update of revoked_at on signing_key for each row when (old.revoked_at

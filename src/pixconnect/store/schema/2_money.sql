@@ -512,27 +512,6 @@ begin
         using errcode = 'integrity_constraint_violation', constraint = 'revisions_follow_each_other';
 end $function$;
 
-create function refuse_endless_instant() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'a row of % is dated to an instant that never comes', tg_table_name
-        using errcode = 'integrity_constraint_violation', constraint = 'instants_are_finite';
-end $function$;
-
-create function refuse_change_under_payment() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'charge % of holder % is held by % and stays as it was accepted', old.id, old.holder_id, old.held_by
-        using errcode = 'integrity_constraint_violation', constraint = 'a_held_charge_stays_as_it_is';
-end $function$;
-
-create function refuse_other_kind() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'charge % of holder % cannot gain or lose its due date', new.id, new.holder_id
-        using errcode = 'integrity_constraint_violation', constraint = 'a_charge_keeps_its_kind';
-end $function$;
-
 create table charge (
     id bigint not null,
     holder_id bigint not null,
@@ -628,12 +607,15 @@ create trigger check_removed_there after update on charge for each row when (new
 create trigger check_revision after update of revision on charge for each row when (old.revision is distinct from new.revision)
     execute function check_revisions();
 create trigger instants_are_finite after insert or update of expires_at on charge for each row when (not
-    isfinite(new.expires_at)) execute function refuse_endless_instant();
+    isfinite(new.expires_at)) execute function refuse_row('instants_are_finite',
+    'a row of charge is dated to an instant that never comes');
 create trigger keep_held after update of contents, key, expires_at on charge for each row when (old.held_by is not null and
     (old.contents is distinct from new.contents or old.key <> new.key or old.expires_at < new.expires_at)) execute function
-    refuse_change_under_payment();
+    refuse_row('a_held_charge_stays_as_it_is', 'charge %s of holder %s is held by %s and stays as it was accepted', 'id',
+    'holder_id', 'held_by');
 create trigger keep_kind after update of due_on on charge for each row when ((old.due_on is null) <> (new.due_on is null))
-    execute function refuse_other_kind();
+    execute function refuse_row('a_charge_keeps_its_kind', 'charge %s of holder %s cannot gain or lose its due date', 'id',
+    'holder_id');
 grant insert, select, update (amount_cents, key, payer_name, payer_tax_id, br_code, status, modified_at, expires_at, held_by,
     contents, revision, is_unbound, asked_cents, due_on) on table charge to pixconnect_service;
 
@@ -928,13 +910,6 @@ begin
     return null;
 end $function$;
 
-create function refuse_other_end() returns trigger language plpgsql
-as $function$
-begin
-    raise exception '% % of holder % is % and keeps when and how it ended', tg_table_name, old.id, old.holder_id, old.status
-        using errcode = 'integrity_constraint_violation', constraint = 'an_end_is_written_once';
-end $function$;
-
 create function take_network_id() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -1108,7 +1083,8 @@ create trigger keep_end after update of handed_at, settled_at, network_settled_a
     each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
     or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
     old.outcome_code is distinct from new.outcome_code or old.outcome_reason is distinct from new.outcome_reason)) execute
-    function refuse_other_end();
+    function refuse_row('an_end_is_written_once', 'transfer %s of holder %s is %s and keeps when and how it ended', 'id',
+    'holder_id', 'status');
 create trigger take_network_id after update of network_id on transfer for each row when (new.network_id is distinct from
     old.network_id) execute function take_network_id();
 grant insert, select, update (status, counterparty, outcome_code, outcome_reason, returned_cents, returning_cents, handed_at,
@@ -1753,7 +1729,8 @@ create trigger keep_end after update of handed_at, settled_at, network_settled_a
     each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
     or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
     old.outcome_code is distinct from new.outcome_code or old.outcome_reason is distinct from new.outcome_reason)) execute
-    function refuse_other_end();
+    function refuse_row('an_end_is_written_once', 'refund %s of holder %s is %s and keeps when and how it ended', 'id',
+    'holder_id', 'status');
 create trigger take_network_id after update of network_id on refund for each row when (new.network_id is distinct from
     old.network_id) execute function take_network_id();
 grant insert, select, update (status, outcome_code, outcome_reason, handed_at, settled_at, modified_at, network_id,
@@ -2003,7 +1980,7 @@ create unique index ledger_entry_number on ledger_entry (holder_id, number) wher
 create unique index ledger_entry_once on ledger_entry (transfer_id, holder_id, refund_id, debit_account, credit_account) nulls
     not distinct where transfer_id is not null;
 create trigger instants_are_finite after insert on ledger_entry for each row when (not isfinite(new.created_at)) execute
-    function refuse_endless_instant();
+    function refuse_row('instants_are_finite', 'a row of ledger_entry is dated to an instant that never comes');
 create trigger ledger_entry_is_append_only before delete or update or truncate on ledger_entry for each statement execute
     function refuse_change();
 create trigger post_entries after insert on ledger_entry referencing new table as new_entry for each statement execute function
@@ -2171,13 +2148,6 @@ begin
         using errcode = 'integrity_constraint_violation', constraint = 'transfers_go_to_those_allowed';
 end $function$;
 
-create function refuse_to_forget() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'the order % was handed over at %, and the rail was asked % times', old.name, old.handed_at, old.asked_count
-        using errcode = 'integrity_constraint_violation', constraint = 'what_was_asked_about_stays_handed_over';
-end $function$;
-
 create table open_order (
     name text collate "C" not null,
     holder_id bigint not null,
@@ -2239,10 +2209,12 @@ create trigger count_refund after insert on open_order for each row when (new.in
 create trigger count_transfer after insert on open_order for each row when (new.institution_id is not null and "left"(new.name,
     1) = 'E') execute function count_transfer();
 create trigger instants_are_finite after insert or update of due_at, give_up_at on open_order for each row when (not
-    isfinite(new.due_at) or not isfinite(new.give_up_at)) execute function refuse_endless_instant();
+    isfinite(new.due_at) or not isfinite(new.give_up_at)) execute function refuse_row('instants_are_finite',
+    'a row of open_order is dated to an instant that never comes');
 create trigger keep_handed after update of handed_at, asked_count on open_order for each row when (old.asked_count >
     new.asked_count or old.handed_at <> new.handed_at or old.handed_at is not null and new.handed_at is null and new.due_at >=
-    old.due_at) execute function refuse_to_forget();
+    old.due_at) execute function refuse_row('what_was_asked_about_stays_handed_over',
+    'the order %s was handed over at %s, and the rail was asked %s times', 'name', 'handed_at', 'asked_count');
 grant delete, insert, select, update (due_at, give_up_at, handed_at, asked_count, network_id, approval) on table open_order to
     pixconnect_service;
 
@@ -2379,13 +2351,6 @@ insert into allowed_transition (kind, direction, is_book, before, after, made_by
     ('charge_there', 'IN', false, 'REMOVED_BY_PSP', 'APPROVED', 'service'),
     ('refund', 'OUT', false, 'NEW', 'RETURNED', 'institution');
 
-create function keep_closing() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'the report % is closed', old.id
-        using errcode = 'integrity_constraint_violation', constraint = 'closed_report_stays_closed';
-end $function$;
-
 create table kept_report (
     id bigint generated always as identity not null,
     kind text not null,
@@ -2435,18 +2400,11 @@ create index kept_report_open on kept_report (id) where closed_at is null;
 create index kept_report_refused on kept_report (name) where refusal_code is not null;
 create trigger closed_report_stays_closed before update on kept_report for each row when (old.closed_at is not null and
     (new.closed_at is distinct from old.closed_at or new.closed_by is distinct from old.closed_by or new.close_reason is
-    distinct from old.close_reason)) execute function keep_closing();
+    distinct from old.close_reason)) execute function refuse_row('closed_report_stays_closed', 'the report %s is closed', 'id');
 grant update (closed_at, closed_by, close_reason) on table kept_report to pixconnect_console;
 grant update (closed_at, closed_by, close_reason) on table kept_report to pixconnect_operator;
 grant insert (kind, reason, explanation, name, report_id, report, fingerprint, refusal_code), select, update (seen_count,
     last_seen_at) on table kept_report to pixconnect_service;
-
-create function keep_refusal() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'the payment % was refused at % and stays refused', old.name, old.refused_at
-        using errcode = 'integrity_constraint_violation', constraint = 'a_refusal_stays_for_its_time';
-end $function$;
 
 create table refused_credit (
     name text collate "C" not null,
@@ -2465,7 +2423,8 @@ comment on column refused_credit.refusal_code is 'The code by which it was refus
 comment on column refused_credit.refused_at is 'When it was refused, in real time; what is old is deleted by this.';
 create index refused_credit_by_age on refused_credit (refused_at);
 create trigger keep_refusal before delete on refused_credit for each row when (old.refused_at > (clock_timestamp() -
-    '30 days'::interval)) execute function keep_refusal();
+    '30 days'::interval)) execute function refuse_row('a_refusal_stays_for_its_time',
+    'the payment %s was refused at %s and stays refused', 'name', 'refused_at');
 grant delete, insert (name, kind, refusal_code), select on table refused_credit to pixconnect_service;
 
 create table tally (
@@ -2814,13 +2773,6 @@ end $function$;
 grant execute on function sweep_texts(wanted text, count_max integer, unpaid_age interval, message_age interval, party_age
     interval) to pixconnect_service;
 
-create function keep_case() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'the case % is of one difference, and its end stays', old.id
-        using errcode = 'integrity_constraint_violation', constraint = 'an_end_of_a_case_stays';
-end $function$;
-
 create table kept_case (
     id bigint generated always as identity not null,
     kind text collate "C" not null,
@@ -2881,7 +2833,8 @@ create index kept_case_open on kept_case (kind, since) where ended_at is null;
 create trigger an_end_of_a_case_stays before update on kept_case for each row when (new.id is distinct from old.id or new.kind
     is distinct from old.kind or new.institution_id is distinct from old.institution_id or new.name is distinct from old.name or
     new.since is distinct from old.since or new.opened_at is distinct from old.opened_at or new.opened_count <>
-    (old.opened_count + (old.ended_at is not null)::integer)) execute function keep_case();
+    (old.opened_count + (old.ended_at is not null)::integer)) execute function refuse_row('an_end_of_a_case_stays',
+    'the case %s is of one difference, and its end stays', 'id');
 grant insert (kind, institution_id, holder_id, name, amount_cents, said, since), select, update (holder_id, amount_cents, said,
     opened_count, ended_at, ended_as, ended_by, end_reason) on table kept_case to pixconnect_service;
 
@@ -3153,13 +3106,6 @@ begin
     return null;
 end $function$;
 
-create function keep_block() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'block % of holder % has ended, or is of another Pix', new.id, new.holder_id
-        using errcode = 'integrity_constraint_violation', constraint = 'a_block_ends_once';
-end $function$;
-
 create table block (
     id bigint not null,
     holder_id bigint not null,
@@ -3232,7 +3178,8 @@ create trigger check_new after insert on block referencing new table as new_row 
 create constraint trigger check_suspect_credit after insert or update on block deferrable initially deferred for each row when
     (new.kind = 'precautionary') execute function check_suspect_credit();
 create trigger keep_block before update on block for each row when (old.state = 'ended' or old.transfer_id is distinct from
-    new.transfer_id and old.transfer_id is not null) execute function keep_block();
+    new.transfer_id and old.transfer_id is not null) execute function refuse_row('a_block_ends_once',
+    'block %s of holder %s has ended, or is of another Pix', 'id', 'holder_id');
 grant insert, select, update (transfer_id, wanted_cents, held_cents, covered_cents, respond_by, until, source, state, told_at,
     modified_at) on table block to pixconnect_service;
 
@@ -3414,14 +3361,6 @@ begin
     return null;
 end $function$;
 
-create function keep_infraction() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'infraction % of holder % goes back from % to %, or its answer is changed', new.id, new.holder_id,
-        old.state, new.state
-        using errcode = 'integrity_constraint_violation', constraint = 'an_infraction_goes_on';
-end $function$;
-
 create table infraction (
     id bigint not null,
     holder_id bigint not null,
@@ -3528,7 +3467,8 @@ create trigger keep_infraction before update on infraction for each row when ((o
     <> old.state or old.state = 'answered' and new.state = 'open' or new.taken_cents < old.taken_cents or (old.defence_state in
     ('sending', 'sent')) and new.defence is distinct from old.defence and (new.defence <> '-' or (old.state in ('open',
     'answered')) or old.modified_at > (clock_timestamp() - '1826 days'::interval)) is not false or old.defence_state = 'sent'
-    and new.defence_state <> 'sent') execute function keep_infraction();
+    and new.defence_state <> 'sent') execute function refuse_row('an_infraction_goes_on',
+    'infraction %s of holder %s does not go back from %s, and its answer is not changed', 'id', 'holder_id', 'state');
 grant insert, select, update (taken_cents, state, respond_by, told_at, defence, defended_at, defence_state, defence_refusal,
     send_at, remind_at, modified_at) on table infraction to pixconnect_service;
 

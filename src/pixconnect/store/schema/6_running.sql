@@ -1,12 +1,5 @@
 -- The installation, its clock and workers, partitions and the marks against reused ids.
 
-create function refuse_other_mode() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'the mode of an installation never changes'
-        using errcode = 'integrity_constraint_violation', constraint = 'mode_is_kept';
-end $function$;
-
 create table installation (
     is_only_row boolean default true not null,
     mode text not null,
@@ -56,11 +49,12 @@ comment on column installation.waiting_cluster is
 comment on column installation.beat_at is
     'When the primary was last told to note its own clock, in real time: a standby that has this instant is no older. Only where one is read from.';
 create trigger environment_is_kept before update of environment on installation for each row when (old.environment is not null
-    and old.environment is distinct from new.environment) execute function refuse_other_mode();
+    and old.environment is distinct from new.environment) execute function refuse_row('mode_is_kept',
+    'the mode of an installation never changes');
 create trigger installation_is_kept before delete or truncate on installation for each statement execute function
-    refuse_other_mode();
+    refuse_row('mode_is_kept', 'the mode of an installation never changes');
 create trigger mode_is_kept before update of mode on installation for each row when (old.mode is distinct from new.mode) execute
-    function refuse_other_mode();
+    function refuse_row('mode_is_kept', 'the mode of an installation never changes');
 grant update (environment) on table installation to pixconnect_operator;
 grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid,
     waiting_cluster, beat_at) on table installation to pixconnect_service;

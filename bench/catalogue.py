@@ -7,9 +7,7 @@ from typing import Any, NamedTuple
 from bench.figures import Row
 from bench.measures import (
     accepting,
-    chaining,
     disk,
-    edge,
     end_to_end,
     fairness,
     feed,
@@ -26,9 +24,7 @@ from bench.measures import (
     standby,
     start_and_rest,
     statement,
-    webhook_claim,
     webhook_isolation,
-    webhook_kills,
     webhook_speed,
     webhook_targets,
 )
@@ -141,12 +137,7 @@ MEASURES: dict[str, Measure] = {
         lambda options: proving.measure_verify(options.seconds, options.entries, options.holders),
         dict(seconds=60.0, entries=(1_000_000, 10_000_000), holders=1000),
     ),
-    "chain": Measure(
-        lambda options: chaining.measure_chaining(options.seconds, options.rounds, options.kinds),
-        dict(seconds=3.0, rounds=11, kinds=()),
-    ),
     "deliveries": Measure(lambda options: webhook_speed.measure_deliveries(options.seconds), dict(seconds=30.0)),
-    "edge": Measure(lambda options: edge.measure_edge(options.seconds, options.rounds), dict(seconds=5.0, rounds=3)),
     "targets": Measure(lambda _: webhook_targets.measure_targets(), quick={}),
     "isolation": Measure(
         lambda options: webhook_isolation.measure_isolation(options.seconds, options.rounds),
@@ -168,14 +159,7 @@ MEASURES: dict[str, Measure] = {
         lambda options: receiving.measure_receiving(options.pix, options.seconds, options.kinds),
         dict(pix=100_000, seconds=10.0, kinds=()),
     ),
-    "kills": Measure(
-        lambda options: webhook_kills.measure_kills(options.kills, options.events), dict(kills=20, events=10_000)
-    ),
     "statement": Measure(lambda options: statement.measure_statements(options.lines), dict(lines=1_000_000)),
-    "claim": Measure(
-        lambda options: webhook_claim.measure_claims(options.seconds, options.delivered_rows, options.pinned_minutes),
-        dict(seconds=60.0, delivered_rows=10_000_000, pinned_minutes=10.0),
-    ),
 }
 
 MEANINGS = {
@@ -186,16 +170,13 @@ MEANINGS = {
     "in_flight": "lives at once",
     "requests": "of each kind in each round",
     "rates": "a second: a row for each",
-    "kills": "of workers",
     "events": "written meanwhile, or there before",
     "kinds": "only these, such as transfers",
     "pix": "that came in within a day",
     "lines": "of the statement",
     "entries": "of the ledger: a row for each number of them",
-    "delivered_rows": "beside what is due",
     "transfers": "that there are: a row for each",
     "gib": "of the database",
-    "pinned_minutes": "for which a transaction is open",
 }
 """What the options are, of all measures."""
 

@@ -124,11 +124,6 @@ class Installation:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         return _open(urllib.request.Request(self.base_url + path, json.dumps(body).encode(), headers))  # noqa: S310
 
-    def start_worker(self) -> subprocess.Popen[bytes]:
-        """One more worker; whoever asks for it ends it."""
-        environment = {**os.environ, "PIXCONNECT_HOME": str(self.home), "PIXCONNECT_LOG_LEVEL": "error"}
-        return subprocess.Popen([sys.executable, "-m", "pixconnect", "work"], env=environment)
-
     async def connect(self) -> asyncpg.Connection[asyncpg.Record]:
         """A connection as the tables' owner, without the limits that the service gives itself."""
         return await asyncpg.connect(

@@ -3,13 +3,11 @@
 Each listens on a port of its own. What one does stands in the path that is posted to::
 
     /count  notes, and answers          /quiet  answers, and notes nothing
-    /slow   notes, and answers within 100 ms
     /hang   never answers               /drip   answers one octet a second
 """
 
 import asyncio
 import multiprocessing
-import random
 import ssl
 import time
 from array import array
@@ -27,7 +25,6 @@ from support.tls import make_authority
 
 _OK = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 _BACKLOG = 4096
-_SLOW_S = 0.1
 
 
 class HttpReceiver(asyncio.Protocol):
@@ -157,7 +154,7 @@ class _Notes:
 
     def hear(self, head: bytes, _: bytes, transport: asyncio.Transport) -> None:
         behaviour = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
-        if behaviour in {b"count", b"slow"}:
+        if behaviour == b"count":
             id_at = head.index(b"webhook-id: evt_") + 16
             end = head.find(b"\r\n", id_at)
             self.event_ids.append(int(head[id_at : end if end >= 0 else None]))
@@ -165,8 +162,6 @@ class _Notes:
         loop = asyncio.get_running_loop()
         if behaviour in {b"count", b"quiet"}:
             answer(transport)
-        elif behaviour == b"slow":
-            loop.call_later(random.random() * _SLOW_S, answer, transport)
         elif behaviour == b"drip":
             transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
             loop.call_later(1, partial(_drip, loop, transport))

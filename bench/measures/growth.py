@@ -4,7 +4,7 @@
 in and settled, each with its ledger entry, numbers and running balances as the service would have written them, and counted in
 the balance and the tally. Triggers and foreign keys are off meanwhile, checks and unique indexes are not; afterwards numbers,
 running balances and the balance are looked through (``filled_s`` includes that). Their events and deliveries are not filled,
-which would be 50 GB at 10 million: ``claim`` and ``feed`` measure beside as many of those.
+which would be 50 GB at 10 million: ``feed`` measures beside as many events.
 
 - ``life``: transfers of this holder, 64 at once, as ``transfer_life``;
 - ``pages``: lists of transfers, 100 a page: the first, one by cursor behind half of all, and the hundredth by number; for each

@@ -160,15 +160,6 @@ PARTS: dict[str, list[Line]] = {
     "The books proved": [
         Line("verify", f"verify_{count}", f"beside {count:,} entries, chained", phrases.say_verified)
         for count in (1_000_000, 10_000_000)
-    ]
-    + [
-        Line("chain", f"chain_{name}", f"{what}, their entries chained", phrases.say_chained)
-        for name, what in {
-            "transfer_accepted": "transfers of one account accepted",
-            "transfer_settled": "transfers of one account accepted and settled",
-            "charge_paid": "charges paid, both webhooks received",
-            "transfer_life": "transfers' lives, both webhooks received",
-        }.items()
     ],
     "Growth": [
         Line("growth", f"growth_{count}", f"beside {count:,} transfers of the same holder", phrases.say_growth)
@@ -194,18 +185,6 @@ PARTS: dict[str, list[Line]] = {
             "200 endpoints of which 10 hang, 10 drip and 10 refuse: p99 of the others, with these by without",
             lambda row: f"{row['ratio']:.2f} (rounds {', '.join(f'{ratio:.2f}' for ratio in row['ratios'])})",
         ),
-        Line(
-            "kills",
-            "kills",
-            "kill -9 of workers during 10 000 events",
-            lambda row: (
-                f"{row['kills']} kills: {row['lost']} lost, {row['out_of_order']} out of order, {row['duplicated']} twice; "
-                f"sent again after at most {row['sent_again_after_max_s']:.1f} s"
-            ),
-        ),
-        Line("claim", "claim_few", "finding what is due, with few delivered rows", phrases.say_claim),
-        Line("claim", "claim_many", "the same, with 10 million", phrases.say_claim),
-        Line("claim", "claim_many_pinned", "the same, and an idle transaction open for 10 minutes", phrases.say_claim),
         Line("feed", "feed_few", "an event can be read by who waits for it, at 500 a second", phrases.say_feed),
         Line("feed", "feed_many", "the same, behind 10 million events", phrases.say_feed),
         Line(

@@ -88,13 +88,6 @@ def say_proved(run: Row) -> str:
     )
 
 
-def say_chained(row: Row) -> str:
-    return (
-        f"{row['ratio']:.3f} of the CPU without a chain ({row['low']:.3f} to {row['high']:.3f}, {row['rounds']} pairs, beside "
-        f"{row['load']:.0f} processes); to chain an entry takes {row['chained_us']:.0f} µs of it"
-    )
-
-
 def say_growth(row: Row) -> str:
     pages = row["pages"]
     names = {"first": "the first", "by_cursor": "by cursor behind half of all", "by_number": "the hundredth by number"}
@@ -159,13 +152,6 @@ def say_feed(row: Row) -> str:
     return (
         f"after p50 {row['p50_ms']:.0f} ms, p99 {row['p99_ms']:.0f} ms; a page of 100 p50 {row['page_p50_ms']:.1f} ms, "
         f"p99 {row['page_p99_ms']:.1f} ms"
-    )
-
-
-def say_claim(row: Row) -> str:
-    return (
-        f"p50 {row['claim_p50_ms']:.2f} ms, p99 {row['claim_p99_ms']:.1f} ms; looking through everything, which happens once a "
-        f"minute, at most {row['sweep_max_ms']:.0f} ms"
     )
 
 

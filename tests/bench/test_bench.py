@@ -35,7 +35,7 @@ def test_no_webhook_connects_to_where_it_must_not_go() -> None:
 
 def test_make_bench_is_brief_and_a_single_measure_is_not() -> None:
     assert options_of("charge", {}, is_quick=True)["seconds"] < options_of("charge", {}, is_quick=False)["seconds"]
-    assert options_of("charge", {"seconds": 3.0, "rounds": None, "kills": 5}, is_quick=False) == {
+    assert options_of("charge", {"seconds": 3.0, "rounds": None, "requests": 5}, is_quick=False) == {
         "seconds": 3.0,
         "rounds": 3,
     }

@@ -7,7 +7,7 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.proof import look
 from pixconnect.store.proof.look import HOLDER_ID_MAX, HolderRange
 from pixconnect.store.proof.rules import RULES
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.proof.chain import chain_audit, chain_entries
 from pixconnect.usecases.webhooks.feed import give_positions
 from support.postgres import Copy
@@ -26,7 +26,7 @@ async def find_wrong(connection: Connection) -> list[str]:
     ]
 
 
-async def chain_all(context: HasPool) -> None:
+async def chain_all(context: Context) -> None:
     """Chain what is written, as a worker does once it can have no other before it."""
     while (await give_positions(context)).has_more:
         pass

@@ -23,8 +23,7 @@ from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.identity import access, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
 from pixconnect.usecases.running.health import HealthWatch, check_database

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.context import Context, Operator
 
 OPERATOR = "tests"
 

@@ -46,7 +46,7 @@ from pixconnect.domain.standard.outside_location import LocationUnreachable, Out
 from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.identifiers import IdBlocks
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Core
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.keyring import Keyring
@@ -314,7 +314,8 @@ async def open_service(
             wake_sequencer=wake_sequencer,
         )
         box = AesSecretBox(secret_key or bytes(32), SystemEntropy())
-        signer = FakeSigner() if secret_key is None else Keyring(pool=pool, clock=clock, policy=rules, secret_box=box)
+        core = Core(pool=pool, clock=clock, entropy=SystemEntropy(), policy=rules, secret_box=box)
+        signer = FakeSigner() if secret_key is None else Keyring(core)
         context = Context(
             pool=pool,
             clock=clock,

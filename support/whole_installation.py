@@ -29,7 +29,7 @@ from pixconnect.domain.identity.access import SCOPES
 from pixconnect.foundation.pool import open_pool
 from pixconnect.store.proof.rail import ITEMS
 from pixconnect.store.proof.rules import RULES
-from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from support import postgres

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from pixconnect.cli.frame import operating
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from support.records import a_new_holder
@@ -162,7 +162,7 @@ async def read_backlog(connection: asyncpg.Connection[asyncpg.Record]) -> Backlo
     return Backlog(orders_count=row["orders_count"], deliveries_count=row["deliveries_count"])
 
 
-async def _make_clients(context: OperatorContext, count: int, changes: Mapping[str, str]) -> list[IssuedClient]:
+async def _make_clients(context: Operator, count: int, changes: Mapping[str, str]) -> list[IssuedClient]:
     issued: list[IssuedClient] = []
     for number in range(count):
         holder = await holder_usecases.create_holder(context, a_new_holder(account_number=f"7{number:06}", **changes))

@@ -36,7 +36,7 @@ from bench.measures.end_to_end import TRANSFER_TOLD, repeat_story, settle_transf
 from bench.measures.growth import skip_ids
 from pixconnect.cli.frame import operating
 from pixconnect.store.running.partition import PARENTS
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.money import holder as holder_usecases
 from support.records import a_new_holder
 
@@ -137,7 +137,7 @@ def measure_verify(seconds: float, counts: Sequence[int], holders: int) -> Itera
             }
 
 
-async def _make_holders(context: OperatorContext, count: int) -> list[int]:
+async def _make_holders(context: Operator, count: int) -> list[int]:
     return [
         (await holder_usecases.create_holder(context, a_new_holder(account_number=f"8{number:06}"))).id
         for number in range(count)

@@ -13,6 +13,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.feed import FeedQuery
 from pixconnect.foundation.notifier import EventNotifier
 from pixconnect.foundation.pool import connect
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import feed as feed_usecases
 from pixconnect.usecases.webhooks.feed import read_feed
 from pixconnect.worker import feed as feed_worker
@@ -111,7 +112,7 @@ async def test_a_database_that_is_away_ends_nothing(service: Service, monkeypatc
     failures = [OSError("away"), TimeoutError()]
     give_positions = feed_usecases.give_positions
 
-    async def fail(context: feed_usecases.FeedContext) -> object:
+    async def fail(context: Context) -> object:
         if failures:
             raise failures.pop()
         return await give_positions(context)

@@ -13,7 +13,7 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks.feed import give_positions
 from pixconnect.worker import housekeeping
-from support import identity, postgres
+from support import postgres
 from support.webhooks import WebhookService, eventually, open_webhook_service
 
 
@@ -33,8 +33,7 @@ async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_ad
             return not notes and await endpoint_store.find_resumed(service.context.pool, 1) == []
 
         assert not await is_done()
-        keyring = identity.keyring_of(service.context)
-        keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, keyring, 90))
+        keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, 90))
         await eventually(is_done)
         keeping.cancel()
         with suppress(asyncio.CancelledError):
@@ -48,7 +47,6 @@ async def test_what_is_visible_for_good_is_going_to_be_chained_and_heads_are_tol
     async with open_webhook_service(database) as service:
         await service.announce([1])
         await give_positions(service.context)
-        keyring = identity.keyring_of(service.context)
 
         async def is_done() -> bool:
             chained = "select bound_id > 0 and exists (select from audit_chain) from entry_chain_state"
@@ -57,7 +55,7 @@ async def test_what_is_visible_for_good_is_going_to_be_chained_and_heads_are_tol
 
         with capture_logs() as logs:
             assert not await is_done()
-            keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, keyring, 90))
+            keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, 90))
             await eventually(is_done)
         keeping.cancel()
         with suppress(asyncio.CancelledError):
@@ -67,9 +65,8 @@ async def test_what_is_visible_for_good_is_going_to_be_chained_and_heads_are_tol
 async def test_what_comes_once_a_day_and_cannot_be_done_is_tried_again_soon(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service:
         await postgres.execute_as_owner(database, "alter table entry_chain rename to away")
-        keyring = identity.keyring_of(service.context)
         with capture_logs() as logs:
-            keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, keyring, 90))
+            keeping = asyncio.create_task(housekeeping.run_housekeeping(service.context, 90))
 
             async def has_failed() -> bool:
                 return any(line.get("chore") == "heads" for line in logs)

@@ -27,7 +27,7 @@ from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.foundation.shared_pool import SharedPool
 from pixconnect.http import listening
 from pixconnect.store.frame.identifiers import IdBlocks
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Core
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
@@ -90,7 +90,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
         await _check_database(connections, settings, server)
-        keyring = Keyring(pool=connections, clock=clock, policy=policy, secret_box=secret_box)
+        keyring = Keyring(Core(pool=connections, clock=clock, entropy=entropy, policy=policy, secret_box=secret_box))
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
         keyring.on_look, directory.on_use = directory.note_revision, keyring.note_use

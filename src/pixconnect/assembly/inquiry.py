@@ -6,8 +6,7 @@ from pixconnect.adapters.rails.institution import RecordingRail
 from pixconnect.assembly.operators import open_operator_beside_service
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.institutions import inquiry
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.open_accounts import at_account
@@ -19,7 +18,7 @@ async def ask(settings: Settings, name: str, asked: str) -> InquiryAnswer:
         return await ask_at(context, operator, name, asked)
 
 
-async def ask_at(context: Context, operator: OperatorContext, name: str, asked: str) -> InquiryAnswer:
+async def ask_at(context: Context, operator: Operator, name: str, asked: str) -> InquiryAnswer:
     """The same in a process that has a context open."""
     # As the service: the console's own login may not read accounts.
     account = await inquiry.find_asked(context, name)

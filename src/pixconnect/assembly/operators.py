@@ -6,8 +6,6 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from msgspec import Struct
-
 from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
@@ -19,15 +17,12 @@ from pixconnect.assembly.base import (
     open_own_secret_box,
 )
 from pixconnect.config import Settings
-from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation import pool, schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import OPERATOR_ROLE
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Operator, Writer
 from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.operator import Operator
-from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.secret_key import refuse_other_key
 from pixconnect.usecases.running import installation
@@ -111,18 +106,8 @@ _CONNECTIONS_MAX: Final = 4
 """One holds a lock while others read and write."""
 
 
-class OperatorsWrites(Struct, frozen=True, kw_only=True):
-    """What use cases need that write money through the queues, on an operator's connections."""
-
-    pool: pool.Pool
-    clock: Clock
-    policy: Policy
-    directory: HolderDirectory
-    writes: WriteQueues
-
-
 @asynccontextmanager
-async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[Operator, OperatorsWrites]]:
+async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[Operator, Writer]]:
     """Open what a verb needs that records as an operator, and has money written as the service writes it; no rail."""
     async with open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
         notifier = Notifier(operator.pool)
@@ -134,13 +119,17 @@ async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[O
         )
         policy = operator.policy
         directory = HolderDirectory(operator.pool, policy.ispb, policy.institution_name, operator.clock.monotonic_s)
+        writer = Writer(
+            pool=operator.pool,
+            clock=operator.clock,
+            entropy=operator.entropy,
+            policy=policy,
+            secret_box=operator.secret_box,
+            directory=directory,
+            writes=writes,
+        )
         try:
-            yield (
-                operator,
-                OperatorsWrites(
-                    pool=operator.pool, clock=operator.clock, policy=policy, directory=directory, writes=writes
-                ),
-            )
+            yield operator, writer
         finally:
             await writes.close()
 

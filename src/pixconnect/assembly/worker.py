@@ -52,7 +52,6 @@ def _make_parts(base: Base, serve: Callable[[Read], AbstractAsyncContextManager[
     settings, clock = base.settings, base.context.clock
     return WorkerParts(
         context=base.context,
-        signing=base.keyring,
         notifier=base.notifier,
         calls=base.shared.calls,
         connect=connect_as_service(settings, "pixconnect leases"),

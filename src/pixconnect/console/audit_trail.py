@@ -13,7 +13,7 @@ from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.adjustment import KINDS, parse_kind
 from pixconnect.domain.proof.case_ending import Evidence, parse_said
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.operator import Operator, acting_as
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
@@ -136,7 +136,7 @@ def _begin_act(visit: Visit) -> Operator:
     if not visit.who.may_act:
         raise errors.Forbidden("a reader changes nothing")
     visit.form()
-    return acting_as(visit.operator, visit.who.audit_name)
+    return visit.operator.acting_as(visit.who.audit_name)
 
 
 def _refuse_holders(visit: Visit) -> None:

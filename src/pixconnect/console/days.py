@@ -14,7 +14,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.foundation import outgoing_text
-from pixconnect.usecases.frame.operator import acting_as
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import inquiry
 from pixconnect.usecases.institutions.day import DayLines
@@ -67,7 +66,7 @@ async def ask(visit: Visit) -> Response:
     """Ask the institution about one Pix or charge. Loading the answer again asks again, and records nothing twice."""
     _check_asker(visit)
     name, asked = _read_name(visit), read_field(visit.form(), "asked")
-    operator = acting_as(visit.operator, visit.who.audit_name)
+    operator = visit.operator.acting_as(visit.who.audit_name)
     try:
         says = await visit.parts.ask_institution(operator, name, asked)
     # That the institution is silent is what whoever asks has to know: nothing of ours is down.

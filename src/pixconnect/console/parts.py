@@ -10,8 +10,7 @@ from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
 from pixconnect.domain.identity.access import Network
 from pixconnect.flow.turns import Turns
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.identity.console_session import SignIn
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.running.health import HealthWatch

@@ -25,8 +25,7 @@ from pixconnect.domain.identity.console import Viewer, Visitor
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.context import Context, Operator
 
 THEMES: Final = ("light", "dark")
 LANGUAGE_COOKIE: Final = "pixconnect_language"

@@ -9,7 +9,8 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases.institutions.defence import SendingContext, do_due
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.institutions.defence import do_due
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rest import Poller, until_beat
 
@@ -20,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 class DefenceSender:
-    def __init__(self, context: SendingContext, leases: SlotLeases) -> None:
+    def __init__(self, context: Context, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
 

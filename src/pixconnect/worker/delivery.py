@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import structlog
 from msgspec import structs
@@ -27,10 +27,10 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.frame.context import HasPool, HasSigner, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks import notice as notice_usecases
-from pixconnect.usecases.webhooks.delivery import AttemptContext, Recipient, Signatures
+from pixconnect.usecases.webhooks.delivery import Recipient, Signatures
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
@@ -61,7 +61,7 @@ _FIRST_ATTEMPT_BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 _log = structlog.get_logger(__name__)
 
 
-MakeAttempt = Callable[[AttemptContext, DueDelivery, Recipient, Signatures], Awaitable[Conclusion]]
+MakeAttempt = Callable[[Context, DueDelivery, Recipient, Signatures], Awaitable[Conclusion]]
 
 
 class DeliveryFigures:
@@ -86,13 +86,10 @@ class DeliveryFigures:
             self.first_attempt_s.observe(max(0.0, (attempt.started_at - delivery.due_at).total_seconds()))
 
 
-class DeliveringContext(AttemptContext, HasPool, HasWrites, HasSigner, Protocol): ...
-
-
 class DeliveryWorker(Member):
     def __init__(
         self,
-        context: DeliveringContext,
+        context: Context,
         leases: SlotLeases,
         limits: QueueLimits,
         attempt_log: AttemptLog,

@@ -17,7 +17,8 @@ from datetime import UTC, datetime, timedelta
 
 from pixconnect.domain.webhooks.delivery import BacklogWalk, DueCursor, DueDelivery
 from pixconnect.store.webhooks import delivery as delivery_store
-from pixconnect.usecases.simulation.clock import ClockContext, read_clock
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.simulation.clock import read_clock
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 
 _BEGINNING = datetime(1, 1, 1, tzinfo=UTC)
@@ -37,7 +38,7 @@ _BACKLOGS_MAX = 4
 
 
 class DeliveryReader:
-    def __init__(self, context: ClockContext, queue: DeliveryQueue) -> None:
+    def __init__(self, context: Context, queue: DeliveryQueue) -> None:
         self._context = context
         self._queue = queue
         self._forward: DueCursor | None = None

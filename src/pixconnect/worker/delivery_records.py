@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Protocol
 
 import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.delivery import Conclusion
-from pixconnect.usecases.frame.context import HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
-from pixconnect.usecases.webhooks.delivery import AttemptContext, Recording
+from pixconnect.usecases.webhooks.delivery import Recording
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 from pixconnect.worker.leases import SlotLeases
 
@@ -30,9 +29,6 @@ GATHER_FROM = 8
 RETRY_S = 0.5
 
 _log = structlog.get_logger(__name__)
-
-
-class RecordingContext(AttemptContext, HasWrites, Protocol): ...
 
 
 class EndedAttempt:
@@ -66,7 +62,7 @@ class AttemptRecords:
 
     def __init__(
         self,
-        context: RecordingContext,
+        context: Context,
         leases: SlotLeases,
         queue: DeliveryQueue,
         tell: Callable[[EndedAttempt, Conclusion | None, bool], None],

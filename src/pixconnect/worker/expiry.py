@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -16,8 +16,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.context import HasClock, HasRail
-from pixconnect.usecases.money.charge import ExpiryContext, expire_charges
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.charge import expire_charges
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.worker.rest import Poller, until_beat
 
@@ -31,11 +31,8 @@ WAIT_MAX_S: Final = 60.0
 _log = structlog.get_logger(__name__)
 
 
-class ExpiringContext(ExpiryContext, HasClock, HasRail, Protocol): ...
-
-
 class Expiry:
-    def __init__(self, context: ExpiringContext, leases: SlotLeases) -> None:
+    def __init__(self, context: Context, leases: SlotLeases) -> None:
         self._context = context
         self._leases = leases
         self._waits_since_s: float | None = None

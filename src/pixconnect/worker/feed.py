@@ -8,15 +8,15 @@ transaction.
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import EVENT_CHANNEL
-from pixconnect.usecases.frame.context import HasClock
-from pixconnect.usecases.webhooks.feed import FeedContext, give_positions, sweep_positions
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.webhooks.feed import give_positions, sweep_positions
 from pixconnect.worker.leases import Member, SlotLeases
 from pixconnect.worker.rest import Poller, until_beat
 
@@ -34,12 +34,9 @@ RETRY_AFTER_S: Final = 0.5
 _log = structlog.get_logger(__name__)
 
 
-class SequencingContext(FeedContext, HasClock, Protocol): ...
-
-
 class Sequencer(Member):
     def __init__(
-        self, context: SequencingContext, leases: SlotLeases, poll_s: float = POLL_S, sweep_s: float = SWEEP_EVERY_S
+        self, context: Context, leases: SlotLeases, poll_s: float = POLL_S, sweep_s: float = SWEEP_EVERY_S
     ) -> None:
         self._context = context
         self._leases = leases

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -15,8 +15,7 @@ from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.simulation.sandbox_control import SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.frame import tally as tally_usecases
-from pixconnect.usecases.frame.context import HasClock, HasPolicy, HasPool, HasSandboxControl, HasWakeWorkers
-from pixconnect.usecases.frame.operator import SigningContext
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import signing_key as signing_key_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming as incoming_usecases
@@ -56,10 +55,7 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError, SealBroken, SandboxUnavailabl
 _log = structlog.get_logger(__name__)
 
 
-class HousekeepingContext(HasPool, HasClock, HasPolicy, HasWakeWorkers, HasSandboxControl, Protocol): ...
-
-
-async def run_housekeeping(context: HousekeepingContext, signing: SigningContext, retention_days: int) -> None:
+async def run_housekeeping(context: Context, retention_days: int) -> None:
     """Repeat every chore at its own interval, until cancelled.
 
     Args:
@@ -81,7 +77,7 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
         return until_beat(RESUME_EVERY_S, Poller.CHORES, context.clock.monotonic_s())
 
     async def rotate() -> None:
-        await signing_key_usecases.rotate_if_due(signing)
+        await signing_key_usecases.rotate_if_due(context)
 
     async def partition() -> None:
         await partition_usecases.keep_partitions(context.pool, context.clock, timedelta(days=retention_days))
@@ -110,15 +106,13 @@ async def run_housekeeping(context: HousekeepingContext, signing: SigningContext
             chores.create_task(_repeat(name, chore, every_s, number * APART_S))
 
 
-async def _agree(context: HousekeepingContext) -> None:
+async def _agree(context: Context) -> None:
     # In live mode there is no sandbox to agree with.
     if context.sandbox_control is not None:
         await clock_usecases.agree_with_sandbox(context, context.sandbox_control)
 
 
-async def _chain(
-    context: HousekeepingContext, chain: Callable[[HousekeepingContext], Awaitable[int]], count_max: int
-) -> float | None:
+async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], count_max: int) -> float | None:
     began_s = context.clock.monotonic_s()
     # A full batch means that there are more, as after an upgrade: what callers want goes on between them.
     if await chain(context) < count_max:
@@ -126,14 +120,14 @@ async def _chain(
     return REST_TIMES * (context.clock.monotonic_s() - began_s)
 
 
-async def _sweep(context: HousekeepingContext) -> float | None:
+async def _sweep(context: Context) -> float | None:
     began_s = context.clock.monotonic_s()
     if not await text_sweep_usecases.sweep_texts(context):
         return None
     return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
 
 
-async def _tell_heads(context: HousekeepingContext) -> None:
+async def _tell_heads(context: Context) -> None:
     # Nobody holds anybody to what happened in a sandbox, and its terminal is for people.
     if context.sandbox_control is None:
         await chain_usecases.tell_heads(context)

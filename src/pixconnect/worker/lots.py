@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.standard.charge_lot import ItemKey
-from pixconnect.usecases.frame.context import HasClock
-from pixconnect.usecases.standard.charge import StandardChargeContext
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.lot_work import do_due_items
 from pixconnect.worker.leases import Member, SlotLeases
 from pixconnect.worker.rest import Poller, Rest
@@ -31,13 +30,10 @@ _AWAY = (*DATABASE_FAILED, errors.PixConnectError)
 _log = structlog.get_logger(__name__)
 
 
-class LotWorkContext(StandardChargeContext, HasClock, Protocol): ...
-
-
 class LotWorker(Member):
     """Does what is asked for of each charge of a lot."""
 
-    def __init__(self, context: LotWorkContext, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
+    def __init__(self, context: Context, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
         self._context = context
         self._leases = leases
         self._batch_max = batch_max

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Literal, get_args
 
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.institutions.certificate import WARNED_AT
@@ -31,12 +31,12 @@ from pixconnect.store.running import order_figures as order_figures_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.store.running.order_figures import OrderFigures
 from pixconnect.store.webhooks import delivery as delivery_store
-from pixconnect.usecases.frame.context import HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.unresolved import LISTED_MAX
 from pixconnect.usecases.running import batch_metrics
 from pixconnect.usecases.running.call_metrics import CALLS, measure_calls
-from pixconnect.usecases.simulation.clock import ClockContext, read_clock
+from pixconnect.usecases.simulation.clock import read_clock
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks.feed import read_lag_s
 from pixconnect.worker import account_metrics
@@ -149,11 +149,8 @@ _OF_THIS_WORKER: Final = _tabulate(
 FAMILIES: Final = (*_OF_ALL_WORKERS, *_OF_THIS_WORKER, CALLS, *batch_metrics.FAMILIES)
 
 
-class MeasuredContext(ClockContext, HasWrites, Protocol): ...
-
-
 def make_worker_read(
-    context: MeasuredContext,
+    context: Context,
     leases: SlotLeases,
     deliveries: DeliveryWorker,
     sequencer: Sequencer,
@@ -222,7 +219,7 @@ def _measure_transfers(
     }
 
 
-async def _measure_waiting(context: ClockContext) -> Sequence[Measured]:
+async def _measure_waiting(context: Context) -> Sequence[Measured]:
     try:
         now = await read_clock(context)
         due_count = await delivery_store.count_due(context.pool, now, COUNTED_MAX)

@@ -11,7 +11,6 @@ from msgspec import Struct, structs
 from pixconnect.foundation.metrics import Read
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import SigningContext
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.account_balances import AccountBalances
@@ -35,7 +34,6 @@ LAST_RECORDS_TIMEOUT_S = 0.5
 
 class WorkerParts(Struct, frozen=True, kw_only=True):
     context: Context
-    signing: SigningContext
     notifier: Notifier
     calls: Mapping[tuple[str, str], int]
     """Those to institutions, by account and outcome."""
@@ -69,7 +67,7 @@ async def work(parts: WorkerParts, stop: asyncio.Event, report_ready: Callable[[
         asyncio.create_task(DefenceSender(context, leases).run(), name="defences"),
         asyncio.create_task(sequencer.run(), name="sequencer"),
         asyncio.create_task(AccountReaders(context, leases, parts.open_account_rail, balances).run(), name="accounts"),
-        asyncio.create_task(run_housekeeping(context, parts.signing, parts.event_retention_days), name="housekeeping"),
+        asyncio.create_task(run_housekeeping(context, parts.event_retention_days), name="housekeeping"),
         asyncio.create_task(keep_taking_reports(context), name="reports"),
     ]
     report_ready()

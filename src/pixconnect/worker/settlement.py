@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -13,8 +13,8 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import RailUnavailable, Report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases.frame.context import Context, HasClock
-from pixconnect.usecases.money.handover import HandoverContext, move_due
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.worker.leases import LeaseLost, Member, SlotLeases
 from pixconnect.worker.rest import Poller, Rest
@@ -57,13 +57,10 @@ class _Cursor(Struct, frozen=True, kw_only=True):
     """The monotonic time of the last sweep."""
 
 
-class OrdersContext(HandoverContext, HasClock, Protocol): ...
-
-
 class OrderMover(Member):
     """Does the next step of every transfer and refund that is due in the worker's slots."""
 
-    def __init__(self, context: OrdersContext, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
+    def __init__(self, context: Context, leases: SlotLeases, batch_max: int = BATCH_MAX) -> None:
         self._context = context
         self._batch_max = batch_max
         self._leases = leases

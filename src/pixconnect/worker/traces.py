@@ -36,9 +36,10 @@ from pixconnect.foundation.current_request import current_trace
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.reading import trace as trace_store
 from pixconnect.store.reading.trace import Resource
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.order_traces import LOOK_UP_TIMEOUT_S, OrderTraces
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
-from pixconnect.usecases.webhooks.delivery import AttemptContext, Recipient, Signatures
+from pixconnect.usecases.webhooks.delivery import Recipient, Signatures
 from pixconnect.worker.rail_figures import UNAVAILABLE, name_message
 
 _LOOKED_UP_MAX: Final = 256
@@ -180,7 +181,7 @@ class TracedAttempts:
         self._lookups = Batches(self._find, _LOOKED_UP_MAX)
 
     async def attempt(
-        self, context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
+        self, context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
     ) -> Conclusion:
         """As ``usecases.webhooks.delivery.attempt``."""
         parent = await self._look_up(delivery)

@@ -13,8 +13,7 @@ from pixconnect.domain.identity.access import FAILURES_MAX, IssuedClient
 from pixconnect.domain.identity.console import SESSION_IDLE_MAX, SESSION_LENGTH_MAX, Visitor
 from pixconnect.foundation import password
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.identity import access, console_session, operator_access
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
 from pixconnect.usecases.identity.operator_access import IssuedOperator

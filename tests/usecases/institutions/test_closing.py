@@ -12,9 +12,8 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.proposal import name_proposal
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
-from pixconnect.usecases.frame.operator import Operator, acting_as
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions.holder import move_holder
@@ -56,7 +55,7 @@ async def open_filled(live: Service, there: FakeInstitution) -> tuple[Shop, Oper
     shop = await open_shop(live, there)
     await post_opening(shop.at, shop.account)
     maria = as_operator(live.context)
-    return shop, acting_as(maria, "maria"), acting_as(maria, "joana")
+    return shop, maria.acting_as("maria"), maria.acting_as("joana")
 
 
 async def funds_of(shop: Shop) -> Any:

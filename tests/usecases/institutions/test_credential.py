@@ -17,7 +17,7 @@ from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.account_file import read_account_file
 from pixconnect.domain.institutions.certificate import AccountCertificate, say_end
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
-from pixconnect.usecases.frame.operator import Operator
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import secret_key
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.credential import (

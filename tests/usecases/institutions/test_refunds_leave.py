@@ -12,7 +12,6 @@ from pixconnect.domain.institutions.institution import CertainRefusal, Instituti
 from pixconnect.domain.money.refund import Refund
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.operator import acting_as
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.money import refund as refund_usecases
@@ -268,7 +267,7 @@ async def test_at_a_paused_account_nothing_is_accepted_and_what_never_left_is_gi
 
 async def test_a_raise_waits_for_an_hour_and_for_another_operator(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui"))
+    ana, rui = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(refunds_day_cents=500))
     assert proposed is not None
     assert await read_allowed(shop) == 0

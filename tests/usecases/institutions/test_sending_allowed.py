@@ -14,7 +14,6 @@ from pixconnect.domain.institutions.allowance import Allowance, WantedAllowance,
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, TransferRequest
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.operator import acting_as
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -165,7 +164,7 @@ async def test_more_than_can_leave_in_time_is_not_accepted(shop: Shop) -> None:
 
 async def test_a_raise_waits_for_another_operator_and_a_cut_beside_it_acts_at_once(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui"))
+    ana, rui = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(payees="own"))
     assert proposed is not None
     assert proposed.proposal == dict(
@@ -191,7 +190,7 @@ async def test_a_raise_waits_for_another_operator_and_a_cut_beside_it_acts_at_on
 
 async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui"))
+    ana, rui = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui"))
     clock = shop.live.clock
     clock.skew = timedelta(hours=-1)
     with pytest.raises(errors.ServiceUnavailable, match="clock of this machine"):
@@ -214,7 +213,7 @@ async def test_who_confirms_what_was_replaced_meanwhile_is_told_so(
     shop: Shop, replaced_by: WantedAllowance | None
 ) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
-    ana, rui, eva = (acting_as(as_operator(shop.live.context), name) for name in ("ana", "rui", "eva"))
+    ana, rui, eva = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui", "eva"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(transfer_cents=5_000, payees="own"))
     assert proposed is not None
     shop.live.clock.advance(hours=1)

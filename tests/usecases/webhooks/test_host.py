@@ -13,6 +13,7 @@ from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks import address_rules
 from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import host as webhook_host
 from pixconnect.usecases.webhooks import key_webhook
@@ -32,7 +33,7 @@ async def live(database: Addresses) -> AsyncIterator[Service]:
         yield service
 
 
-async def open_both(service: Service) -> tuple[Caller, Caller, key_webhook.KeyWebhookContext]:
+async def open_both(service: Service) -> tuple[Caller, Caller, Context]:
     first, second = await open_holder(service), await open_holder(service, account_number="2")
     context = structs.replace(service.context, policy=a_policy(is_sandbox=False))
     return first, second, context

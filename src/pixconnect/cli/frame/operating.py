@@ -15,8 +15,7 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.foundation.logging import set_up_logging
-from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.institutions.statement import SettlingContext
+from pixconnect.usecases.frame.context import Operator, Writer
 
 Result = TypeVar("Result")
 Item = TypeVar("Item")
@@ -28,7 +27,7 @@ Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that the operator may repeat."""
 
 
-def run(use_case: Callable[[OperatorContext], Awaitable[Result]], *, compares_key: bool = True) -> Result:
+def run(use_case: Callable[[Operator], Awaitable[Result]], *, compares_key: bool = True) -> Result:
     """Run a use case on the database of a running service, or of ``DATABASE_URL``.
 
     Args:
@@ -60,7 +59,7 @@ def run_with_settings(do: Callable[[Settings], Coroutine[object, object, Result]
         return asyncio.run(do(settings))
 
 
-def run_writing(use_case: Callable[[OperatorContext, SettlingContext], Awaitable[Result]]) -> Result:
+def run_writing(use_case: Callable[[Operator, Writer], Awaitable[Result]]) -> Result:
     """As ``run``, for a use case that also writes money, through queues as the service does."""
 
     async def do(settings: Settings) -> Result:

@@ -22,7 +22,7 @@ from pixconnect.local import tls_files
 from pixconnect.local.tls_files import ClientFiles
 from pixconnect.named_file import read_named_file
 from pixconnect.store.identity.origin import OriginKind
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.reading import origin as origin_usecases
 
@@ -216,7 +216,7 @@ def activity(
     output.show_list("activity", [show_origin(one) for one in found], as_json=json)
 
 
-def _change(client_id: str, act: Callable[[OperatorContext], Awaitable[Client]], *, as_json: bool) -> None:
+def _change(client_id: str, act: Callable[[Operator], Awaitable[Client]], *, as_json: bool) -> None:
     output.show(_shown(operating.run(act)), as_json=as_json)
     operating.wait_until_in_force()
 

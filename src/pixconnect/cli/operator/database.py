@@ -12,7 +12,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.operator.institution_opening import make_opener
 from pixconnect.store.running.database_loss import Loss
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.institutions import loss
 from pixconnect.usecases.running import installation as installation_usecases
 
@@ -42,7 +42,7 @@ def recovered(
     """
     opener = make_opener()
 
-    async def recover(context: OperatorContext) -> Sequence[Loss]:
+    async def recover(context: Operator) -> Sequence[Loss]:
         names = [account.name for account in await loss.list_lost(context)] if institution is None else [institution]
         for name in names:
             account = await loss.recover_account(context, opener, name, statement_was_read=statement_was_read)

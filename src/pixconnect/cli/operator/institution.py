@@ -32,7 +32,7 @@ from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.institution import PermissionTried
 from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.holder import KeyType
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import credential as credential_usecases
 from pixconnect.usecases.institutions import day as day_usecases
@@ -40,7 +40,6 @@ from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.account import ShownAccount, pause_all
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.day import ReadDays
-from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 
@@ -78,7 +77,7 @@ def add(
     said = _read_file(file)
     opener = make_opener()
 
-    async def do(operator: OperatorContext, writes: SettlingContext) -> None:
+    async def do(operator: Operator, writes: Writer) -> None:
         from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
 
         account = await account_usecases.add_account(
@@ -129,7 +128,7 @@ def check(
         send_penny(name, penny, key_type=key_type, is_agreed=yes, timeout_s=timeout, as_json=json)
         return
 
-    async def do(context: OperatorContext, opener: OpenInstitution) -> list[PermissionTried]:
+    async def do(context: Operator, opener: OpenInstitution) -> list[PermissionTried]:
         account = (await account_usecases.read_account(context, name)).account
         tried = await credential_usecases.try_permissions(context, opener, account)
         return [*tried, *webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))]
@@ -188,7 +187,7 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
     """
     said = _read_file(file)
 
-    async def do(context: OperatorContext) -> None:
+    async def do(context: Operator) -> None:
         from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
 
         await account_usecases.rotate_account(context, name, said, read_text_file)
@@ -210,7 +209,7 @@ def remove(name: AccountName) -> None:
 def _set_state(name: str, verb: str) -> None:
     state = "paused" if verb == "pause" else "active"
 
-    async def do(context: OperatorContext) -> InstitutionAccount:
+    async def do(context: Operator) -> InstitutionAccount:
         return await account_usecases.set_state(context, name, state)
 
     account = operating.run(do)
@@ -218,7 +217,7 @@ def _set_state(name: str, verb: str) -> None:
 
 
 def _show_account(name: str, *, as_json: bool) -> None:
-    async def read(context: OperatorContext, opener: OpenInstitution) -> Shown:
+    async def read(context: Operator, opener: OpenInstitution) -> Shown:
         shown = await account_usecases.read_account(context, name)
         there = await account_usecases.read_balance_there(context, opener, shown.account)
         days = await day_usecases.read_how(context, opener, shown.account)

@@ -15,7 +15,7 @@ from pixconnect.cli.operator.institution_opening import AccountName, run_with_op
 from pixconnect.domain.institutions.allowance import Payees, WantedAllowance
 from pixconnect.domain.institutions.give_back import UnmatchedCredit
 from pixconnect.domain.institutions.proposal import Proposal
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.institutions import allowance as allowance_usecases
 from pixconnect.usecases.institutions import give_back as give_back_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
@@ -49,7 +49,7 @@ def allow(
         refunds_day_cents=refunds, transfer_cents=per_transfer, transfers_day_cents=per_day, payees=to
     )
 
-    async def do(context: OperatorContext, opener: OpenInstitution) -> Proposal | None:
+    async def do(context: Operator, opener: OpenInstitution) -> Proposal | None:
         if wanted.sends:
             await webhook_usecases.check_keys_pay(context, opener, name)
         return await allowance_usecases.allow(context, name, wanted)

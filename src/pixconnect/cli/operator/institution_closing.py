@@ -10,9 +10,8 @@ from pixconnect.cli.operator.institution_days import load_statement
 from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, say_proposal
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions import closing as closing_usecases
-from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.proof import proposal as proposal_usecases
 
 
@@ -24,7 +23,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     """
     content = load_statement(statement)
 
-    async def do(operator: OperatorContext, writes: SettlingContext) -> Proposal:
+    async def do(operator: Operator, writes: Writer) -> Proposal:
         return await closing_usecases.propose_closing(operator, writes, name, content)
 
     proposed = operating.run_writing(do)
@@ -42,7 +41,7 @@ def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | No
             taken its place.
     """
 
-    async def do(operator: OperatorContext, writes: SettlingContext) -> tuple[InstitutionAccount, Proposal]:
+    async def do(operator: Operator, writes: Writer) -> tuple[InstitutionAccount, Proposal]:
         return await proposal_usecases.confirm_proposal(operator, writes, name, act, code)
 
     account, proposal = operating.run_writing(do)

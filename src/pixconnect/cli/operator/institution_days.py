@@ -18,11 +18,11 @@ from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.foundation import outgoing_text
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.day import ShownDay
-from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement, SettlingContext
+from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement
 
 _MONEY: Final = (
     "opening_cents", "closing_cents", "difference_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents",
@@ -47,9 +47,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
     """
     content = load_statement(file)
 
-    async def do(
-        operator: OperatorContext, writes: SettlingContext
-    ) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
+    async def do(operator: Operator, writes: Writer) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
         recorded = await statement_usecases.record_file(operator, name, content)
         account = await day_usecases.read_named_account(operator, name)
         settled = await statement_usecases.settle_items(writes, account, recorded.first_on)
@@ -92,7 +90,7 @@ def days(
         as_csv: Print comma-separated values, amounts in cents.
     """
 
-    async def do(operator: OperatorContext) -> list[Shown]:
+    async def do(operator: Operator) -> list[Shown]:
         account = await day_usecases.read_named_account(operator, name)
         if lines is not None:
             return _show_lines(await day_usecases.read_day(operator, account, lines))

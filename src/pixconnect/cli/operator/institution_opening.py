@@ -9,14 +9,14 @@ from cyclopts import Parameter
 
 from pixconnect.cli.frame import operating
 from pixconnect.domain.institutions.recording import TakenExchange
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.institutions.credential import OpenInstitution
 
 Result = TypeVar("Result")
 AccountName = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
 
 
-def run_with_opener(use_case: Callable[[OperatorContext, OpenInstitution], Awaitable[Result]]) -> Result:
+def run_with_opener(use_case: Callable[[Operator, OpenInstitution], Awaitable[Result]]) -> Result:
     """As ``operating.run``, with what opens accounts."""
     opener = make_opener()
     return operating.run(lambda context: use_case(context, opener))

@@ -15,8 +15,7 @@ from pixconnect.cli.frame.output import Shown
 from pixconnect.cli.frame.pix_key import guess_key_type
 from pixconnect.config import Settings
 from pixconnect.domain.money.holder import KeyType
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.institutions import penny as penny_usecases
 from pixconnect.usecases.institutions.penny import PennySent, PennyTerms
 
@@ -63,7 +62,7 @@ def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
 
 
 async def _send(
-    context: Context, operator: OperatorContext, plan: PennyTerms, key: str, kind: KeyType, timeout_s: float
+    context: Context, operator: Operator, plan: PennyTerms, key: str, kind: KeyType, timeout_s: float
 ) -> PennySent:
     sent = PennySent(transfer=await penny_usecases.send_penny(context, operator, plan.account, key, kind))
     until_s, told = time.monotonic() + timeout_s, ""

@@ -9,7 +9,7 @@ from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions.waiting_charge import WaitingCharge
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.money import unresolved as unresolved_usecases
 
 Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]
@@ -26,7 +26,7 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
     """
     asked = timedelta(seconds=silent_for_s), holder_id, name
 
-    async def look(context: OperatorContext) -> Unresolved:
+    async def look(context: Operator) -> Unresolved:
         charges = await unresolved_usecases.list_waiting_charges(context, *asked)
         if name is not None and not charges:
             await unresolved_usecases.check_known(context, name)

@@ -12,14 +12,14 @@ from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame import audit as audit_store
 from pixconnect.store.frame.audit import AuditEntry
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 State = Struct | Mapping[str, object]
 
 
 async def record(
-    context: OperatorContext,
+    context: Operator,
     connection: Connection,
     verb: str,
     subject: str,
@@ -53,14 +53,14 @@ async def record_act(connection: Connection, act: Act | None) -> None:
         await _append(connection, act.operator, act.verb, act.subject, None, act.after)
 
 
-async def note(context: OperatorContext, act: Act) -> None:
+async def note(context: Operator, act: Act) -> None:
     """Record what the sandbox has done, which no transaction of ours could hold."""
     async with write_alone(context.pool) as connection:
         await record_act(connection, act)
 
 
 async def list_entries(
-    context: OperatorContext,
+    context: Operator,
     *,
     before_id: int | None = None,
     subjects: Sequence[str] | None = None,
@@ -71,7 +71,7 @@ async def list_entries(
         return await audit_store.list_before(connection, before_id, subjects, count_max)
 
 
-async def list_newest(context: OperatorContext, count_max: int) -> list[AuditEntry]:
+async def list_newest(context: Operator, count_max: int) -> list[AuditEntry]:
     """The last entries, newest first."""
     async with context.pool.acquire() as connection:
         return await audit_store.list_newest(connection, count_max)

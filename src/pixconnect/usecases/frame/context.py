@@ -1,10 +1,14 @@
-"""What every use case gets: the database, the ports, and the operator's rules."""
+"""The records that use cases take: the database, the ports, and the operator's rules.
+
+A use case takes ``Context``. It takes ``Core`` if operators' verbs also call it, and ``Writer`` if those that write money do.
+The command line and the preparation of the sandbox open an ``Operator``. No ``Context`` is one: it connects as the service,
+whose role may not do what operators do.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
@@ -27,124 +31,45 @@ from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.frame.under_way import UnderWay
 from pixconnect.writing.write_queues import WriteQueues
 
-# One port each: a use case adds up those that it needs, and ``Context`` has them all.
 
-
-class HasPool(Protocol):
-    @property
-    def pool(self) -> Pool: ...
-
-
-class HasClock(Protocol):
-    @property
-    def clock(self) -> Clock: ...
-
-
-class HasEntropy(Protocol):
-    @property
-    def entropy(self) -> Entropy: ...
-
-
-class HasIds(Protocol):
-    @property
-    def ids(self) -> IdBlocks: ...
-
-
-class HasWrites(Protocol):
-    @property
-    def writes(self) -> WriteQueues: ...
-
-
-class HasPolicy(Protocol):
-    @property
-    def policy(self) -> Policy: ...
-
-
-class HasDirectory(Protocol):
-    @property
-    def directory(self) -> HolderDirectory: ...
-
-
-class HasRail(Protocol):
-    @property
-    def rail(self) -> Rail: ...
-
-
-class HasInstitutions(Protocol):
-    @property
-    def institutions(self) -> Institutions: ...
-
-
-class HasLocations(Protocol):
-    @property
-    def locations(self) -> Locations: ...
-
-
-class HasSigner(Protocol):
-    @property
-    def signer(self) -> Signer: ...
-
-
-class HasReceivers(Protocol):
-    @property
-    def receivers(self) -> Receivers: ...
-
-
-class HasSecretBox(Protocol):
-    @property
-    def secret_box(self) -> SecretBox: ...
-
-
-class HasSandboxControl(Protocol):
-    @property
-    def sandbox_control(self) -> SandboxControl | None: ...
-
-
-class HasWakeWorkers(Protocol):
-    @property
-    def wake_workers(self) -> WakeWorkers: ...
-
-
-class HasUnderWay(Protocol):
-    @property
-    def under_way(self) -> UnderWay: ...
-
-
-class HasFailedReports(Protocol):
-    @property
-    def failed_reports(self) -> FailedReports: ...
-
-
-class HasServer(Protocol):
-    @property
-    def server(self) -> ServerWatch: ...
-
-
-class HasTraces(Protocol):
-    @property
-    def traces(self) -> OrderTraces | None: ...
-
-
-class HasLookups(Protocol):
-    @property
-    def lookups(self) -> LookupBudgets: ...
-
-
-class Context(Struct, frozen=True, kw_only=True):
-    """All ports, which assembly makes once per process. Use cases ask for fewer."""
+class Core(Struct, frozen=True, kw_only=True):
+    """Common to the service and to operators' verbs."""
 
     pool: Pool
     clock: Clock
     entropy: Entropy
-    ids: IdBlocks
-    writes: WriteQueues
     policy: Policy
+    secret_box: SecretBox
+
+
+class Operator(Core, frozen=True, kw_only=True):
+    """A person who works beside the service; the pool connects as ``pixconnect_operator``."""
+
+    operator: str
+    """The actor, as the audit names it."""
+    sending_box: SecretBox | None = None
+    """Of credentials that send money over accounts at institutions; ``None`` where there is no key of it."""
+
+    def acting_as(self, operator: str) -> Operator:
+        """The same for another person, as the audit names them: in the console one process acts for many."""
+        return replace(self, operator=operator)
+
+
+class Writer(Core, frozen=True, kw_only=True):
+    """Writes money through queues: the service, and an operator's verb that has no rail."""
+
     directory: HolderDirectory
+    writes: WriteQueues
+
+
+class Context(Writer, frozen=True, kw_only=True):
+    """All ports, which assembly makes once per process."""
+
+    ids: IdBlocks
     rail: Rail
     locations: Locations
     signer: Signer
     receivers: Receivers
-    secret_box: SecretBox
     sandbox_control: SandboxControl | None
     """``None`` in live mode."""
     wake_workers: WakeWorkers

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import Message, SandboxUnavailable
-from pixconnect.usecases.frame.context import HasSandboxControl
+from pixconnect.usecases.frame.context import Context
 
 
-async def draw_fault(context: HasSandboxControl, message: Message) -> str:
+async def draw_fault(context: Context, message: Message) -> str:
     """The effect of the rule; empty where there is none, or nobody to ask."""
     if context.sandbox_control is None:
         return ""

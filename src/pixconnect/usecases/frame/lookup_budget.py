@@ -15,37 +15,25 @@ spent too much, and is owed afterwards.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from contextvars import Context
 from datetime import datetime
-from typing import Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.rules.lookup_allowance import LookupAllowance, find_lookup_allowance
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame import lookup_budget as budget_store
 from pixconnect.store.frame.lookup_budget import KeptBudget
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.directory import HolderDirectory
 
-
-class LookupContext(Protocol):
-    """What a budget needs; ``context`` cannot say it, because it holds the budgets."""
-
-    @property
-    def pool(self) -> Pool: ...
-    @property
-    def clock(self) -> Clock: ...
-    @property
-    def directory(self) -> HolderDirectory: ...
-
+if TYPE_CHECKING:  # it holds the budgets
+    from pixconnect.usecases.frame.context import Context
 
 Found = Literal["nobody", "somebody"]
 
@@ -123,7 +111,7 @@ class LookupBudgets:
         )
 
     @asynccontextmanager
-    async def looking_up(self, context: LookupContext, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
+    async def looking_up(self, context: Context, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
         """Look somebody up within the holder's budget; whoever finds nobody, or hangs up, has spent it at the end.
 
         Raises:
@@ -145,7 +133,7 @@ class LookupBudgets:
             budget.under_way -= 1
             budget.wake_next()
 
-    async def _take_turn(self, context: LookupContext, holder_id: int, budget: _Budget) -> None:
+    async def _take_turn(self, context: Context, holder_id: int, budget: _Budget) -> None:
         while True:
             if budget.read(context.clock.real_now()) <= 0:
                 await self._add_settled(context, holder_id, budget)
@@ -167,12 +155,12 @@ class LookupBudgets:
         if budget.under_way * budget.allowance.missed_cost < left:
             budget.wake_next()
 
-    async def read_left(self, context: LookupContext, holder_id: int) -> tuple[RatePolicy, int]:
+    async def read_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int]:
         """How many look-ups of how many the holder has left."""
         budget = await self._find(context, holder_id)
         return budget.allowance.policy, budget.count_left(context.clock.real_now())
 
-    def recall_left(self, context: LookupContext, holder_id: int) -> tuple[RatePolicy, int, int] | None:
+    def recall_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int, int] | None:
         """As this process last knew it: the policy, what is left, seconds until all is back; ``None`` where all of it is."""
         budget = self._budgets.get(holder_id)
         if budget is None:
@@ -182,7 +170,7 @@ class LookupBudgets:
             return None
         return policy, max(0, int(left)), policy.seconds_until(policy.tokens_max, left)
 
-    def spend(self, context: LookupContext, holder_id: int, lookup: Lookup) -> None:
+    def spend(self, context: Context, holder_id: int, lookup: Lookup) -> None:
         """Charge a look-up that has led to no payment."""
         if lookup.found is None:
             return
@@ -195,13 +183,13 @@ class LookupBudgets:
         if budget.telling is None:
             # For itself, because a caller that hangs up has spent it all the same.
             telling = self._tell(context, holder_id, budget, made_at=context.clock.now())
-            budget.telling = asyncio.get_running_loop().create_task(telling, context=Context())
+            budget.telling = asyncio.get_running_loop().create_task(telling, context=contextvars.Context())
 
     def asking_directory(self, holder_id: int) -> AbstractAsyncContextManager[None]:
         """Limits the questions under way, in turn by holder; raises ServiceUnavailable if too many wait already."""
         return self._semaphore.hold(holder_id)
 
-    async def _find(self, context: LookupContext, holder_id: int) -> _Budget:
+    async def _find(self, context: Context, holder_id: int) -> _Budget:
         now_s = context.clock.monotonic_s()
         budget = self._budgets.recall(holder_id)
         if budget is None:
@@ -215,7 +203,7 @@ class LookupBudgets:
                 budget.adopt(kept)
         return budget
 
-    async def _open(self, context: LookupContext, holder_id: int) -> _Budget:
+    async def _open(self, context: Context, holder_id: int) -> _Budget:
         account = await context.directory.read_account(holder_id)
         now = context.clock.real_now()
         allowance = find_lookup_allowance(account.party.tax_id, now)
@@ -223,7 +211,7 @@ class LookupBudgets:
         self._budgets.keep(holder_id, budget)
         return budget
 
-    async def _tell(self, context: LookupContext, holder_id: int, budget: _Budget, made_at: datetime) -> None:
+    async def _tell(self, context: Context, holder_id: int, budget: _Budget, made_at: datetime) -> None:
         policy = budget.allowance.policy
         try:
             while budget.untold:
@@ -245,7 +233,7 @@ class LookupBudgets:
         finally:
             budget.telling = None
 
-    async def _add_settled(self, context: LookupContext, holder_id: int, budget: _Budget) -> None:
+    async def _add_settled(self, context: Context, holder_id: int, budget: _Budget) -> None:
         # A holder without tokens may ask very often; we count its payments once a second.
         now_s, settled_from = context.clock.monotonic_s(), budget.settled_until
         if settled_from is None or now_s - budget.looked_at_s < _SETTLED_LOOK_INTERVAL_S:

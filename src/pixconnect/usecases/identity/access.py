@@ -17,8 +17,8 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 _CLIENT_ID_LENGTH = 24
 _SECRET_LENGTH = 43
@@ -27,7 +27,7 @@ _NAME_LENGTH_MAX = 255
 
 
 async def create_client(
-    context: OperatorContext,
+    context: Operator,
     holder_id: int,
     name: str,
     scopes: Sequence[str],
@@ -65,9 +65,7 @@ async def create_client(
     return IssuedClient(client=client, client_secret=client_secret)
 
 
-async def set_scopes(
-    context: OperatorContext, client_id: str, scopes: Sequence[str], *, added: Sequence[str] = ()
-) -> Client:
+async def set_scopes(context: Operator, client_id: str, scopes: Sequence[str], *, added: Sequence[str] = ()) -> Client:
     """Give a client other scopes (none: those that it had), and others besides; if it loses one, its tokens are refused."""
     if not scopes and not added:
         raise errors.BadRequest("scope: name at least one")
@@ -85,7 +83,7 @@ async def set_scopes(
 
 
 async def set_certificate(
-    context: OperatorContext, client_id: str, certificate: str | None, expires_at: datetime | None = None
+    context: Operator, client_id: str, certificate: str | None, expires_at: datetime | None = None
 ) -> Client:
     """Bind a client to a certificate by its thumbprint, or to none; every token issued until now is refused."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
@@ -97,7 +95,7 @@ async def set_certificate(
     return client
 
 
-async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClient:
+async def rotate_client(context: Operator, client_id: str) -> IssuedClient:
     """Replace a client's secret: the old one is refused at once, and every token issued until now within a second."""
     client_secret = make_webhook_secret(context.entropy)
     secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
@@ -118,7 +116,7 @@ async def rotate_client(context: OperatorContext, client_id: str) -> IssuedClien
     return IssuedClient(client=client, client_secret=client_secret)
 
 
-async def disable_client(context: OperatorContext, client_id: str) -> Client:
+async def disable_client(context: Operator, client_id: str) -> Client:
     """Lock a client out, on every process within a second; the tokens that it has are refused for ever."""
     now = context.clock.real_now()
     tokens_from = access_rules.end_tokens_at(now)
@@ -130,7 +128,7 @@ async def disable_client(context: OperatorContext, client_id: str) -> Client:
     return client
 
 
-async def enable_client(context: OperatorContext, client_id: str) -> Client:
+async def enable_client(context: Operator, client_id: str) -> Client:
     """Let a client in again; it needs new tokens."""
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, client_id)
@@ -139,7 +137,7 @@ async def enable_client(context: OperatorContext, client_id: str) -> Client:
     return client
 
 
-async def delete_client(context: OperatorContext, client_id: str) -> Client:
+async def delete_client(context: Operator, client_id: str) -> Client:
     """Forget a client: its tokens are refused on every process within a second, and its secret is good for nothing."""
     async with write_alone(context.pool) as connection:
         client = await _lock(connection, client_id)
@@ -148,7 +146,7 @@ async def delete_client(context: OperatorContext, client_id: str) -> Client:
     return client
 
 
-async def revoke_tokens(context: OperatorContext, client_id: str) -> Client:
+async def revoke_tokens(context: Operator, client_id: str) -> Client:
     """Refuse all tokens issued to a client until now, on every process within a second; it can get new ones."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
     async with write_alone(context.pool) as connection:
@@ -160,7 +158,7 @@ async def revoke_tokens(context: OperatorContext, client_id: str) -> Client:
     return client
 
 
-async def list_clients(context: OperatorContext, holder_id: int) -> list[Client]:
+async def list_clients(context: Operator, holder_id: int) -> list[Client]:
     """The holder's clients, oldest first."""
     async with context.pool.acquire() as connection:
         return await access_store.list_of_holder(connection, holder_id)

@@ -32,8 +32,8 @@ from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext, acting_as
 from pixconnect.usecases.identity import token_issuer
 from pixconnect.usecases.identity.operator_access import about_totp, hash_recovery_code
 from pixconnect.usecases.identity.token_issuer import AddressLimited, TokenRequest
@@ -77,7 +77,7 @@ class NewSession(Struct, frozen=True, kw_only=True):
 class SignIn:
     """The door of one process: one comes in at a time."""
 
-    def __init__(self, context: OperatorContext) -> None:
+    def __init__(self, context: Operator) -> None:
         self._context = context
         self._semaphore = FairSemaphore(1, waiting_max=WAITING_MAX, what="sign-ins")
 
@@ -126,7 +126,7 @@ class SignIn:
             return await _begin(context, connection, _session_of(context))
 
 
-async def make_link(context: OperatorContext) -> str:
+async def make_link(context: Operator) -> str:
     """Make what lets one browser in, once; answers its token."""
     if not context.policy.is_sandbox:
         raise errors.Forbidden("nobody signs in by a link but to a sandbox")
@@ -137,7 +137,7 @@ async def make_link(context: OperatorContext) -> str:
     return token
 
 
-async def find_session(context: OperatorContext, token: str, *, is_used: bool = True) -> Visitor | None:
+async def find_session(context: Operator, token: str, *, is_used: bool = True) -> Visitor | None:
     """The visitor who holds this token; ``None`` if it is no longer valid. Using it extends the session."""
     if len(token) != _TOKEN_LENGTH:
         return None
@@ -153,14 +153,14 @@ async def find_session(context: OperatorContext, token: str, *, is_used: bool = 
     return _visitor(found, token)
 
 
-async def list_sessions(context: OperatorContext, visitor: Visitor) -> list[ConsoleSession]:
+async def list_sessions(context: Operator, visitor: Visitor) -> list[ConsoleSession]:
     """The sessions that are good now: an operator sees all, a holder's visitor those of its own client."""
     client_id = visitor.name if visitor.kind == "holder" else None
     async with context.pool.acquire() as connection:
         return await console_store.list_sessions(connection, client_id, context.clock.real_now(), LISTED_MAX)
 
 
-async def revoke_session(context: OperatorContext, visitor: Visitor, session_id: int) -> None:
+async def revoke_session(context: Operator, visitor: Visitor, session_id: int) -> None:
     """End a session: the own one, one of the own client, or an operator any."""
     if not visitor.may_act and session_id != visitor.session_id:
         raise errors.Forbidden("a reader changes nothing")
@@ -169,12 +169,12 @@ async def revoke_session(context: OperatorContext, visitor: Visitor, session_id:
         ended = await console_store.delete_session(connection, session_id, client_id)
         if ended is None:
             raise errors.NotFound("there is no such session")
-        acting, whose = acting_as(context, visitor.audit_name), ended.operator_name or ended.client_id
+        acting, whose = context.acting_as(visitor.audit_name), ended.operator_name or ended.client_id
         await audit.record(acting, connection, "console sign-out", f"session {session_id}", before=dict(of=whose))
 
 
 async def _judge_operator(
-    context: OperatorContext, connection: Connection, asked: OperatorSignIn
+    context: Operator, connection: Connection, asked: OperatorSignIn
 ) -> ConsoleOperator | errors.Refusal:
     by_address = token_issuer.failure_subject("address", asked.address)
     by_name = token_issuer.failure_subject("operator", asked.name)
@@ -207,7 +207,7 @@ async def _judge_operator(
     return errors.Unauthorized(_REFUSED)
 
 
-def _use_code(context: OperatorContext, operator: ConsoleOperator, code: str) -> ConsoleOperator | None:
+def _use_code(context: Operator, operator: ConsoleOperator, code: str) -> ConsoleOperator | None:
     """The operator after a code was used, which is good no more; ``None`` if it is none."""
     # A secret whose key was lost opens nothing: recovery codes still do.
     with suppress(SealBroken):
@@ -220,9 +220,7 @@ def _use_code(context: OperatorContext, operator: ConsoleOperator, code: str) ->
     return structs.replace(operator, recovery_hashes=left) if len(left) < len(operator.recovery_hashes) else None
 
 
-def _session_of(
-    context: OperatorContext, *, operator_name: str | None = None, client_id: str | None = None
-) -> ConsoleSession:
+def _session_of(context: Operator, *, operator_name: str | None = None, client_id: str | None = None) -> ConsoleSession:
     now = context.clock.real_now()
     return ConsoleSession(
         id=0,
@@ -235,7 +233,7 @@ def _session_of(
     )
 
 
-async def _begin(context: OperatorContext, connection: Connection, session: ConsoleSession) -> NewSession:
+async def _begin(context: Operator, connection: Connection, session: ConsoleSession) -> NewSession:
     now, token = context.clock.real_now(), context.entropy.token(_TOKEN_LENGTH)
     await console_store.insert_session(connection, session, _hash(token))
     await console_store.forget_old(connection, now)
@@ -243,7 +241,7 @@ async def _begin(context: OperatorContext, connection: Connection, session: Cons
     if found is None:
         raise errors.InvariantBroken("a session that begins is good")
     visitor = _visitor(found, token)
-    acting = acting_as(context, visitor.audit_name)
+    acting = context.acting_as(visitor.audit_name)
     await audit.record(acting, connection, "console sign-in", f"session {visitor.session_id}")
     return NewSession(token=token, visitor=visitor)
 

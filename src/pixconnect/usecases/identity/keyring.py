@@ -17,8 +17,7 @@ import structlog
 from joserfc.jwk import ECKey
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
+from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity import signing as signing_rules
 from pixconnect.domain.identity.signing import SigningKey
 from pixconnect.flow.shares import for_everybody
@@ -29,7 +28,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import signing_key as signing_key_store
-from pixconnect.usecases.frame.policy import Policy
+from pixconnect.usecases.frame.context import Core
 from pixconnect.usecases.identity import signing_key
 
 LOOK_INTERVAL_S = 0.5
@@ -50,12 +49,9 @@ _log = structlog.get_logger(__name__)
 class Keyring:
     """The ``Signer`` of everything in this process; verifiers ask it for public keys."""
 
-    def __init__(self, *, pool: Pool, clock: Clock, policy: Policy, secret_box: SecretBox) -> None:
-        self.pool = pool
-        self.clock = clock
-        self.policy = policy
-        self.secret_box = secret_box
-        self._host = signing_key.own_host(policy)
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._host = signing_key.own_host(core.policy)
         self._keys: Sequence[SigningKey] = ()
         self._revision: int | None = None
         self._signing: tuple[SigningKey, datetime] | None = None
@@ -74,7 +70,7 @@ class Keyring:
 
     async def start(self) -> None:
         """Make the first key if there is none, and read the keys."""
-        await signing_key.rotate_if_due(self)
+        await signing_key.rotate_if_due(self._core)
         await self.reload()
 
     async def keep_fresh(
@@ -100,7 +96,7 @@ class Keyring:
     async def look_after_rest(self) -> None:
         """Look first if nobody has for a while; to be called before signing."""
         self.note_use()
-        if self.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S:
+        if self._core.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S:
             await self._shared_look.look()
 
     def forget_all(self) -> None:
@@ -113,16 +109,16 @@ class Keyring:
             await self._follow()
         except (errors.ServiceUnavailable, SealBroken, *DATABASE_FAILED) as error:
             # It counts from its end: signers must not wait, one after the other, for a database that is away.
-            self._looked_at_s = self.clock.monotonic_s()
+            self._looked_at_s = self._core.clock.monotonic_s()
             # The database may be away for long, and we look twice a second: the log needs that only now and then.
-            if self.clock.monotonic_s() - self._logged_at_s >= RELOAD_INTERVAL_S:
-                self._logged_at_s = self.clock.monotonic_s()
+            if self._core.clock.monotonic_s() - self._logged_at_s >= RELOAD_INTERVAL_S:
+                self._logged_at_s = self._core.clock.monotonic_s()
                 _log.warning("signing keys not read", reason=type(error).__name__)
 
     async def _follow(self) -> None:
-        is_old = self.clock.monotonic_s() - self._read_at_s >= RELOAD_INTERVAL_S
-        began_at_s = self.clock.monotonic_s()
-        revision = await answer_in_time(access_store.read_revision(self.pool), READ_TIMEOUT_S)
+        is_old = self._core.clock.monotonic_s() - self._read_at_s >= RELOAD_INTERVAL_S
+        began_at_s = self._core.clock.monotonic_s()
+        revision = await answer_in_time(access_store.read_revision(self._core.pool), READ_TIMEOUT_S)
         if self.on_look is not None:
             self.on_look(revision, began_at_s)
         if revision != self._revision or is_old:
@@ -131,35 +127,35 @@ class Keyring:
         # Looked up in memory first: twice a second in every process is too often for the lock that rotating takes.
         if signing_rules.is_rotation_due(
             signing_rules.newest_key(self._keys, self._host),
-            self.clock.real_now(),
+            self._core.clock.real_now(),
             signing_key.ROTATED_AFTER,
         ):
-            await signing_key.rotate_if_due(self)
+            await signing_key.rotate_if_due(self._core)
 
     async def reload(self, pool: Pool | None = None) -> None:
         """Read the keys; raises ``SealBroken`` if one that must sign was sealed with another secret key."""
         # One after the other: an answer that was overtaken by another must not bring a revoked key back.
         async with self._reading:
-            await self._reload(pool or self.pool)
+            await self._reload(pool or self._core.pool)
 
     async def look_for_new(self, pool: Pool | None = None) -> None:
         """Read the keys as they are now or later, at most five times a second; concurrent callers share one read."""
-        asked_at_s = self.clock.monotonic_s()
+        asked_at_s = self._core.clock.monotonic_s()
         async with self._reading:
             self._refuse_failed(asked_at_s)
             # Whoever held the lock before us may have begun to read after we asked.
             if self._read_at_s >= asked_at_s:
                 return
-            await asyncio.sleep(max(0.0, self._read_at_s + RELOAD_UNKNOWN_INTERVAL_S - self.clock.monotonic_s()))
-            await self._reload(pool or self.pool)
+            await asyncio.sleep(max(0.0, self._read_at_s + RELOAD_UNKNOWN_INTERVAL_S - self._core.clock.monotonic_s()))
+            await self._reload(pool or self._core.pool)
 
     async def reload_if_older(self, age_s: float = RELOAD_UNKNOWN_INTERVAL_S) -> None:
         """Read the keys unless that was done just now; concurrent callers share one read."""
-        asked_at_s = self.clock.monotonic_s()
+        asked_at_s = self._core.clock.monotonic_s()
         async with self._reading:
             self._refuse_failed(asked_at_s)
-            if self.clock.monotonic_s() - self._read_at_s >= age_s:
-                await self._reload(self.pool)
+            if self._core.clock.monotonic_s() - self._read_at_s >= age_s:
+                await self._reload(self._core.pool)
 
     def _refuse_failed(self, asked_at_s: float) -> None:
         # Those who waited for a database that hangs would each wait for it once more, one after the other.
@@ -168,13 +164,13 @@ class Keyring:
 
     async def _reload(self, pool: Pool) -> None:
         # Before the question is sent: the answer is at least this new, and may be newer.
-        read_at_s = self.clock.monotonic_s()
+        read_at_s = self._core.clock.monotonic_s()
         try:
             # Every caller waits for these keys, so the read must not queue behind the one that asked first.
             with for_everybody():
                 read = await answer_in_time(signing_key_store.read_all(pool), READ_TIMEOUT_S)
         except DATABASE_FAILED:
-            self._failed_at_s = self.clock.monotonic_s()
+            self._failed_at_s = self._core.clock.monotonic_s()
             raise _no_answer() from None
         keys = [key for key in read.keys if key.revoked_at is None]
         self._public = {key.kid: self._public.get(key.kid) or jose.read_public_jwk(key.public_jwk) for key in keys}
@@ -184,7 +180,7 @@ class Keyring:
         self._read_at_s = read_at_s
         self._looked_at_s = max(self._looked_at_s, read_at_s)
         # Another process may learn of the new key late, and sign with the old one for up to PUBLISHED_AHEAD longer.
-        outlived_by = timedelta(seconds=self.policy.token_lifetime_s) + signing_rules.PUBLISHED_AHEAD
+        outlived_by = timedelta(seconds=self._core.policy.token_lifetime_s) + signing_rules.PUBLISHED_AHEAD
         self._tokens_until = {
             key.kid: last_signature_at + outlived_by
             for key in keys
@@ -199,7 +195,7 @@ class Keyring:
         self.note_use()
         until = self._tokens_until.get(kid)
         # We publish a replaced key for long, but a thief of the key must not make tokens for as long.
-        return None if until is not None and self.clock.real_now() > until else self._public.get(kid)
+        return None if until is not None and self._core.clock.real_now() > until else self._public.get(kid)
 
     def token_key(self) -> jose.PrivateKey:
         """The key that signs now; raises ``ServiceUnavailable`` if there is none."""
@@ -248,20 +244,20 @@ class Keyring:
     def check(self) -> None:
         """Raise ``ServiceUnavailable`` unless this process can sign something that others can verify."""
         key = self._current()
-        if key.expires_at <= self.clock.real_now():
+        if key.expires_at <= self._core.clock.real_now():
             raise errors.ServiceUnavailable("signing key: its certificate has expired")
-        if self.clock.monotonic_s() - self._read_at_s > STALE_AFTER_S:
+        if self._core.clock.monotonic_s() - self._read_at_s > STALE_AFTER_S:
             raise errors.ServiceUnavailable("signing key: not read from the database for too long")
         if not jose.is_signed_by(self.sign_jws(b"check"), self._public[key.kid]):
             raise errors.ServiceUnavailable("signing key: what it signs cannot be verified")
 
     def _published(self) -> list[SigningKey]:
         self.note_use()
-        return signing_rules.published_keys(self._keys, self.clock.real_now(), signing_key.PUBLISHED_FOR)
+        return signing_rules.published_keys(self._keys, self._core.clock.real_now(), signing_key.PUBLISHED_FOR)
 
     def _current(self) -> SigningKey:
         self.note_use()
-        now = self.clock.real_now()
+        now = self._core.clock.real_now()
         if self._signing is not None and now < self._signing[1]:
             return self._signing[0]
         key = signing_rules.current_key(self._keys, self._host, now)
@@ -276,7 +272,7 @@ class Keyring:
         known = self._private.get(key.kid)
         if known is not None:
             return known
-        opened = self.secret_box.open(key.private_sealed or b"", signing_key.about_key(key.kid))
+        opened = self._core.secret_box.open(key.private_sealed or b"", signing_key.about_key(key.kid))
         return jose.PrivateKey(jose.read_private_key(opened), key.kid)
 
 

@@ -18,8 +18,8 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 _PASSWORD_LENGTH: Final = 24
 """Characters, of 62 letters and digits: 142 bits."""
@@ -40,7 +40,7 @@ class IssuedOperator(Struct, frozen=True, kw_only=True):
     """Each signs in once in place of the second factor."""
 
 
-async def add_operator(context: OperatorContext, name: str, role: Role) -> IssuedOperator:
+async def add_operator(context: Operator, name: str, role: Role) -> IssuedOperator:
     """Make an account."""
     console.check_operator_name(name)
     issued = await _issue(context, name, role)
@@ -51,7 +51,7 @@ async def add_operator(context: OperatorContext, name: str, role: Role) -> Issue
     return issued
 
 
-async def reset_operator(context: OperatorContext, name: str) -> IssuedOperator:
+async def reset_operator(context: Operator, name: str) -> IssuedOperator:
     """Replace an account's password, second factor and recovery codes, and end its sessions."""
     # The hash takes long, so it is made before anything is locked; the role is that of the row.
     issued = await _issue(context, name, "reader")
@@ -67,7 +67,7 @@ async def reset_operator(context: OperatorContext, name: str) -> IssuedOperator:
     return structs.replace(issued, operator=after)
 
 
-async def remove_operator(context: OperatorContext, name: str) -> ConsoleOperator:
+async def remove_operator(context: Operator, name: str) -> ConsoleOperator:
     """Remove an account, and end its sessions. What it did stays in the audit."""
     async with write_alone(context.pool) as connection:
         before = await _lock(connection, name)
@@ -76,12 +76,12 @@ async def remove_operator(context: OperatorContext, name: str) -> ConsoleOperato
     return before
 
 
-async def list_operators(context: OperatorContext) -> list[ConsoleOperator]:
+async def list_operators(context: Operator) -> list[ConsoleOperator]:
     async with context.pool.acquire() as connection:
         return await console_store.list_operators(connection)
 
 
-async def _issue(context: OperatorContext, name: str, role: Role) -> IssuedOperator:
+async def _issue(context: Operator, name: str, role: Role) -> IssuedOperator:
     text, secret = (
         context.entropy.token(_PASSWORD_LENGTH),
         base64.b32encode(context.entropy.octets(_TOTP_LENGTH)).decode(),

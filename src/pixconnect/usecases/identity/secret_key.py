@@ -26,7 +26,7 @@ from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.institutions.account import SealedCredentials
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity.operator_access import about_totp
 from pixconnect.usecases.identity.signing_key import ABOUT_AUTHORITY, about_key
 
@@ -65,7 +65,7 @@ async def refuse_other_key(connection: Connection, box: SecretBox) -> None:
             return
 
 
-async def reseal(context: OperatorContext, batch_max: int = BATCH_MAX) -> Resealed:
+async def reseal(context: Operator, batch_max: int = BATCH_MAX) -> Resealed:
     """Seal with the key in use whatever another key sealed."""
     broken: list[str] = []
     keys_count, authorities_count, operators_count = await _reseal_keys(context, broken)
@@ -84,7 +84,7 @@ async def reseal(context: OperatorContext, batch_max: int = BATCH_MAX) -> Reseal
     )
 
 
-async def list_clients_left(context: OperatorContext) -> list[Client]:
+async def list_clients_left(context: Operator) -> list[Client]:
     """Clients that could not get a token without the previous key, as far as we know; ordered by client_id."""
     found: list[Client] = []
     async with context.pool.acquire() as connection:
@@ -96,7 +96,7 @@ async def list_clients_left(context: OperatorContext) -> list[Client]:
                 return found
 
 
-async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int, int, int]:
+async def _reseal_keys(context: Operator, broken: list[str]) -> tuple[int, int, int]:
     box = context.secret_box
     keys_count = authorities_count = operators_count = 0
     # These are few, so one transaction takes them all.
@@ -123,7 +123,7 @@ async def _reseal_keys(context: OperatorContext, broken: list[str]) -> tuple[int
     return keys_count, authorities_count, operators_count
 
 
-async def _reseal_accounts(context: OperatorContext, broken: list[str]) -> int:
+async def _reseal_accounts(context: Operator, broken: list[str]) -> int:
     """Credentials at institutions; the processes that have one open go on with it."""
     count = 0
     async with context.pool.acquire() as connection, connection.transaction():
@@ -150,7 +150,7 @@ async def _reseal_accounts(context: OperatorContext, broken: list[str]) -> int:
     return count
 
 
-async def _reseal_endpoints(context: OperatorContext, broken: list[str], batch_max: int) -> int:
+async def _reseal_endpoints(context: Operator, broken: list[str], batch_max: int) -> int:
     count, after_id = 0, 0
     while True:
         async with context.pool.acquire() as connection, connection.transaction():

@@ -26,8 +26,8 @@ from pixconnect.store.identity import certificate_authority as authority_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.store.identity.certificate_authority import Authority
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Core, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext, SigningContext
 from pixconnect.usecases.frame.policy import Policy
 
 ROTATED_AFTER: Final = timedelta(days=90)
@@ -43,7 +43,7 @@ ABOUT_AUTHORITY = "certificate_authority"
 _log = structlog.get_logger(__name__)
 
 
-async def rotate(context: OperatorContext) -> SigningKey:
+async def rotate(context: Operator) -> SigningKey:
     """Make a new key now. It is published at once and signs a minute later, unless it is the first for its host."""
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
@@ -52,7 +52,7 @@ async def rotate(context: OperatorContext) -> SigningKey:
         return key
 
 
-async def revoke(context: OperatorContext, kid: str) -> SigningKey:
+async def revoke(context: Operator, kid: str) -> SigningKey:
     """Revoke a key, on every process within a second; doing it twice changes nothing.
 
     Tokens that it signed are refused, and it is not published any more. If it was the current key, a new key signs at once.
@@ -83,7 +83,7 @@ async def revoke(context: OperatorContext, kid: str) -> SigningKey:
     return current
 
 
-async def renew_authority(context: OperatorContext) -> SigningKey:
+async def renew_authority(context: Operator) -> SigningKey:
     """Make a new certificate authority, and a key that it certifies: published at once, it signs a minute later."""
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
@@ -93,13 +93,13 @@ async def renew_authority(context: OperatorContext) -> SigningKey:
         return key
 
 
-async def list_signing_keys(context: SigningContext) -> list[SigningKey]:
+async def list_signing_keys(context: Core) -> list[SigningKey]:
     """Every key that is not deleted yet, revoked ones too, the latest first."""
     async with context.pool.acquire() as connection:
         return await signing_key_store.list_all(connection)
 
 
-async def rotate_if_due(context: SigningContext) -> SigningKey | None:
+async def rotate_if_due(context: Core) -> SigningKey | None:
     """Make a new key if there is none, or if the newest or its certificate is old; delete the keys that nobody needs.
 
     Every process calls this before it serves and when its keyring sees that it is time; housekeeping calls it once an hour.
@@ -116,7 +116,7 @@ async def rotate_if_due(context: SigningContext) -> SigningKey | None:
         return made
 
 
-async def _make_next_key(context: SigningContext, connection: Connection) -> SigningKey:
+async def _make_next_key(context: Core, connection: Connection) -> SigningKey:
     keys = await signing_key_store.list_all(connection)
     host, now = own_host(context.policy), context.clock.real_now()
     # An operator's environment need not name the service's host: for a host without a key here we take that of the
@@ -132,7 +132,7 @@ def _signs_from(newest: SigningKey | None, now: datetime) -> datetime:
 
 
 async def _make_key(
-    context: SigningContext, connection: Connection, host: str, now: datetime, signs_from: datetime
+    context: Core, connection: Connection, host: str, now: datetime, signs_from: datetime
 ) -> SigningKey:
     key = jose.make_key()
     kid = jose.thumbprint(key)
@@ -153,7 +153,7 @@ async def _make_key(
     return made
 
 
-async def _open_authority(context: SigningContext, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
+async def _open_authority(context: Core, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
     found, *_ = await authority_store.list_all(connection) or [None]
     # An authority that ends before the certificates it issues would cut their time short: it is replaced before.
     if found is not None and found.expires_at >= now + certificates.LEAF_LIFETIME:
@@ -161,7 +161,7 @@ async def _open_authority(context: SigningContext, connection: Connection, now: 
     return await _make_authority(context, connection, now)
 
 
-async def _make_authority(context: SigningContext, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
+async def _make_authority(context: Core, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
     key = jose.make_key()
     certificate = certificates.make_authority(key, _AUTHORITY_NAME, now)
     authority = Authority(
@@ -174,7 +174,7 @@ async def _make_authority(context: SigningContext, connection: Connection, now: 
     return key, authority
 
 
-async def _delete_unneeded(context: SigningContext, connection: Connection, keys: list[SigningKey]) -> None:
+async def _delete_unneeded(context: Core, connection: Connection, keys: list[SigningKey]) -> None:
     now = context.clock.real_now()
     keep_for = PUBLISHED_FOR
     kept = {key.kid for key in signing_rules.published_keys(keys, now, keep_for)}

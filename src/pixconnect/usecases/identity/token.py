@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Protocol
 
 from msgspec import UNSET, Struct
 
@@ -30,7 +29,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.identity import access as access_store
-from pixconnect.usecases.frame.context import HasClock, HasPolicy
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring
 
 CACHED_TOKENS_MAX = 8192
@@ -47,10 +46,6 @@ SCHEME = b"Bearer "
 _UNKNOWN_KEY = "Authorization: the token is signed with an unknown key"
 
 
-class VerifierContext(HasClock, HasPolicy, Protocol):
-    """What verifying tokens needs."""
-
-
 class VerifiedToken(Struct, frozen=True, kw_only=True):
     caller: Caller
     kid: str
@@ -62,7 +57,7 @@ class VerifiedToken(Struct, frozen=True, kw_only=True):
 class TokenVerifier:
     """Verifies the ``Authorization`` header of every request in this process."""
 
-    def __init__(self, context: VerifierContext, keyring: Keyring, pool: Pool) -> None:
+    def __init__(self, context: Context, keyring: Keyring, pool: Pool) -> None:
         # Not the pool that requests use: callers who read much cannot keep others from being verified.
         self._pool = pool
         self._issuer = context.policy.auth_url

@@ -34,7 +34,7 @@ from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity.access import StoredClient
-from pixconnect.usecases.frame.operator import TokenContext
+from pixconnect.usecases.frame.context import Core
 from pixconnect.usecases.identity.access import hash_secret
 from pixconnect.usecases.identity.keyring import Keyring
 
@@ -87,7 +87,7 @@ class TokenIssuer:
     at once, let few wait, and refuse known offenders without the database.
     """
 
-    def __init__(self, context: TokenContext, keyring: Keyring, waiting_max: int = WAITING_MAX) -> None:
+    def __init__(self, context: Core, keyring: Keyring, waiting_max: int = WAITING_MAX) -> None:
         self._context = context
         self._keyring = keyring
         queued_max = max(1, waiting_max - JUDGED_TOGETHER_MAX)
@@ -249,7 +249,7 @@ class ClientLimited(errors.RateLimited):
         self.secret_hash = secret_hash
 
 
-async def judge_alone(context: TokenContext, request: TokenRequest) -> Client:
+async def judge_alone(context: Core, request: TokenRequest) -> Client:
     """Find whose credentials these are, and count a failure; refuses as ``TokenIssuer.login`` does."""
     async with context.pool.acquire() as connection, connection.transaction():
         verdict = await judge(context, connection, request)
@@ -269,7 +269,7 @@ def check_shape(request: TokenRequest) -> tuple[str, str]:
     return request.client_id, request.client_secret or ""
 
 
-async def judge(context: TokenContext, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:
+async def judge(context: Core, connection: Connection, request: TokenRequest) -> Client | errors.Refusal:
     """Compare a client's secret, and count a failure; a refusal is returned, because to raise it would undo the count."""
     client_id, client_secret = check_shape(request)
     address = failure_subject("address", request.limited_as)
@@ -318,7 +318,7 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
 
 
 def _issue_token(
-    context: TokenContext, keyring: Keyring, client: Client, request: TokenRequest, asked_at: datetime
+    context: Core, keyring: Keyring, client: Client, request: TokenRequest, asked_at: datetime
 ) -> AccessToken:
     # Libraries written for one bank ask for all of its scopes: we leave out those that we do not have, and the answer
     # says so.

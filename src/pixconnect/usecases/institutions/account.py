@@ -35,8 +35,8 @@ from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.credential import (
     KnownAccount,
     OpenInstitution,
@@ -80,7 +80,7 @@ class ShownAccount(Struct, frozen=True, kw_only=True):
 
 
 async def add_account(
-    context: OperatorContext,
+    context: Operator,
     open_institution: OpenInstitution,
     name: str,
     said: AccountDescription,
@@ -124,20 +124,20 @@ async def add_account(
     return account
 
 
-async def list_institutions(context: OperatorContext) -> list[ShownAccount]:
+async def list_institutions(context: Operator) -> list[ShownAccount]:
     async with context.pool.acquire() as connection:
         ending = await list_ending(connection, context.clock.real_now())
         return [await _show(connection, account, ending) for account in await account_store.list_all(connection)]
 
 
-async def read_account(context: OperatorContext, name: str) -> ShownAccount:
+async def read_account(context: Operator, name: str) -> ShownAccount:
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
         return await _show(connection, account, await list_ending(connection, context.clock.real_now()))
 
 
 async def read_balance_there(
-    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+    context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> int | None:
     """In cents; ``None`` where the institution gives no answer."""
     institution = await open_for_operator(context, open_institution, account)
@@ -149,7 +149,7 @@ async def read_balance_there(
         await institution.close()
 
 
-async def set_state(context: OperatorContext, name: str, state: AccountState) -> InstitutionAccount:
+async def set_state(context: Operator, name: str, state: AccountState) -> InstitutionAccount:
     """Pause an account, so that nothing is asked there, or resume it; doing it twice changes nothing."""
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, name), name)
@@ -176,7 +176,7 @@ async def set_state(context: OperatorContext, name: str, state: AccountState) ->
     return before
 
 
-async def pause_all(context: OperatorContext) -> PausedAccounts:
+async def pause_all(context: Operator) -> PausedAccounts:
     """Let no money leave any account any more; those that are closed for good are left as they are."""
     # Given back before the turns begin, which take their own connections.
     async with context.pool.acquire() as connection:
@@ -200,7 +200,7 @@ async def pause_all(context: OperatorContext) -> PausedAccounts:
 
 
 async def rotate_account(
-    context: OperatorContext, name: str, said: AccountDescription, read_file: ReadFile = read_no_file
+    context: Operator, name: str, said: AccountDescription, read_file: ReadFile = read_no_file
 ) -> InstitutionAccount:
     """Take another file for an account: credentials, addresses, keys, options; never another owner or institution."""
     async with write_alone(context.pool) as connection:
@@ -248,7 +248,7 @@ def _refuse_other_environment(environment: Environment, taken: Environment | Non
         )
 
 
-async def remove_account(context: OperatorContext, name: str) -> InstitutionAccount:
+async def remove_account(context: Operator, name: str) -> InstitutionAccount:
     """Forget an account that nothing of the last 90 days names, with its credentials; what is older stays readable."""
     now = context.clock.real_now()
     async with write_alone(context.pool) as connection:
@@ -302,7 +302,7 @@ async def find_account(connection: Connection, name: str) -> InstitutionAccount:
     return account
 
 
-async def _read_opening(context: OperatorContext, institution: Institution, stated_cents: int | None) -> OpeningBalance:
+async def _read_opening(context: Operator, institution: Institution, stated_cents: int | None) -> OpeningBalance:
     """Find a moment in which nothing moves: what came in around it might be counted twice, or not at all."""
     if institution.traits.has_balance == (stated_cents is not None):
         raise errors.BadRequest(

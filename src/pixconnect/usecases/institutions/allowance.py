@@ -12,14 +12,13 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import found, name_account
-from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.writing.service_time import service_now_to_write
 
 
-async def allow(context: OperatorContext, name: str, wanted: WantedAllowance) -> Proposal | None:
+async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Proposal | None:
     """Allow so much to leave an account; what was proposed before is forgotten. What is less than before acts at once.
 
     Returns:
@@ -52,7 +51,7 @@ async def allow(context: OperatorContext, name: str, wanted: WantedAllowance) ->
     return proposal
 
 
-def _propose(context: OperatorContext, account: InstitutionAccount, asked: Allowance) -> Proposal:
+def _propose(context: Operator, account: InstitutionAccount, asked: Allowance) -> Proposal:
     now = context.clock.real_now()
     return Proposal(
         institution_id=account.id,
@@ -65,8 +64,8 @@ def _propose(context: OperatorContext, account: InstitutionAccount, asked: Allow
 
 
 async def allow_more(
-    context: OperatorContext,
-    writes: SettlingContext,
+    context: Operator,
+    writes: Writer,
     account: InstitutionAccount,
     proposal: Proposal,
 ) -> None:

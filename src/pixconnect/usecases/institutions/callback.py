@@ -7,7 +7,7 @@ are told once; one that is lost costs the time until the account is read anyway.
 from __future__ import annotations
 
 import hmac
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
@@ -16,19 +16,15 @@ from pixconnect.foundation.notifier import CALLBACK_CHANNEL, EventNotifier
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.institutions.webhook import ActiveCallback
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context
 
 _NOBODYS: Final = digest_secret("")
-
-
-class ListeningContext(HasPool, HasClock, Protocol):
-    """What ringing needs."""
 
 
 class Callbacks:
     """Those of all accounts, as one process knows them."""
 
-    def __init__(self, context: ListeningContext) -> None:
+    def __init__(self, context: Context) -> None:
         self._context = context
         self._callbacks: dict[str, ActiveCallback] = {}
         self._fresh_until_s = float("-inf")

@@ -31,10 +31,10 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, name_account
-from pixconnect.usecases.institutions.statement import SettlingContext, record_file, settle_items
+from pixconnect.usecases.institutions.statement import record_file, settle_items
 from pixconnect.usecases.money.charge_change import note_removal, remove_locked
 from pixconnect.usecases.money.movement import post_statement_item
 from pixconnect.writing.batch import Batch
@@ -43,7 +43,7 @@ from pixconnect.writing.unit_of_work import begin_work
 _CHARGES_AT_ONCE: Final = 256
 
 
-async def propose_closing(context: OperatorContext, writes: SettlingContext, name: str, content: bytes) -> Proposal:
+async def propose_closing(context: Operator, writes: Writer, name: str, content: bytes) -> Proposal:
     """Read the account's final file, and propose to close it; nothing else changes before another operator confirms.
 
     Raises:
@@ -77,9 +77,7 @@ async def propose_closing(context: OperatorContext, writes: SettlingContext, nam
     return proposal
 
 
-async def close_account(
-    context: OperatorContext, writes: SettlingContext, account: InstitutionAccount, proposal: Proposal
-) -> None:
+async def close_account(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """Do what was proposed: everything there ends, the balance leaves, and nothing is asked there ever again."""
     check_confirmation(proposal, context.operator, context.clock.real_now())
     last_on = date.fromisoformat(str(proposal.proposal["last_on"]))
@@ -122,7 +120,7 @@ async def _give_up(connection: Connection, account: InstitutionAccount) -> None:
     await change_store.give_up_all_of(connection, account.id)
 
 
-async def _refuse_orders(context: SettlingContext, holder_ids: Sequence[int]) -> None:
+async def _refuse_orders(context: Writer, holder_ids: Sequence[int]) -> None:
     for holder_id in holder_ids:
         balance = await ledger_store.find_balance(context.pool, holder_id)
         if balance is not None and balance.reserved_cents:
@@ -131,7 +129,7 @@ async def _refuse_orders(context: SettlingContext, holder_ids: Sequence[int]) ->
             raise errors.BadRequest(f"confirm: money of holder {holder_id} is blocked, which must end first")
 
 
-async def _end_charges(context: OperatorContext, account: InstitutionAccount, last_at: datetime) -> int:
+async def _end_charges(context: Operator, account: InstitutionAccount, last_at: datetime) -> int:
     """Expire what ended before the final file did, and remove the rest, which nobody can pay there; answers how many."""
     ended = 0
     async with write_alone(context.pool) as connection:
@@ -153,7 +151,7 @@ async def _end_charges(context: OperatorContext, account: InstitutionAccount, la
     return ended
 
 
-async def _let_leave(writes: SettlingContext, account: InstitutionAccount, holder_id: int) -> None:
+async def _let_leave(writes: Writer, account: InstitutionAccount, holder_id: int) -> None:
     balance = await ledger_store.find_balance(writes.pool, holder_id)
     if balance is None:
         return

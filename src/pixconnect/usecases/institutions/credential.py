@@ -29,8 +29,8 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions.account import SealedCredentials
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
 """Makes what speaks to an account; it connects when it is first asked something."""
@@ -65,7 +65,7 @@ async def read_sending_credential(connection: Connection | Pool, box: SecretBox,
     return _decode(box.open(sealed.sending, account_seal(account_id, "sending")))
 
 
-async def find_why_sealed(context: OperatorContext, connection: Connection, account_id: int) -> str | None:
+async def find_why_sealed(context: Operator, connection: Connection, account_id: int) -> str | None:
     """Why this process cannot open what sends; ``None`` if it can, or the account has nothing of its own that sends."""
     if context.sending_box is not None:
         try:
@@ -84,7 +84,7 @@ async def read_credential(connection: Connection | Pool, box: SecretBox, account
     return None if sealed is None else _decode(box.open(sealed.receiving, account_seal(account_id)))
 
 
-async def open_credential(context: OperatorContext, account_id: int) -> Credential:
+async def open_credential(context: Operator, account_id: int) -> Credential:
     """As ``read_credential``; ``NotFound`` if there is no such account."""
     async with context.pool.acquire() as connection:
         credential = await read_credential(connection, context.secret_box, account_id)
@@ -94,7 +94,7 @@ async def open_credential(context: OperatorContext, account_id: int) -> Credenti
 
 
 async def open_for_operator(
-    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+    context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Institution:
     return open_institution(account, await open_credential(context, account.id))
 
@@ -180,7 +180,7 @@ async def _read_known(connection: Connection, box: SecretBox, account: Instituti
 
 
 async def try_permissions(
-    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+    context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Sequence[PermissionTried]:
     """Try each permission of the credentials without moving money, and note and tell when their certificates end."""
     institution = await open_for_operator(context, open_institution, account)
@@ -220,7 +220,7 @@ def _tell_ends(certificates: Sequence[AccountCertificate], now: datetime) -> lis
 
 
 async def _open_sending(
-    context: OperatorContext, connection: Connection, open_institution: OpenInstitution, account: InstitutionAccount
+    context: Operator, connection: Connection, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> Institution | None:
     """What speaks by the sending credential; ``None`` where there is none, or no key to open it here."""
     if context.sending_box is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -25,8 +25,7 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions.day import OpenDays, RecordedDay
-from pixconnect.usecases.frame.context import HasClock, HasPool
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Context, Core, Operator, Writer
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 
@@ -38,9 +37,6 @@ LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
 _WAITS_FOR_TIME: Final = frozenset(("not_yet_read", "day_not_over"))
 """Nobody has to look at what the next reading decides."""
-
-
-class DayContext(HasPool, HasClock, Protocol): ...
 
 
 class ShownDay(Struct, frozen=True, kw_only=True):
@@ -92,7 +88,7 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     """There is more of it."""
 
 
-async def judge(context: DayContext, account: InstitutionAccount, touched_on: date) -> None:
+async def judge(context: Writer, account: InstitutionAccount, touched_on: date) -> None:
     """Judge the days since one that was touched, or is not closed."""
     now = context.clock.now()
     async with context.pool.acquire() as connection:
@@ -102,7 +98,7 @@ async def judge(context: DayContext, account: InstitutionAccount, touched_on: da
         await day_store.write_states(connection, account.id, [(day.day, day.state) for day in judged], now)
 
 
-async def find_unmatched(context: DayContext, account: InstitutionAccount) -> UnmatchedSpan:
+async def find_unmatched(context: Context, account: InstitutionAccount) -> UnmatchedSpan:
     """What a person has to look at, as it is now."""
     now = context.clock.now()
     today = to_day(now)
@@ -129,7 +125,7 @@ async def find_unmatched(context: DayContext, account: InstitutionAccount) -> Un
     )
 
 
-async def find_open_since(context: DayContext, account: InstitutionAccount, touched_on: date) -> date:
+async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:
     """The first day that is not closed, or one that was touched if that is earlier."""
     async with context.pool.acquire() as connection:
         since = to_day(context.clock.now()) - LOOKED_BACK
@@ -148,7 +144,7 @@ async def judge_anew(
 
 
 async def list_days(
-    context: DayContext, account: InstitutionAccount, last_on: date | None = None, count: int = SHOWN_DAYS
+    context: Core, account: InstitutionAccount, last_on: date | None = None, count: int = SHOWN_DAYS
 ) -> list[ShownDay]:
     """The last days, the oldest first; of a day that no statement speaks of there is nothing but its state.
 
@@ -168,21 +164,19 @@ async def list_days(
     return [judged.get(day, unknown[day]) for day in days]
 
 
-async def list_accounts_days(context: DayContext) -> list[AccountDays]:
+async def list_accounts_days(context: Context) -> list[AccountDays]:
     """The last days of each account; there are few accounts."""
     async with context.pool.acquire() as connection:
         accounts = await account_store.list_all(connection)
     return [AccountDays(account=account, days=await list_days(context, account)) for account in accounts]
 
 
-async def read_named_account(context: DayContext, name: str) -> InstitutionAccount:
+async def read_named_account(context: Core, name: str) -> InstitutionAccount:
     async with context.pool.acquire() as connection:
         return found(await account_store.find_named(connection, name), name)
 
 
-async def read_how(
-    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
-) -> ReadDays:
+async def read_how(context: Operator, open_institution: OpenInstitution, account: InstitutionAccount) -> ReadDays:
     institution = await open_for_operator(context, open_institution, account)
     # It is opened for what it can do, and asked nothing.
     await institution.close()
@@ -192,7 +186,7 @@ async def read_how(
     return ReadDays(source=find_day_source(institution), last_read_at=last and last.ended_at, failure=failure)
 
 
-async def read_day(context: DayContext, account: InstitutionAccount, day: date) -> DayLines:
+async def read_day(context: Core, account: InstitutionAccount, day: date) -> DayLines:
     (shown,) = await list_days(context, account, day, 1)
     async with context.pool.acquire() as connection:
         items = await item_store.list_days(connection, account.id, day, day)

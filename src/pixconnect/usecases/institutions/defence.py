@@ -7,7 +7,7 @@ words once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -24,7 +24,7 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import Context, HasClock, HasInstitutions, HasPolicy, HasPool, HasRail, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.institutions import find_abilities
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.writing.batch import Batch
@@ -35,15 +35,6 @@ from pixconnect.writing.unit_of_work import lock_balances
 _log = structlog.get_logger(__name__)
 
 
-class InfractionReading(HasPool, HasPolicy, HasInstitutions, Protocol): ...
-
-
-class DefenceContext(InfractionReading, HasWrites, HasClock, Protocol): ...
-
-
-class SendingContext(DefenceContext, HasRail, Protocol): ...
-
-
 class ShownInfraction(Struct, frozen=True, kw_only=True):
     infraction: Infraction
     held_cents: int
@@ -52,7 +43,7 @@ class ShownInfraction(Struct, frozen=True, kw_only=True):
     """How many characters of an answer the institution takes."""
 
 
-async def read_infraction(context: InfractionReading, caller: Caller, infraction_id: int) -> ShownInfraction:
+async def read_infraction(context: Context, caller: Caller, infraction_id: int) -> ShownInfraction:
     found = await infraction_store.find_by_id(context.pool, caller.holder_id, infraction_id)
     if found is None:
         raise errors.NotFound("id: there is no such infraction")
@@ -60,14 +51,14 @@ async def read_infraction(context: InfractionReading, caller: Caller, infraction
 
 
 async def list_infractions(
-    context: InfractionReading, caller: Caller, state: InfractionState | None, span: Span
+    context: Context, caller: Caller, state: InfractionState | None, span: Span
 ) -> Page[ShownInfraction]:
     """One page of the holder's, of one state or of all, newest first."""
     page = await infraction_store.read_page(context.pool, caller.holder_id, state, span)
     return page.with_items(await _show(context, page.items))
 
 
-async def _show(context: InfractionReading, found: Sequence[Infraction]) -> list[ShownInfraction]:
+async def _show(context: Context, found: Sequence[Infraction]) -> list[ShownInfraction]:
     held = await block_store.read_covered(context.pool, [each.name for each in found]) if found else {}
     return [
         ShownInfraction(
@@ -79,7 +70,7 @@ async def _show(context: InfractionReading, found: Sequence[Infraction]) -> list
     ]
 
 
-async def _find_abilities(context: InfractionReading, infraction: Infraction) -> Abilities:
+async def _find_abilities(context: Context, infraction: Infraction) -> Abilities:
     return await find_abilities(context.institutions, infraction.institution_id, context.policy.abilities)
 
 
@@ -95,7 +86,7 @@ class InfractionAnswer(Struct, frozen=True, kw_only=True):
 
 
 async def defend(
-    context: DefenceContext, caller: Caller, infraction_id: int, text: str, act: Act | None = None
+    context: Context, caller: Caller, infraction_id: int, text: str, act: Act | None = None
 ) -> ShownInfraction:
     """Answer an infraction; the same words again are no second answer.
 
@@ -116,7 +107,7 @@ async def defend(
     return (await _show(context, [await context.writes.submit(ANSWER_INFRACTIONS, answering)]))[0]
 
 
-async def _defend_alone(context: DefenceContext, found: Infraction, text: str, act: Act) -> Infraction:
+async def _defend_alone(context: Context, found: Infraction, text: str, act: Act) -> Infraction:
     """The same outside of batches, whose connections may not write the audit. Nothing here needs the balance's lock."""
     key = (found.id, found.holder_id)
     async with write_alone(context.pool) as connection:
@@ -130,7 +121,7 @@ async def _defend_alone(context: DefenceContext, found: Infraction, text: str, a
     return after
 
 
-async def do_due(context: SendingContext, slots: Sequence[int], count_max: int) -> int:
+async def do_due(context: Context, slots: Sequence[int], count_max: int) -> int:
     """Send what is to be sent and remind of what ends soon, in some slots; answers how many were due."""
     now = context.clock.now()
     due = await infraction_store.find_due(context.pool, slots, now, count_max)
@@ -143,7 +134,7 @@ async def do_due(context: SendingContext, slots: Sequence[int], count_max: int) 
     return len(due)
 
 
-async def _send(context: HasRail, sending: Sequence[Infraction]) -> Sequence[DefenceAnswer]:
+async def _send(context: Context, sending: Sequence[Infraction]) -> Sequence[DefenceAnswer]:
     if not sending:
         return []
     try:
@@ -182,7 +173,7 @@ def _join(sent: Sequence[Infraction], said: Sequence[DefenceAnswer]) -> list[Inf
     ]
 
 
-async def _note(context: HasWrites, answers: Sequence[InfractionAnswer]) -> None:
+async def _note(context: Context, answers: Sequence[InfractionAnswer]) -> None:
     for outcome in await context.writes.submit_all(ANSWER_INFRACTIONS, answers):
         if isinstance(outcome, errors.PixConnectError):
             raise outcome

@@ -19,8 +19,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.money.refund import START_REFUNDS
 
@@ -70,7 +69,7 @@ def _leave(waiting: GiveBack, reason: str) -> GiveBack:
     return structs.replace(waiting, state="not_made", reason=reason[:1000])
 
 
-async def list_without_charge(context: OperatorContext, name: str, days_count: int) -> Sequence[UnmatchedCredit]:
+async def list_without_charge(context: Operator, name: str, days_count: int) -> Sequence[UnmatchedCredit]:
     """What came in on an account in the last days and pays no charge, the newest first.
 
     Raises:

@@ -7,13 +7,13 @@ from msgspec import structs
 from pixconnect.domain.money.holder import Holder
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, put_on_account
 from pixconnect.usecases.money.holder import NewHolder, make_holder
 
 
-async def create_holder_there(context: OperatorContext, new: NewHolder, name: str) -> Holder:
+async def create_holder_there(context: Operator, new: NewHolder, name: str) -> Holder:
     """Open a holder on an account at an institution; errors as in ``create_holder`` and ``put_on_account``."""
     async with write_alone(context.pool) as connection:
         account = await find_account(connection, name)
@@ -22,7 +22,7 @@ async def create_holder_there(context: OperatorContext, new: NewHolder, name: st
     return structs.replace(holder, institution_id=account.id)
 
 
-async def move_holder(context: OperatorContext, holder_id: int, name: str) -> None:
+async def move_holder(context: Operator, holder_id: int, name: str) -> None:
     """Put a holder that has never had anything on an account.
 
     Raises:

@@ -20,9 +20,8 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, HasPool
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, name_account
 from pixconnect.usecases.institutions.sweep import record_page
 
@@ -47,13 +46,13 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
         return "before" if end_to_end_id in self.before else "now" if end_to_end_id in self.now else "no"
 
 
-async def find_asked(context: HasPool, name: str) -> InstitutionAccount:
+async def find_asked(context: Context, name: str) -> InstitutionAccount:
     """The account to ask at; raises ``BadRequest`` for a closed one, where nothing is asked."""
     async with context.pool.acquire() as connection:
         return await find_account(connection, name)
 
 
-async def ask(operator: OperatorContext, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
+async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
     """Read a Pix, or a charge with the Pix that paid it, and record what is ours and new.
 
     Args:

@@ -27,8 +27,8 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, name_account
 from pixconnect.usecases.institutions.credential import (
     OpenInstitution,
@@ -41,14 +41,14 @@ _A_DAY: Final = timedelta(days=1)
 _log = structlog.get_logger(__name__)
 
 
-async def list_lost(context: OperatorContext) -> Sequence[InstitutionAccount]:
+async def list_lost(context: Operator) -> Sequence[InstitutionAccount]:
     """Accounts of which the database has forgotten something that no operator has said to be in the books again."""
     async with context.pool.acquire() as connection:
         return [account for account in await account_store.list_all(connection) if account.lost_at is not None]
 
 
 async def recover_account(
-    context: OperatorContext,
+    context: Operator,
     open_institution: OpenInstitution,
     name: str,
     *,
@@ -115,7 +115,7 @@ async def _check_recorded(connection: Connection, account: InstitutionAccount, l
 
 
 async def _read_traits(
-    context: OperatorContext, open_institution: OpenInstitution, account: InstitutionAccount
+    context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
 ) -> InstitutionTraits:
     institution = await open_for_operator(context, open_institution, account)
     try:

@@ -7,7 +7,7 @@ operator instead (``sweep``).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -17,13 +17,10 @@ from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import payer_completion as completion_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasPool, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import lock_balances
-
-
-class PayerContext(HasPool, HasWrites, Protocol): ...
 
 
 class ListedPayer(Struct, frozen=True, kw_only=True):
@@ -37,7 +34,7 @@ class ListedPayer(Struct, frozen=True, kw_only=True):
         return self.transfer_id, self.holder_id
 
 
-async def complete_payers(context: PayerContext, told: Mapping[str, tuple[Transfer, Party]]) -> None:
+async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, Party]]) -> None:
     """Record what lists tell of payers beyond what is recorded; of one that was completed before, nothing.
 
     Args:

@@ -17,9 +17,8 @@ from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, name_account
 from pixconnect.usecases.money.transfer import start_transfer
 
@@ -63,7 +62,7 @@ async def read_penny_terms(context: Context, name: str) -> PennyTerms:
 
 
 async def send_penny(
-    context: Context, operator: OperatorContext, account: InstitutionAccount, key: str, key_type: KeyType
+    context: Context, operator: Operator, account: InstitutionAccount, key: str, key_type: KeyType
 ) -> Transfer:
     """Have the cent sent, as any transfer of the house: within what is allowed, by the worker, once.
 
@@ -88,7 +87,7 @@ async def follow_penny(context: Context, sent: Transfer) -> PennySent:
     return PennySent(transfer=now or sent, came_back=back)
 
 
-def _act_for(account: InstitutionAccount, operator: OperatorContext) -> Caller:
+def _act_for(account: InstitutionAccount, operator: Operator) -> Caller:
     return Caller(
         client_id=operator.operator, holder_id=account.house_id, scopes=ALL_SCOPES, operator=operator.operator
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -41,16 +41,7 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import (
-    Context,
-    HasClock,
-    HasDirectory,
-    HasEntropy,
-    HasIds,
-    HasPolicy,
-    HasPool,
-    HasWrites,
-)
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.movement import post_statement_item, take_back
@@ -59,9 +50,6 @@ from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
-
-
-class ReturnContext(HasPool, HasWrites, HasIds, HasEntropy, HasClock, HasPolicy, HasDirectory, Protocol): ...
 
 
 class ListedReturn(Struct, frozen=True, kw_only=True):
@@ -179,7 +167,7 @@ async def _end_ours(
     return steps.keys()
 
 
-async def _submit(context: ReturnContext, new: Sequence[ListedReturn]) -> list[datetime]:
+async def _submit(context: Context, new: Sequence[ListedReturn]) -> list[datetime]:
     """Record what is new, each alone if it must be; when those that were recorded had settled."""
     settled: list[datetime] = []
     outcomes = await context.writes.submit_all(RECORD_RETURNS, new)
@@ -197,7 +185,7 @@ async def _submit(context: ReturnContext, new: Sequence[ListedReturn]) -> list[d
     return settled
 
 
-async def _compare(context: ReturnContext, report: InstitutionReturn, known: Refund) -> None:
+async def _compare(context: Context, report: InstitutionReturn, known: Refund) -> None:
     """One that is listed again says the same; what it is called on the network may be told later."""
     told: dict[str, tuple[object, object]] = dict(amount_cents=(known.amount_cents, report.amount_cents))
     misfit = find_change(told)
@@ -237,7 +225,7 @@ def _as_report(pix: ReceivedPix, refund: ListedRefund) -> InstitutionReturn:
 
 
 async def _prepare(
-    context: ReturnContext, account: InstitutionAccount, original: Transfer, report: InstitutionReturn
+    context: Context, account: InstitutionAccount, original: Transfer, report: InstitutionReturn
 ) -> ListedReturn:
     return ListedReturn(
         holder_id=original.holder_id,
@@ -250,7 +238,7 @@ async def _prepare(
 
 
 async def _find_mistaken(
-    context: ReturnContext, account: InstitutionAccount, report: InstitutionReturn
+    context: Context, account: InstitutionAccount, report: InstitutionReturn
 ) -> ReversedMovement | None:
     names = [] if report.return_id is None else [report.return_id]
     day = to_day(report.settled_at or context.clock.now())
@@ -259,7 +247,7 @@ async def _find_mistaken(
 
 
 async def _record_without_original(
-    context: ReturnContext, account: InstitutionAccount, reports: Sequence[InstitutionReturn]
+    context: Context, account: InstitutionAccount, reports: Sequence[InstitutionReturn]
 ) -> None:
     """What it returns came before the books began: then only what left since is ours to count."""
     for report in reports:

@@ -34,8 +34,8 @@ from pixconnect.domain.institutions.rehearsal import Rehearsal, RehearsedStep, j
 from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, name_account
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_credential
 
@@ -72,7 +72,7 @@ class RehearsalTerms(Struct, frozen=True, kw_only=True):
 
 
 async def rehearse(
-    context: OperatorContext, open_institution: OpenInstitution, taken: Sequence[TakenExchange], name: str
+    context: Operator, open_institution: OpenInstitution, taken: Sequence[TakenExchange], name: str
 ) -> Rehearsal:
     """Walk through an account's operations.
 

@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -36,22 +36,17 @@ from pixconnect.store.institutions import line as line_store
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
-from pixconnect.usecases.money.movement import MovementContext
 
 DAYS_MAX: Final = 400
 """A file speaks of at most so many days."""
 WAITED_MAX: Final = timedelta(days=35)
 """What has waited for longer is looked at again only where a statement speaks of its day."""
 AT_ONCE: Final = 2_000
-
-
-class SettlingContext(MovementContext, HasClock, Protocol): ...
 
 
 class RecordedStatement(Struct, frozen=True, kw_only=True):
@@ -77,7 +72,7 @@ class RecordedItems(Struct, frozen=True, kw_only=True):
     changed: Sequence[InstitutionItem] = ()
 
 
-async def record_file(context: OperatorContext, name: str, content: bytes) -> RecordedStatement:
+async def record_file(context: Operator, name: str, content: bytes) -> RecordedStatement:
     """Keep what a statement file of an account says.
 
     Raises:
@@ -94,9 +89,7 @@ async def record_file(context: OperatorContext, name: str, content: bytes) -> Re
     return recorded
 
 
-async def record_day_file(
-    context: SettlingContext, account: InstitutionAccount, day: date, content: bytes
-) -> RecordedStatement:
+async def record_day_file(context: Writer, account: InstitutionAccount, day: date, content: bytes) -> RecordedStatement:
     """Keep what the institution's own file of a day says.
 
     Raises:
@@ -233,9 +226,7 @@ class SettledStatement(Struct, frozen=True, kw_only=True):
     waiting_count: int = 0
 
 
-async def settle_items(
-    context: SettlingContext, account: InstitutionAccount, since: date | None = None
-) -> SettledStatement:
+async def settle_items(context: Writer, account: InstitutionAccount, since: date | None = None) -> SettledStatement:
     """Join what can be joined, post what is nobody's, and judge the days anew; again and again changes nothing more.
 
     Args:

@@ -23,13 +23,13 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
+from pixconnect.usecases.frame.context import Writer
 from pixconnect.usecases.money import movement as movement_usecases
-from pixconnect.usecases.money.movement import MovementContext
 
 _POSTED_AT_ONCE: Final = 200
 
 
-async def post_unowned(context: MovementContext, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
+async def post_unowned(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> int:
     """Post what waits for nothing: on the holder whose Pix a fee names, else on the house. Answers how many there were."""
     async with context.pool.acquire() as connection:
         contrary = await _find_contrary(connection, account, left)
@@ -41,7 +41,7 @@ async def post_unowned(context: MovementContext, account: InstitutionAccount, le
 
 
 async def _post(
-    context: MovementContext,
+    context: Writer,
     account: InstitutionAccount,
     part: Sequence[UnmatchedItem],
     contrary: Mapping[str, CaseEnding],
@@ -73,7 +73,7 @@ async def _post(
 
 
 async def _report(
-    context: MovementContext,
+    context: Writer,
     account: InstitutionAccount,
     holder_id: int,
     left: UnmatchedItem,

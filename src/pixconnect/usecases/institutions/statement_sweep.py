@@ -18,12 +18,11 @@ from pixconnect.domain.institutions.statement_files.statement_file import ItemLi
 from pixconnect.domain.institutions.sweep import Sweep, is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import STILL_TRIES_MAX
 from pixconnect.usecases.institutions.statement import (
     AT_ONCE,
-    SettlingContext,
     find_others,
     list_span,
     record_items,
@@ -111,7 +110,7 @@ async def _record(
     return count, is_whole
 
 
-async def record_listed(context: SettlingContext, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:
+async def record_listed(context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:
     """Keep lines that the institution's API lists, and answer how many are new.
 
     A list may have any number of them, so that it is kept part by part: who dies meanwhile has kept what is true. That they are
@@ -134,7 +133,7 @@ async def record_listed(context: SettlingContext, account: InstitutionAccount, i
     return new_count
 
 
-async def note_listed(context: SettlingContext, account: InstitutionAccount, days: tuple[date, date]) -> None:
+async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[date, date]) -> None:
     """Note that the API's list of some whole days, the first and the last included, was read to its end."""
     spoken = list_span(*days)
     async with write_alone(context.pool) as connection:

@@ -23,8 +23,8 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, put_on_account
 from pixconnect.usecases.money.holder import NewHolder, make_holder
 from pixconnect.usecases.webhooks.endpoint import show_in_audit
@@ -46,7 +46,7 @@ class Succession(Struct, frozen=True, kw_only=True):
 
 
 async def succeed_holder(
-    context: OperatorContext, former_id: int, institution: str, account_number: str, branch: str
+    context: Operator, former_id: int, institution: str, account_number: str, branch: str
 ) -> Succession:
     """Open a holder on another account and give it what the former one has; doing it twice changes nothing.
 
@@ -116,7 +116,7 @@ def _describe(former: Holder, account_number: str, branch: str) -> NewHolder:
 
 
 async def _open(
-    context: OperatorContext, connection: Connection, former: Holder, account: InstitutionAccount, new: NewHolder
+    context: Operator, connection: Connection, former: Holder, account: InstitutionAccount, new: NewHolder
 ) -> Holder:
     opened = await make_holder(context, connection, new)
     await put_on_account(connection, account, opened.id)
@@ -135,7 +135,7 @@ async def _open(
     return heir
 
 
-async def _move(context: OperatorContext, connection: Connection, former: Holder, heir: Holder) -> None:
+async def _move(context: Operator, connection: Connection, former: Holder, heir: Holder) -> None:
     keys = await holder_store.list_pix_keys(connection, former.id)
     clients = await access_store.list_of_holder(connection, former.id)
     endpoints = await endpoint_store.list_all(connection, former.id, None, _ENDPOINTS_MAX)
@@ -160,7 +160,7 @@ async def _move(context: OperatorContext, connection: Connection, former: Holder
         await _audit_endpoint(context, connection, endpoint, gone_over)
 
 
-async def _audit_endpoint(context: OperatorContext, connection: Connection, before: Endpoint, after: Endpoint) -> None:
+async def _audit_endpoint(context: Operator, connection: Connection, before: Endpoint, after: Endpoint) -> None:
     await audit.record(
         context,
         connection,

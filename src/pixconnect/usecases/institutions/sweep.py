@@ -30,20 +30,20 @@ from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import Context, HasPool
+from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.institutions.payer import complete_payers
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.charge import expire_charges_there
 from pixconnect.usecases.money.charge_opening import ask_about_paid
-from pixconnect.usecases.money.movement import MovementContext, receive_movement
+from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
 
 PACES: Final[Sequence[Pace]] = ("near", "wide", "deep")
 EXPIRED_MAX: Final = 256
 
 
-async def post_opening(context: MovementContext, account: InstitutionAccount) -> None:
+async def post_opening(context: Writer, account: InstitutionAccount) -> None:
     """Begin the books with what was on the account; done once, however often it is asked for."""
     # An opening balance of 0 has no entry.
     if not account.opening_cents:
@@ -122,7 +122,7 @@ def _is_due(context: Context, account: InstitutionAccount, pace: Pace, last: Swe
     return is_due(pace, last, timedelta(seconds=account.poll_s), context.clock.real_now(), account.lost_at)
 
 
-async def keep_unreadable(context: HasPool, account: InstitutionAccount, item: MalformedItem) -> None:
+async def keep_unreadable(context: Context, account: InstitutionAccount, item: MalformedItem) -> None:
     """Keep an item that cannot be read, once however often it is listed; the others go on."""
     name = item.end_to_end_id or account.name
     unreadable = KeptItem(report_id=name, name=name, account=account.name, content=item.content)

@@ -30,8 +30,8 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import find_account, found, refuse_use
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 
@@ -74,13 +74,13 @@ class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
         return "ours"
 
 
-async def read_webhooks(context: OperatorContext, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
+async def read_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
     """Raises ``ServiceUnavailable`` where the institution gives no answer."""
     async with _open(context, open_institution, name) as (account, institution):
         return await _read(context, account, institution)
 
 
-async def check_keys_pay(context: OperatorContext, open_institution: OpenInstitution, name: str) -> None:
+async def check_keys_pay(context: Operator, open_institution: OpenInstitution, name: str) -> None:
     """Look whether each key of an account may pay.
 
     Raises:
@@ -102,7 +102,7 @@ async def check_keys_pay(context: OperatorContext, open_institution: OpenInstitu
 
 
 async def set_webhooks(
-    context: OperatorContext,
+    context: Operator,
     open_institution: OpenInstitution,
     name: str,
     *,
@@ -143,9 +143,7 @@ async def set_webhooks(
     return after
 
 
-async def restore_webhooks(
-    context: OperatorContext, open_institution: OpenInstitution, name: str
-) -> RegisteredWebhooks:
+async def restore_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
     """Put back what stood there before ours, or nothing; an address that is not ours stays."""
     async with _open(context, open_institution, name) as (account, institution):
         before = await _read(context, account, institution)
@@ -163,7 +161,7 @@ async def restore_webhooks(
         return await _read(context, account, institution)
 
 
-async def withdraw_webhooks(context: OperatorContext, open_institution: OpenInstitution, name: str) -> str | None:
+async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> str | None:
     """Put back what stood there before an account that nothing names is forgotten; answers why it could not be done.
 
     Raises:
@@ -240,7 +238,7 @@ async def _attempt(call: Awaitable[None]) -> list[str]:
     return []
 
 
-async def _read(context: OperatorContext, account: InstitutionAccount, institution: Institution) -> RegisteredWebhooks:
+async def _read(context: Operator, account: InstitutionAccount, institution: Institution) -> RegisteredWebhooks:
     try:
         listed = await institution.list_webhooks()
     except InstitutionUnavailable as error:
@@ -264,9 +262,7 @@ async def _read(context: OperatorContext, account: InstitutionAccount, instituti
     )
 
 
-async def _make_secret(
-    context: OperatorContext, connection: Connection, account: InstitutionAccount, *, is_new: bool
-) -> str:
+async def _make_secret(context: Operator, connection: Connection, account: InstitutionAccount, *, is_new: bool) -> str:
     """Our address, with the secret that the account has, or a new one."""
     callback = await webhook_store.find(connection, account.id)
     if callback is not None and not is_new:
@@ -282,11 +278,11 @@ async def _make_secret(
     return _address(context, account, secret)
 
 
-def _address(context: OperatorContext, account: InstitutionAccount, secret: str) -> str:
+def _address(context: Operator, account: InstitutionAccount, secret: str) -> str:
     return make_address(context.policy.callback_base_url, account.name, secret)
 
 
-def _open_secret(context: OperatorContext, callback: CallbackSecret) -> str:
+def _open_secret(context: Operator, callback: CallbackSecret) -> str:
     return context.secret_box.open(callback.secret_sealed, callback_seal(callback.institution_id)).decode()
 
 
@@ -301,7 +297,7 @@ def check_address(address: str, account: InstitutionAccount) -> None:
 
 @asynccontextmanager
 async def _open(
-    context: OperatorContext, open_institution: OpenInstitution, name: str
+    context: Operator, open_institution: OpenInstitution, name: str
 ) -> AsyncGenerator[tuple[InstitutionAccount, Institution]]:
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)

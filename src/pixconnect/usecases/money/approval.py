@@ -22,9 +22,8 @@ from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money.approval import ApprovalAnswer, PendingApproval
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Core, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.writing.service_time import service_now_to_write
 from pixconnect.writing.unit_of_work import UnitOfWork
@@ -66,7 +65,7 @@ async def _count_paid(connection: Connection, new: NewTransfer, count_max: int) 
     return await approval_store.count_paid(connection, new.holder_id, by, payee, count_max)
 
 
-async def decide_transfer(context: OperatorContext, transfer_id: int, *, is_approved: bool) -> ApprovalAnswer:
+async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: bool) -> ApprovalAnswer:
     """Let a transfer leave that waits for an operator's yes, or have its money given back; who repeats it changes nothing.
 
     Raises:
@@ -123,7 +122,7 @@ async def _check_account(connection: Connection, order: OpenOrder) -> None:
 
 
 async def list_waiting_transfers(
-    context: HasPool, holder_id: int | None = None, count_max: int = LISTED_MAX
+    context: Core, holder_id: int | None = None, count_max: int = LISTED_MAX
 ) -> list[WaitingTransfer]:
     """Transfers that wait for an operator's yes, those first that have to be approved soonest."""
     orders = await approval_store.list_awaited(context.pool, holder_id, count_max)

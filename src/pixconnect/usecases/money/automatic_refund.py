@@ -7,7 +7,6 @@ way of any other. Nobody has asked for it, so the rules for those who ask (a hol
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -16,12 +15,9 @@ from pixconnect.domain.institutions.give_back import GiveBack
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import give_back as give_back_store
-from pixconnect.usecases.frame.context import HasClock, HasEntropy, HasIds, HasPolicy
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.refund import hold_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
-
-
-class PlanningContext(HasPolicy, HasClock, HasEntropy, HasIds, Protocol): ...
 
 
 class AutomaticRefund(Struct, frozen=True, kw_only=True):
@@ -31,7 +27,7 @@ class AutomaticRefund(Struct, frozen=True, kw_only=True):
     return_id: str
 
 
-async def plan_refund(context: PlanningContext) -> AutomaticRefund | None:
+async def plan_refund(context: Context) -> AutomaticRefund | None:
     """Make ids for giving a payment back; ``None`` where the rail lets us refuse it."""
     if context.policy.abilities.refuses_credits:
         return None

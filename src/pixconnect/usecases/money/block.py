@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import Acknowledgement
 from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
-from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -32,9 +32,6 @@ _UNDECIDED: Final = Misfit(
 )
 
 
-class BlockContext(HasPool, HasWrites, HasDirectory, HasPolicy, Protocol): ...
-
-
 class ReportedBlocks(Struct, frozen=True, kw_only=True):
     """What one report says of blocks on one holder's account."""
 
@@ -45,7 +42,7 @@ class ReportedBlocks(Struct, frozen=True, kw_only=True):
     told_at: datetime
 
 
-async def receive_blocks(context: BlockContext, report: BlockReport) -> Acknowledgement:
+async def receive_blocks(context: Context, report: BlockReport) -> Acknowledgement:
     """Take over what a report says; nothing that the institution blocks can be refused."""
     holder_id = await _find_blocked_holder(context, report)
     misfits = [_NOBODYS]
@@ -64,7 +61,7 @@ async def receive_blocks(context: BlockContext, report: BlockReport) -> Acknowle
     return Acknowledgement(report_id=report.report_id)
 
 
-async def _find_blocked_holder(context: BlockContext, report: BlockReport) -> int | None:
+async def _find_blocked_holder(context: Context, report: BlockReport) -> int | None:
     """Whose money it is. What an institution blocks of a whole account is the house's."""
     if context.policy.account is not None:
         return context.policy.account.house_id

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
@@ -28,30 +28,17 @@ from pixconnect.domain.money.charge import (
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasPool, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
-from pixconnect.usecases.money.charge_opening import (
-    OpeningContext,
-    RefusedByInstitution,
-    explain_refusal,
-    open_there,
-    want_charge,
-)
+from pixconnect.usecases.money.charge_opening import RefusedByInstitution, explain_refusal, open_there, want_charge
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
 
-
-class ExpiryContext(HasPool, HasWrites, Protocol): ...
-
-
-class ChargeContext(ExpiryContext, OpeningContext, Protocol): ...
-
-
 _IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
 
 
-async def create_charge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> Charge:
+async def create_charge(context: Context, caller: Caller, request: ChargeRequest) -> Charge:
     """Make a charge and its QR code.
 
     Returns:
@@ -110,25 +97,25 @@ async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixCo
 CREATE_CHARGES: Final = WriteOperation("create_charges", _create_charges, external_id_of=lambda new: new.external_id)
 
 
-async def read_charge_by_id(context: ChargeContext, caller: Caller, charge_id: int) -> Charge:
+async def read_charge_by_id(context: Context, caller: Caller, charge_id: int) -> Charge:
     return _found(await charge_store.find_by_id(context.pool, caller.holder_id, charge_id), "id")
 
 
-async def read_charge_by_external_id(context: ChargeContext, caller: Caller, external_id: str) -> Charge:
+async def read_charge_by_external_id(context: Context, caller: Caller, external_id: str) -> Charge:
     charge = await charge_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     return _found(charge, "externalId")
 
 
-async def read_charge_by_txid(context: ChargeContext, caller: Caller, txid: str) -> Charge:
+async def read_charge_by_txid(context: Context, caller: Caller, txid: str) -> Charge:
     return _found(await charge_store.find_by_txid(context.pool, caller.holder_id, txid), "txid")
 
 
-async def read_charges(context: HasPool, caller: Caller, charge_ids: Collection[int]) -> dict[int, Charge]:
+async def read_charges(context: Context, caller: Caller, charge_ids: Collection[int]) -> dict[int, Charge]:
     """Those of the caller's charges that there are, by id."""
     return await charge_store.find_by_ids(context.pool, caller.holder_id, charge_ids)
 
 
-async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id: int) -> Transfer:
+async def read_paying_transfer(context: Context, caller: Caller, charge_id: int) -> Transfer:
     """The transfer that paid a charge."""
     charge = await read_charge_by_id(context, caller, charge_id)
     if charge.held_by is not None:
@@ -142,28 +129,26 @@ async def read_paying_transfer(context: ChargeContext, caller: Caller, charge_id
     return transfer
 
 
-async def list_charges(context: ChargeContext, caller: Caller, status: ShownStatus, span: Span) -> Page[Charge]:
+async def list_charges(context: Context, caller: Caller, status: ShownStatus, span: Span) -> Page[Charge]:
     """One page of the holder's charges of one status, newest first."""
     return await charge_store.read_page(context.pool, caller.holder_id, status, span)
 
 
-async def expire_charges(context: ExpiryContext, slots: Sequence[int], until: datetime, count_max: int) -> int:
+async def expire_charges(context: Context, slots: Sequence[int], until: datetime, count_max: int) -> int:
     """Mark charges that were not paid in time, and answer how many; two workers that expire the same one do no harm."""
     expired = await charge_store.find_expired(context.pool, slots, until, count_max)
     await _expire(context, expired)
     return len(expired)
 
 
-async def expire_charges_there(
-    context: ExpiryContext, institution_id: int, heard_until: datetime, count_max: int
-) -> int:
+async def expire_charges_there(context: Context, institution_id: int, heard_until: datetime, count_max: int) -> int:
     """The same of the charges at one account: only those whose time was over before a reading that has found no payment."""
     expired = await charge_store.find_expired_there(context.pool, institution_id, heard_until, count_max)
     await _expire(context, expired)
     return len(expired)
 
 
-async def _expire(context: ExpiryContext, expired: Sequence[tuple[int, int]]) -> None:
+async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
     if expired:
         async with context.writes.transaction() as batch:
             # Locked before we take the ids, so that this event comes after everything that the charge has caused.
@@ -178,7 +163,7 @@ async def _expire(context: ExpiryContext, expired: Sequence[tuple[int, int]]) ->
             await work.write()
 
 
-async def _judge(context: ChargeContext, caller: Caller, request: ChargeRequest) -> str:
+async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> str:
     """Check the rules in the documented order, and return the normalised key."""
     money.check_amount(request.amount_cents)
     key = pix_key.parse_pix_key(request.key).key

@@ -47,9 +47,9 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import or_unknown, write_alone
 from pixconnect.usecases.money.charge_opening import DUE_MAX, LOOK_EVERY_S, RefusedByInstitution, require_account
-from pixconnect.usecases.money.opened_charge import OpeningContext
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
@@ -64,7 +64,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def change_there(
-    context: OpeningContext,
+    context: Context,
     caller: Caller,
     charge: Charge,
     *,
@@ -162,7 +162,7 @@ async def begin_change(
     return await change_store.insert(connection, wanted), True
 
 
-async def go_on_changing(context: OpeningContext, opened: OpenAccount) -> int:
+async def go_on_changing(context: Context, opened: OpenAccount) -> int:
     """Ask about the changes of an account that are due, and answer how many there were; a defect stops none of the others."""
     began_at = context.clock.real_now()
     for count in range(DUE_MAX):
@@ -206,7 +206,7 @@ async def _has_due_date(pool: Pool, change: ChargeChange) -> bool:
     return errors.require(charge, "what is changed is there").due_on is not None
 
 
-async def _conclude(context: OpeningContext, change: ChargeChange, answer: OpeningAnswer) -> None:
+async def _conclude(context: Context, change: ChargeChange, answer: OpeningAnswer) -> None:
     match answer:
         case OpenedCharge() if _says_the_end(change, answer):
             await _finish(context, change, answer)
@@ -227,7 +227,7 @@ async def _conclude(context: OpeningContext, change: ChargeChange, answer: Openi
                 await _put_off(context, change, reason)
 
 
-async def _answer_caller(context: OpeningContext, change: ChargeChange, answer: OpeningAnswer) -> Charge:
+async def _answer_caller(context: Context, change: ChargeChange, answer: OpeningAnswer) -> Charge:
     # Nothing was sent if it could not even be read, or was turned away; unless a worker asks by now.
     if isinstance(answer, NotSent):
         with or_unknown(_tell_unknown(change)):
@@ -244,7 +244,7 @@ async def _answer_caller(context: OpeningContext, change: ChargeChange, answer: 
     return await _read_end(context, change)
 
 
-async def _await_end(context: OpeningContext, change: ChargeChange) -> Charge:
+async def _await_end(context: Context, change: ChargeChange) -> Charge:
     """Wait for another request's or a worker's change, as long as for one of our own."""
     until_s = context.clock.monotonic_s() + OPENING_TIMEOUT_S
     while context.clock.monotonic_s() < until_s:
@@ -256,7 +256,7 @@ async def _await_end(context: OpeningContext, change: ChargeChange) -> Charge:
     return await _read_end(context, change)
 
 
-async def _read_end(context: OpeningContext, change: ChargeChange) -> Charge:
+async def _read_end(context: Context, change: ChargeChange) -> Charge:
     """What became of it, for who asked."""
     with or_unknown(_tell_unknown(change)):
         found = errors.require(await change_store.read(context.pool, change.id), "no change is ever forgotten")
@@ -289,7 +289,7 @@ def _says_the_end(change: ChargeChange, there: OpenedCharge) -> bool:
     return change.contents is not None and there.is_as_asked(write_terms(change.txid, change.contents))
 
 
-async def _finish(context: OpeningContext, change: ChargeChange, there: OpenedCharge) -> None:
+async def _finish(context: Context, change: ChargeChange, there: OpenedCharge) -> None:
     """Write what it is there: changed as wanted, paid, or removed by somebody else."""
     async with context.writes.transaction() as batch:
         # Locked before we take the ids, as for expiry.
@@ -358,7 +358,7 @@ def _note_caller(work: UnitOfWork, change: ChargeChange) -> None:
         work.changes.origins.add("charge_change", change.charge_id, work.now, change.asked_by)
 
 
-async def _put_off(context: OpeningContext, change: ChargeChange, reason: str) -> None:
+async def _put_off(context: Context, change: ChargeChange, reason: str) -> None:
     again_at = context.clock.real_now() + wait_for(change.calls_count)
     await change_store.ask_later(context.pool, change.id, again_at, reason)
 

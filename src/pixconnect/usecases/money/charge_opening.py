@@ -48,12 +48,9 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.frame.refusal import find_refusal
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.context import (
-    HasInstitutions,
-    HasPolicy,
-)
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import or_unknown, write_alone
-from pixconnect.usecases.money.opened_charge import OpeningContext, fall_back, finish, tell_unknown
+from pixconnect.usecases.money.opened_charge import fall_back, finish, tell_unknown
 
 LOOK_EVERY_S: Final = 0.05
 DUE_MAX: Final = 20
@@ -94,7 +91,7 @@ class NewOpening(Struct, frozen=True, kw_only=True):
         return found.txid == self.txid and say_the_same(contents, self.wanted.contents())
 
 
-def want_charge(context: HasPolicy, caller: Caller, request: ChargeRequest, key: str) -> NewOpening:
+def want_charge(context: Context, caller: Caller, request: ChargeRequest, key: str) -> NewOpening:
     """What a judged request of the contract's door wants; ``key`` is normalised."""
     wanted = WantedCharge(
         amount_cents=request.amount_cents,
@@ -106,7 +103,7 @@ def want_charge(context: HasPolicy, caller: Caller, request: ChargeRequest, key:
     return NewOpening(wanted=wanted, external_id=request.external_id, request=request)
 
 
-async def open_there(context: OpeningContext, caller: Caller, new: NewOpening, institution_id: int) -> Charge:
+async def open_there(context: Context, caller: Caller, new: NewOpening, institution_id: int) -> Charge:
     """Open a charge at the account on which the caller's money lies.
 
     Raises:
@@ -138,7 +135,7 @@ async def open_there(context: OpeningContext, caller: Caller, new: NewOpening, i
     return await _answer_caller(context, opened, opening, answer)
 
 
-async def require_account(context: HasInstitutions, institution_id: int) -> OpenAccount:
+async def require_account(context: Context, institution_id: int) -> OpenAccount:
     """The account, for a request; ``ServiceUnavailable`` while a loss of the database has paused it, and once it is closed."""
     opened = await context.institutions.find_receiving(institution_id)
     if opened is None:
@@ -150,7 +147,7 @@ def _paused() -> errors.ServiceUnavailable:
     return errors.ServiceUnavailable("the account at the institution is paused: nothing was done", retry_after_s=30)
 
 
-async def go_on_opening(context: OpeningContext, opened: OpenAccount) -> int:
+async def go_on_opening(context: Context, opened: OpenAccount) -> int:
     """Ask about the openings of an account that are due, and answer how many there were; a defect stops none of the others."""
     began_at = context.clock.real_now()
     for count in range(DUE_MAX):
@@ -168,7 +165,7 @@ async def go_on_opening(context: OpeningContext, opened: OpenAccount) -> int:
     return DUE_MAX
 
 
-async def ask_about_paid(context: OpeningContext, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
+async def ask_about_paid(context: Context, opened: OpenAccount, txids: Sequence[str]) -> Collection[str]:
     """Ask now about charges whose payments are listed and which nobody knows to be open.
 
     Returns:
@@ -183,7 +180,7 @@ async def ask_about_paid(context: OpeningContext, opened: OpenAccount, txids: Se
     return waiting
 
 
-async def _go_on(context: OpeningContext, opened: OpenAccount, opening: ChargeOpening) -> bool:
+async def _go_on(context: Context, opened: OpenAccount, opening: ChargeOpening) -> bool:
     """Ask about one, and answer whether it is known now."""
     answer = await _ask(opened.institution, opening)
     match answer:
@@ -198,7 +195,7 @@ async def _go_on(context: OpeningContext, opened: OpenAccount, opening: ChargeOp
     return True
 
 
-async def _find_made(context: OpeningContext, caller: Caller, new: NewOpening) -> Charge | ChargeOpening | None:
+async def _find_made(context: Context, caller: Caller, new: NewOpening) -> Charge | ChargeOpening | None:
     """What the same request has made before, or is making."""
     name = new.external_id or new.txid
     if name is None:
@@ -210,7 +207,7 @@ async def _find_made(context: OpeningContext, caller: Caller, new: NewOpening) -
     return found
 
 
-async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opened: OpenAccount) -> ChargeOpening | None:
+async def _begin(context: Context, caller: Caller, new: NewOpening, opened: OpenAccount) -> ChargeOpening | None:
     """Make the opening durable; ``None`` if another process has taken its name or txid meanwhile."""
     external_id, txid = new.external_id or new.txid, new.txid
     if txid is None and external_id is not None:
@@ -251,7 +248,7 @@ async def _begin(context: OpeningContext, caller: Caller, new: NewOpening, opene
 
 
 async def _answer_caller(
-    context: OpeningContext, opened: OpenAccount, opening: ChargeOpening, answer: OpeningAnswer
+    context: Context, opened: OpenAccount, opening: ChargeOpening, answer: OpeningAnswer
 ) -> Charge:
     # Until it has ended here a worker goes on with it.
     unknown = tell_unknown(opening)
@@ -292,7 +289,7 @@ def _may_fall_back(opened: OpenAccount, opening: ChargeOpening) -> bool:
     return opened.account.options.get("static_fallback") is True and opening.wanted.due is None
 
 
-async def _await_end(context: OpeningContext, opening: ChargeOpening) -> Charge:
+async def _await_end(context: Context, opening: ChargeOpening) -> Charge:
     """Wait for another request's or a worker's opening, as long as for one of our own."""
     until_s = context.clock.monotonic_s() + OPENING_TIMEOUT_S
     while context.clock.monotonic_s() < until_s:
@@ -336,7 +333,7 @@ async def _open(institution: Institution, terms: ChargeTerms) -> OpeningAnswer:
     return WITHOUT_CODE if isinstance(answer, OpenedCharge) and not answer.has_code else answer
 
 
-async def _refuse(context: OpeningContext, opening: ChargeOpening, refusal: CertainRefusal) -> bool:
+async def _refuse(context: Context, opening: ChargeOpening, refusal: CertainRefusal) -> bool:
     async with write_alone(context.pool) as connection:
         return await opening_store.end(
             connection, opening, "refused", refusal_code=refusal.code, refusal_reason=refusal.reason

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_payment import TXID_LENGTH_MIN
@@ -12,13 +10,10 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import holder as holder_store
-from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool
+from pixconnect.usecases.frame.context import Context
 
 
-class CreditedContext(HasPool, HasDirectory, HasPolicy, Protocol): ...
-
-
-async def find_credited_holder(context: CreditedContext, report: CreditReport) -> tuple[int | None, bool]:
+async def find_credited_holder(context: Context, report: CreditReport) -> tuple[int | None, bool]:
     """The holder whose balance it would move, and whether it is refused because the key was removed."""
     party = report.credit_party
     if party.key is None:
@@ -37,7 +32,7 @@ async def find_credited_holder(context: CreditedContext, report: CreditReport) -
     return former, former is not None
 
 
-async def _is_for_owner(context: CreditedContext, report: CreditReport, owner: int) -> bool:
+async def _is_for_owner(context: Context, report: CreditReport, owner: int) -> bool:
     """Whether a payment to this holder's key was meant for that account: a payer of ours was shown whose it was."""
     # Of payers outside only their institution knows what they were shown.
     if report.debit_party.ispb != context.policy.ispb:
@@ -47,7 +42,7 @@ async def _is_for_owner(context: CreditedContext, report: CreditReport, owner: i
 
 
 async def find_credited_there(
-    context: CreditedContext, account: InstitutionAccount, report: CreditReport
+    context: Context, account: InstitutionAccount, report: CreditReport
 ) -> tuple[int, str | None]:
     """Whose it is, and the txid of the charge that it names.
 

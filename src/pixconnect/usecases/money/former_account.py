@@ -7,10 +7,10 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.store.money import holder as holder_store
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 
 
-async def read_as_former(context: HasPool, caller: Caller, account_number: str) -> Caller:
+async def read_as_former(context: Context, caller: Caller, account_number: str) -> Caller:
     """The caller as the holder of this account number: its own, or one that it has succeeded.
 
     Raises:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 import structlog
 from msgspec import structs
@@ -47,18 +47,11 @@ from pixconnect.domain.rules.name_window import is_outside_window
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store
-from pixconnect.usecases.frame.context import HasDirectory, HasRail, HasTraces
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
-from pixconnect.usecases.money.settlement import (
-    ASK_AFTER,
-    ASK_AFTER_MAX,
-    EndingContext,
-    Fence,
-    ask_again_after,
-    end_orders,
-)
+from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
 from pixconnect.usecases.money.unresolved import NOTE_WAITING, NewWaiting
 
 _log = structlog.get_logger(__name__)
@@ -70,11 +63,8 @@ SaidTo = Literal["first", "again", "query"]
 """What the rail answered: the first sending of an order, a later one under the same id, or a question."""
 
 
-class HandoverContext(EndingContext, HasDirectory, HasRail, HasTraces, Protocol): ...
-
-
 async def move_due(
-    context: HandoverContext, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
+    context: Context, fence: Fence, slots: Sequence[int], since: datetime, until: datetime, count_max: int
 ) -> list[datetime]:
     """Do the next step of every order of the installation's own rail that is due since then.
 
@@ -86,9 +76,7 @@ async def move_due(
     return [order.due_at for order in due]
 
 
-async def move_due_there(
-    context: HandoverContext, fence: Fence, institution_id: int, until: datetime, count_max: int
-) -> int:
+async def move_due_there(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
     """As ``move_due`` over an account at an institution; answers how many were due.
 
     Args:
@@ -103,16 +91,14 @@ async def move_due_there(
     return len(due)
 
 
-async def ask_there(
-    context: HandoverContext, fence: Fence, institution_id: int, until: datetime, count_max: int
-) -> int:
+async def ask_there(context: Context, fence: Fence, institution_id: int, until: datetime, count_max: int) -> int:
     """Ask about what was handed over, and send nothing, nor again, over an account; as ``move_due_there``."""
     handed = await order_store.find_due_there(context.pool, institution_id, until, count_max, handed_alone=True)
     await _ask_about(context, fence, handed, until, may_send=False)
     return len(handed)
 
 
-async def give_up_there(context: HandoverContext, institution_id: int, until: datetime, count_max: int) -> None:
+async def give_up_there(context: Context, institution_id: int, until: datetime, count_max: int) -> None:
     """End what was never handed over in its time at an account where nothing is asked now."""
     due = await order_store.find_due_there(context.pool, institution_id, until, count_max, unsent_until=until)
     too_late = [order for order in due if may_give_up(order, until, context.server.first_ids)]
@@ -120,7 +106,7 @@ async def give_up_there(context: HandoverContext, institution_id: int, until: da
         await _end(context, [(order.name, GivenUp()) for order in too_late])
 
 
-async def _move(context: HandoverContext, fence: Fence, due: Sequence[OpenOrder], until: datetime) -> None:
+async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until: datetime) -> None:
     if context.traces is not None:
         # Here, since nothing may wait between a mark and the sending.
         await context.traces.look_up([order.name for order in due])
@@ -152,7 +138,7 @@ async def _move(context: HandoverContext, fence: Fence, due: Sequence[OpenOrder]
 
 
 async def _ask_about(
-    context: HandoverContext, fence: Fence, handed: Sequence[OpenOrder], until: datetime, *, may_send: bool = True
+    context: Context, fence: Fence, handed: Sequence[OpenOrder], until: datetime, *, may_send: bool = True
 ) -> None:
     silent = [(order, name_to_ask_by(order, context.policy.abilities)) for order in handed]
     mute = [order.name for order, name in silent if name is None]
@@ -164,7 +150,7 @@ async def _ask_about(
 
 
 async def _count_as_handed(
-    context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime
+    context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime
 ) -> list[OpenOrder]:
     """Mark orders without sending them; returns those that nobody else has marked or ended meanwhile."""
     names = [order.name for order in orders]
@@ -176,7 +162,7 @@ async def _count_as_handed(
     return [structs.replace(order, handed_at=now) for order in orders if order.name in marked]
 
 
-async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
+async def _hand_over(context: Context, fence: Fence, orders: Sequence[OpenOrder], now: datetime) -> None:
     # We read these first, so that nothing needs a look-up between the mark and the sending. Until then they can only
     # end, and an ended order gets no mark.
     names = [order.name for order in orders]
@@ -191,7 +177,7 @@ async def _hand_over(context: HandoverContext, fence: Fence, orders: Sequence[Op
 
 
 async def _ask(
-    context: HandoverContext, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime, *, may_send: bool
+    context: Context, fence: Fence, askable: Sequence[tuple[OpenOrder, str]], now: datetime, *, may_send: bool
 ) -> None:
     """Ask what became of orders, and send those again, under the same id, that the rail has never seen.
 
@@ -223,7 +209,7 @@ async def _ask(
 
 
 async def _send_again(
-    context: HandoverContext, fence: Fence, unseen: Sequence[tuple[OpenOrder, Unknown]], now: datetime
+    context: Context, fence: Fence, unseen: Sequence[tuple[OpenOrder, Unknown]], now: datetime
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
     orders = [order for order, _ in unseen]
     payers = await _read_payers(context, orders)
@@ -237,14 +223,14 @@ async def _send_again(
     return await _send(context, sent, ordered, payers)
 
 
-async def _read_payers(context: HandoverContext, orders: Sequence[OpenOrder]) -> dict[int, Party]:
+async def _read_payers(context: Context, orders: Sequence[OpenOrder]) -> dict[int, Party]:
     """Our own side of the transfers among these, by holder."""
     holder_ids = {order.holder_id for order in orders if order.is_transfer}
     return {holder_id: (await context.directory.read_account(holder_id)).party for holder_id in holder_ids}
 
 
 async def _send(
-    context: HandoverContext,
+    context: Context,
     orders: Sequence[OpenOrder],
     ordered: Mapping[str, Transfer | Refund],
     payers: Mapping[int, Party],
@@ -305,7 +291,7 @@ def _refund_order(refund: Refund) -> RefundOrder:
 
 
 async def _record(
-    context: HandoverContext,
+    context: Context,
     answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]],
     now: datetime,
     said_to: SaidTo,
@@ -337,9 +323,7 @@ async def _record(
         await _retry_later(context, turned_away, now, said_to)
 
 
-async def _note_waiting(
-    context: HandoverContext, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]]
-) -> None:
+async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]]) -> None:
     waiting = [
         NewWaiting(order=order, waits_for=answer.waits_for)
         for order, answer in answered
@@ -351,7 +335,7 @@ async def _note_waiting(
         await context.writes.submit_all(NOTE_WAITING, new)
 
 
-async def _retry_later(context: HandoverContext, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:
+async def _retry_later(context: Context, orders: Sequence[OpenOrder], now: datetime, said_to: SaidTo) -> None:
     """Only the first sending can prove that nothing ever left, so what is sent later keeps its mark."""
     if said_to == "first":
         async with context.pool.acquire() as connection, connection.transaction():
@@ -363,7 +347,7 @@ async def _retry_later(context: HandoverContext, orders: Sequence[OpenOrder], no
         await order_store.look_later(context.pool, there, now + RETRY_AFTER)
 
 
-async def _note_names(context: HandoverContext, named: Sequence[tuple[OpenOrder, Taken]]) -> None:
+async def _note_names(context: Context, named: Sequence[tuple[OpenOrder, Taken]]) -> None:
     ordered = await read_ordered(context.pool, [order.name for order, _ in named])
     told = {
         order.name: NamedOrder(ordered=ordered[order.name], network_id=taken.network_id)
@@ -377,7 +361,7 @@ async def _note_names(context: HandoverContext, named: Sequence[tuple[OpenOrder,
             await kept_usecases.keep(context.pool, kept_report.as_report(order.name, taken), outcome)
 
 
-async def _end(context: HandoverContext, endings: Sequence[tuple[str, Ending]]) -> None:
+async def _end(context: Context, endings: Sequence[tuple[str, Ending]]) -> None:
     """Record endings. Those that cannot be recorded now stay due; what contradicts our records is kept for an operator."""
     outcomes = await end_orders(context, endings)
     failed = [outcome for outcome in outcomes if isinstance(outcome, errors.PixConnectError)]

@@ -36,9 +36,8 @@ from pixconnect.store.money import waiting_limits as waiting_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context, Core, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.writing.service_time import service_now_to_write
 
 GIVEN_AGAIN_AFTER: Final = timedelta(seconds=60)
@@ -97,7 +96,7 @@ class HolderChanges(Struct, frozen=True, kw_only=True):
     """Locks out all its clients too."""
 
 
-async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
+async def create_holder(context: Operator, new: NewHolder) -> Holder:
     """Open a holder with an empty account.
 
     Raises:
@@ -108,7 +107,7 @@ async def create_holder(context: OperatorContext, new: NewHolder) -> Holder:
         return await make_holder(context, connection, new)
 
 
-async def make_holder(context: OperatorContext, connection: Connection, new: NewHolder) -> Holder:
+async def make_holder(context: Operator, connection: Connection, new: NewHolder) -> Holder:
     """The same in a transaction of the caller's."""
     _check_text("name", new.name, _TEXT_LENGTH_MAX)
     address = _read_address(dict(street=new.street, city=new.city, state=new.state, postal_code=new.postal_code))
@@ -143,23 +142,23 @@ async def make_holder(context: OperatorContext, connection: Connection, new: New
     return holder
 
 
-async def read_holder(context: OperatorContext, holder_id: int) -> Holder:
+async def read_holder(context: Operator, holder_id: int) -> Holder:
     async with context.pool.acquire() as connection:
         return _found(await holder_store.find(connection, holder_id), holder_id)
 
 
-async def read_holder_with_funds(context: OperatorContext, holder_id: int) -> tuple[Holder, Funds]:
+async def read_holder_with_funds(context: Operator, holder_id: int) -> tuple[Holder, Funds]:
     next_ones = await holder_store.list_with_funds(context.pool, holder_id - 1, 1)
     found = next((found for found in next_ones if found[0].id == holder_id), None)
     return _found(found and found[0], holder_id), errors.require(found, "the holder was found")[1]
 
 
-async def list_holders(context: OperatorContext, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
+async def list_holders(context: Operator, after_id: int, count_max: int) -> list[tuple[Holder, Funds]]:
     """Holders in the order of their ids."""
     return await holder_store.list_with_funds(context.pool, after_id, count_max)
 
 
-async def set_holder(context: OperatorContext, holder_id: int, changes: HolderChanges) -> Holder:
+async def set_holder(context: Operator, holder_id: int, changes: HolderChanges) -> Holder:
     """Change a holder's flags and limits, disable it or enable it again.
 
     A flag or a lower limit counts from the next request on, in live mode a higher one waits as a ``WaitingLimits``; disabling
@@ -195,7 +194,7 @@ async def set_holder(context: OperatorContext, holder_id: int, changes: HolderCh
     return holder
 
 
-async def confirm_limits(context: OperatorContext, holder_id: int, code: str) -> Holder:
+async def confirm_limits(context: Operator, holder_id: int, code: str) -> Holder:
     """Let the higher limits that another operator wants act now.
 
     Args:
@@ -225,18 +224,18 @@ async def confirm_limits(context: OperatorContext, holder_id: int, code: str) ->
     return holder
 
 
-async def find_waiting_limits(context: HasPool, holder_id: int) -> WaitingLimits | None:
+async def find_waiting_limits(context: Core, holder_id: int) -> WaitingLimits | None:
     """What waits for a holder."""
     return await waiting_store.find(context.pool, holder_id)
 
 
-async def act_on_waiting_limits(context: HasPool) -> None:
+async def act_on_waiting_limits(context: Context) -> None:
     """Give holders the limits that have waited for long enough."""
     async with write_alone(context.pool) as connection:
         await waiting_store.act_on_due(connection)
 
 
-async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
+async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
     """Register a Pix key of a holder; doing it twice changes nothing.
 
     Raises:
@@ -261,7 +260,7 @@ async def add_pix_key(context: OperatorContext, holder_id: int, key_type: KeyTyp
     return key
 
 
-async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) -> PixKey:
+async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey:
     """Forget a Pix key of a holder: within a second it leads to nobody on every process."""
     key = pix_key.as_kept(text)
     async with write_alone(context.pool) as connection:
@@ -276,7 +275,7 @@ async def remove_pix_key(context: OperatorContext, holder_id: int, text: str) ->
     return removed
 
 
-async def list_pix_keys(context: HasPool, holder_id: int) -> list[PixKey]:
+async def list_pix_keys(context: Core, holder_id: int) -> list[PixKey]:
     """A holder's keys, oldest first."""
     async with context.pool.acquire() as connection:
         return await holder_store.list_pix_keys(connection, holder_id)
@@ -298,7 +297,7 @@ async def _lock_limits(connection: Connection, holder_id: int) -> Holder | None:
     return await holder_store.lock(connection, holder_id)
 
 
-async def _keep_higher(context: OperatorContext, connection: Connection, before: Holder, asked: Holder) -> Holder:
+async def _keep_higher(context: Operator, connection: Connection, before: Holder, asked: Holder) -> Holder:
     """Let what is higher in a locked holder's new limits wait; what waited before is forgotten.
 
     Returns:

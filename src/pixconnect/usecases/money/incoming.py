@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -36,12 +36,12 @@ from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import refused_credit as refused_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.refused_credit import RefusedCredit
-from pixconnect.usecases.frame.context import HasDirectory, HasPool, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.automatic_refund import PlanningContext, note_giving_back, plan_refund
+from pixconnect.usecases.money.automatic_refund import note_giving_back, plan_refund
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
 from pixconnect.usecases.money.credited_holder import find_credited_holder, find_credited_there
-from pixconnect.usecases.money.network_id import LaterContext, may_be_named_later
+from pixconnect.usecases.money.network_id import may_be_named_later
 from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -61,9 +61,6 @@ class ReportOutcome(Struct, frozen=True, kw_only=True):
     """Why the report is kept for an operator too."""
 
 
-class ReceivingContext(HasPool, HasWrites, HasDirectory, PlanningContext, LaterContext, Protocol): ...
-
-
 async def find_recorded(connection: Connection | Pool, report: CreditReport | ReturnReport) -> Transfer | Refund | None:
     """What we recorded when this name was reported before, for any holder."""
     if isinstance(report, CreditReport):
@@ -71,9 +68,7 @@ async def find_recorded(connection: Connection | Pool, report: CreditReport | Re
     return (await refund_store.find_named(connection, [report.return_id], "IN")).get(report.return_id)
 
 
-async def receive_credit(
-    context: ReceivingContext, report: CreditReport, house_id: int | None = None
-) -> Acknowledgement:
+async def receive_credit(context: Context, report: CreditReport, house_id: int | None = None) -> Acknowledgement:
     """Credit a payment, or refuse it; the same answer however often it is reported.
 
     Args:
@@ -216,7 +211,7 @@ REFUSALS_KEPT_FOR: Final = timedelta(days=30)
 REFUSALS_FORGOTTEN_MAX: Final = 10_000
 
 
-async def forget_refusals(context: HasPool) -> None:
+async def forget_refusals(context: Context) -> None:
     """Forget what was refused long ago; housekeeping does it."""
     while await refused_store.forget(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX) == REFUSALS_FORGOTTEN_MAX:
         pass
@@ -279,7 +274,7 @@ class GivenBack(Struct, frozen=True, kw_only=True):
     is_refusable: bool
 
 
-async def receive_return(context: ReceivingContext, report: ReturnReport) -> Acknowledgement | None:
+async def receive_return(context: Context, report: ReturnReport) -> Acknowledgement | None:
     """Take back money that a receiver returns, or refuse it.
 
     Returns:

@@ -12,7 +12,7 @@ the same one. What overtakes its Pix, or the end of one that is held as suspect,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -34,15 +34,7 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import (
-    HasClock,
-    HasDirectory,
-    HasFailedReports,
-    HasIds,
-    HasPolicy,
-    HasPool,
-    HasWrites,
-)
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch
@@ -53,9 +45,6 @@ _ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix th
 _NOT_YET: Final = Misfit(
     reason="unknown_order", explanation="the Pix that it contests is not known, or not yet how it ends"
 )
-
-
-class InfractionContext(HasPool, HasWrites, HasDirectory, HasPolicy, HasClock, HasIds, HasFailedReports, Protocol): ...
 
 
 class ReportedInfraction(Struct, frozen=True, kw_only=True):
@@ -75,7 +64,7 @@ class ReportedInfraction(Struct, frozen=True, kw_only=True):
         return self.transfer.institution_id, self.report.name
 
 
-async def receive_infraction(context: InfractionContext, report: InfractionReport) -> Acknowledgement | None:
+async def receive_infraction(context: Context, report: InfractionReport) -> Acknowledgement | None:
     """Take over what a report says.
 
     Returns:
@@ -92,7 +81,7 @@ async def receive_infraction(context: InfractionContext, report: InfractionRepor
     return Acknowledgement(report_id=report.report_id)
 
 
-async def _receive(context: InfractionContext, report: InfractionReport) -> Misfit | None:
+async def _receive(context: Context, report: InfractionReport) -> Misfit | None:
     found = await transfer_store.find_named(context.pool, [report.end_to_end_id], "IN")
     transfer = found.get(report.end_to_end_id)
     if transfer is None and not context.failed_reports.is_about_nothing(report.name, context.clock.monotonic_s()):

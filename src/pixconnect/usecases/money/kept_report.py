@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -19,9 +19,8 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 10_000
@@ -31,9 +30,6 @@ AHEAD_MAX: Final = timedelta(minutes=5)
 """Clocks of institutions are so much ahead of ours at most."""
 
 _log = structlog.get_logger(__name__)
-
-
-class DatingContext(HasPool, HasClock, Protocol): ...
 
 
 async def keep(
@@ -60,7 +56,7 @@ async def keep(
         )
 
 
-async def keep_if_dated_ahead(context: DatingContext, kept: Kept, settled_at: datetime | None) -> bool:
+async def keep_if_dated_ahead(context: Context, kept: Kept, settled_at: datetime | None) -> bool:
     """Keep what a list dates later than any clock of theirs is ahead of ours; it is recorded once it is told in its time."""
     # In a sandbox either clock may be ahead of the other, and what either of them allows is no mistake.
     now = max(context.clock.now(), context.clock.real_now())
@@ -76,19 +72,19 @@ async def count_open(pool: Pool) -> Mapping[str, int]:
     return await kept_store.count_open(pool, COUNTED_MAX)
 
 
-async def list_kept(context: OperatorContext, *, with_closed: bool) -> list[KeptReport]:
+async def list_kept(context: Operator, *, with_closed: bool) -> list[KeptReport]:
     """Open reports, or all, the newest first."""
     return await kept_store.list_newest(context.pool, with_closed=with_closed, count_max=LISTED_MAX)
 
 
-async def read_kept(context: OperatorContext, kept_id: int) -> KeptReport:
+async def read_kept(context: Operator, kept_id: int) -> KeptReport:
     found = await kept_store.find(context.pool, kept_id)
     if found is None:
         raise errors.NotFound(f"report: there is none with the id {kept_id}")
     return found
 
 
-async def close_kept(context: OperatorContext, kept_id: int, reason: str) -> KeptReport:
+async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport:
     """Close a report that an operator has dealt with."""
     if not reason.strip() or len(reason) > REASON_LENGTH_MAX:
         raise errors.BadRequest(f"reason: must have 1 to {REASON_LENGTH_MAX} characters that say something")

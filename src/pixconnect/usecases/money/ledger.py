@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -13,23 +13,20 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.ledger import Balance, LedgerEntry, Transaction
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.money import ledger as ledger_store
-from pixconnect.usecases.frame.context import HasPool, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import lock_balances
 
 
-class LedgerContext(HasPool, HasWrites, Protocol): ...
-
-
-async def read_balance(context: LedgerContext, caller: Caller) -> Balance:
+async def read_balance(context: Context, caller: Caller) -> Balance:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None:
         raise errors.NotFound("there is no such holder")
     return balance
 
 
-async def list_transactions(context: LedgerContext, caller: Caller, span: Span) -> Page[Transaction]:
+async def list_transactions(context: Context, caller: Caller, span: Span) -> Page[Transaction]:
     """One page of the entries that changed the holder's current funds, newest first."""
     return await ledger_store.read_page(context.pool, caller.holder_id, span)
 
@@ -47,7 +44,7 @@ class Deposit(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-async def deposit(context: LedgerContext, holder_id: int, amount_cents: int) -> Deposit:
+async def deposit(context: Context, holder_id: int, amount_cents: int) -> Deposit:
     """Put money into a holder's account. Only the sandbox and the first start do: in live mode money comes over the rail.
 
     Raises:

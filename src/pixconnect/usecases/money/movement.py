@@ -6,7 +6,7 @@ A report may come twice, and late. The first answer stands: what was refused is 
 from __future__ import annotations
 
 from datetime import date, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -21,7 +21,7 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import movement as movement_store
-from pixconnect.usecases.frame.context import HasDirectory, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.frame.context import Writer
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -29,9 +29,6 @@ from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 _NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that nobody has here")
 _AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
-
-
-class MovementContext(HasPool, HasWrites, HasDirectory, HasPolicy, Protocol): ...
 
 
 class ReportedMovement(Struct, frozen=True, kw_only=True):
@@ -44,12 +41,12 @@ class ReportedMovement(Struct, frozen=True, kw_only=True):
         return self.holder_id, self.report.item_id
 
 
-async def find_moved_holder(context: HasDirectory, report: MovementReport) -> int | None:
+async def find_moved_holder(context: Writer, report: MovementReport) -> int | None:
     account = await context.directory.find_account(report.party.branch, report.party.account_number)
     return account and account.holder_id
 
 
-async def receive_movement(context: MovementContext, report: MovementReport) -> Acknowledgement:
+async def receive_movement(context: Writer, report: MovementReport) -> Acknowledgement:
     """Post an item, or refuse it; the same answer however often it is reported."""
     holder_id = await find_moved_holder(context, report)
     is_refusable = context.policy.abilities.refuses_credits
@@ -64,7 +61,7 @@ async def receive_movement(context: MovementContext, report: MovementReport) -> 
     return Acknowledgement(report_id=report.report_id, refusal_code=code)
 
 
-async def post_statement_item(context: MovementContext, holder_id: int, report: MovementReport) -> bool:
+async def post_statement_item(context: Writer, holder_id: int, report: MovementReport) -> bool:
     """Post a line of an institution's own statement, which has happened whatever we say; whether its movement is there."""
     reported = ReportedMovement(holder_id=holder_id, report=report, is_refusable=False)
     answered = await context.writes.submit(RECEIVE_MOVEMENTS, reported)
@@ -149,7 +146,7 @@ class OrderItem(Struct, frozen=True, kw_only=True):
         return self.mistaken.holder_id
 
 
-async def take_back_proved(context: MovementContext, institution_id: int, days: tuple[date, date]) -> None:
+async def take_back_proved(context: Writer, institution_id: int, days: tuple[date, date]) -> None:
     """Take back movements of items that became one while the transfer or refund that they are was settled beside.
 
     Who settles it looks for such a movement before it writes, and who posts an item judges it before: at once, neither sees

@@ -8,7 +8,7 @@ for an operator, and the order keeps the name that it has.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -22,13 +22,10 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasClock, HasFailedReports, HasPolicy, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import lock_balances
-
-
-class NamingContext(HasWrites, HasPolicy, Protocol): ...
 
 
 class NamedOrder(Struct, frozen=True, kw_only=True):
@@ -40,9 +37,7 @@ class NamedOrder(Struct, frozen=True, kw_only=True):
         return self.ordered.holder_id
 
 
-async def name_orders(
-    context: NamingContext, told: Sequence[NamedOrder]
-) -> list[Misfit | errors.PixConnectError | None]:
+async def name_orders(context: Context, told: Sequence[NamedOrder]) -> list[Misfit | errors.PixConnectError | None]:
     """Note what the rail calls orders of ours; for each, in order, why that was not noted."""
     outcomes: list[Misfit | errors.PixConnectError | None] = [_find_misfit(context, each) for each in told]
     new = [
@@ -56,7 +51,7 @@ async def name_orders(
     return outcomes
 
 
-def _find_misfit(context: NamingContext, told: NamedOrder) -> Misfit | None:
+def _find_misfit(context: Context, told: NamedOrder) -> Misfit | None:
     name = name_of(told.ordered)
     if told.network_id == name:
         return None
@@ -114,10 +109,7 @@ async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
 NAME_ORDERS: Final = WriteOperation("name_orders", _name_orders)
 
 
-class LaterContext(HasPolicy, HasClock, HasFailedReports, Protocol): ...
-
-
-def may_be_named_later(context: LaterContext, report: Report) -> bool:
+def may_be_named_later(context: Context, report: Report) -> bool:
     """Whether the rail must send a report of an unknown order again: a report recorded meanwhile may tell its name."""
     if context.policy.abilities.keeps_our_id:
         return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol
 
 from msgspec import structs
 
@@ -18,25 +17,11 @@ from pixconnect.domain.money.charge_contents import ChargeContents, find_expiry
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.context import (
-    HasClock,
-    HasDirectory,
-    HasEntropy,
-    HasIds,
-    HasInstitutions,
-    HasPolicy,
-    HasPool,
-    HasWrites,
-)
+from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 
-class OpeningContext(
-    HasPool, HasWrites, HasClock, HasEntropy, HasIds, HasPolicy, HasDirectory, HasInstitutions, Protocol
-): ...
-
-
-async def finish(context: OpeningContext, opening: ChargeOpening, there: OpenedCharge) -> Charge | None:
+async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) -> Charge | None:
     """Write the charge that the institution has opened; ``None`` if the opening has ended otherwise meanwhile."""
     account = await context.directory.read_account(opening.holder_id)
     code = there.code
@@ -92,7 +77,7 @@ def _write_charge(
     return charge
 
 
-async def fall_back(context: OpeningContext, opening: ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
+async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
     """Write the charge with a static code, which it keeps; what may be open there is withdrawn, never completed."""
     account = await context.directory.read_account(opening.holder_id)
     wanted, reference = opening.wanted, context.entropy.token(REFERENCE_LENGTH)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -22,7 +22,7 @@ from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasInstitutions, HasPolicy, HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount
 from pixconnect.usecases.frame.institutions import explain_pause, is_lost
 
@@ -36,9 +36,6 @@ _REPEATED_FOR: Final = timedelta(days=35)
 """After a loss of the database callers may still repeat what they had asked for before it."""
 
 
-class OutgoingTransferContext(HasPool, HasClock, HasDirectory, HasInstitutions, HasPolicy, Protocol): ...
-
-
 class Way(Struct, frozen=True, kw_only=True):
     """How a transfer leaves."""
 
@@ -50,7 +47,7 @@ class Way(Struct, frozen=True, kw_only=True):
 
 
 async def choose_way(
-    context: OutgoingTransferContext, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
+    context: Context, payer: OwnAccount, request: TransferRequest, payee: Payee, terms: SendingTerms
 ) -> Way:
     """Find the account over which a transfer leaves, the key that pays there, and whose the payee's is to be.
 
@@ -74,7 +71,7 @@ async def choose_way(
 
 
 async def _find_account(
-    context: OutgoingTransferContext, payer: OwnAccount, payee: Payee, request: TransferRequest
+    context: Context, payer: OwnAccount, payee: Payee, request: TransferRequest
 ) -> OpenAccount | None:
     if payee.holder_id is not None:
         there = (await context.directory.read_account(payee.holder_id)).institution_id
@@ -112,7 +109,7 @@ async def _find_account(
     return opened
 
 
-async def _check_flow(context: OutgoingTransferContext, opened: OpenAccount) -> None:
+async def _check_flow(context: Context, opened: OpenAccount) -> None:
     """Refuse what the account cannot pass in time; judged without a lock, since nothing but time is lost by one too many."""
     passed_count = opened.institution.traits.sends_per_s * context.policy.handover_timeout_s * _SHARE_OF_HANDOVER
     unsent_max = max(1, int(passed_count))
@@ -123,9 +120,7 @@ async def _check_flow(context: OutgoingTransferContext, opened: OpenAccount) -> 
         )
 
 
-async def admit_forgotten(
-    context: OutgoingTransferContext, payer: OwnAccount, request: TransferRequest, until: str = _LATER
-) -> None:
+async def admit_forgotten(context: Context, payer: OwnAccount, request: TransferRequest, until: str = _LATER) -> None:
     """Refuse nothing that may have been paid: called before a refusal says that nothing was done.
 
     Where the institution knows no name of ours, also before anything is accepted.
@@ -144,9 +139,7 @@ async def admit_forgotten(
     await _admit_forgotten_elsewhere(context, payer, request)
 
 
-async def _admit_forgotten_elsewhere(
-    context: OutgoingTransferContext, payer: OwnAccount, request: TransferRequest
-) -> None:
+async def _admit_forgotten_elsewhere(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
     """The same of accounts on which one that the payer has succeeded lies, or one that had succeeded it and is forgotten.
 
     Called before anything is accepted: the payer's own institution would not know it again.
@@ -158,9 +151,7 @@ async def _admit_forgotten_elsewhere(
         await _admit_forgotten_there(context, account_id, request, _FOUND_OUT)
 
 
-async def _admit_forgotten_there(
-    context: OutgoingTransferContext, account_id: int, request: TransferRequest, until: str
-) -> None:
+async def _admit_forgotten_there(context: Context, account_id: int, request: TransferRequest, until: str) -> None:
     if await is_lost(context.institutions, account_id):
         raise errors.OutcomeUnknown(
             "the database was restored, and what it has forgotten of the holder's account was not read yet: this request may "
@@ -195,7 +186,7 @@ def _is_key_alone(payee: Payee) -> bool:
     return payee.holder_id is None and payee.party.tax_id == UNKNOWN_PARTY.tax_id
 
 
-async def _choose_key(context: OutgoingTransferContext, opened: OpenAccount, payer: OwnAccount) -> str | None:
+async def _choose_key(context: Context, opened: OpenAccount, payer: OwnAccount) -> str | None:
     """The key that pays: the holder's oldest on the account, else the house's, else any that is the account's."""
     async with context.pool.acquire() as connection:
         for holder_id in (payer.holder_id, opened.account.house_id):

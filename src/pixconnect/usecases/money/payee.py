@@ -10,7 +10,6 @@ money, and nothing of what was accepted, so that answers to callers stay what th
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Protocol
 
 from msgspec import structs
 
@@ -36,26 +35,15 @@ from pixconnect.domain.money.transfer import (
 from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import settled_payee as payee_store
-from pixconnect.usecases.frame.context import (
-    HasClock,
-    HasDirectory,
-    HasLocations,
-    HasLookups,
-    HasPolicy,
-    HasPool,
-    HasRail,
-)
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money.credited_holder import find_named_charge
 from pixconnect.writing.service_time import service_now
 
 
-class PayeeContext(HasPool, HasClock, HasPolicy, HasDirectory, HasRail, HasLocations, HasLookups, Protocol): ...
-
-
 async def find_payee(
-    context: PayeeContext, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, request: TransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     """Find the payee; ``None`` if a system that we must ask cannot be reached.
 
@@ -76,7 +64,7 @@ async def find_payee(
     return payee
 
 
-async def read_code_amount(context: PayeeContext, caller: Caller, text: str) -> int:
+async def read_code_amount(context: Context, caller: Caller, text: str) -> int:
     """What a code asks for as it stands; what it leads to is judged when it is paid."""
     code = br_code.parse_br_code(text)
     if code.location is None:
@@ -95,7 +83,7 @@ async def read_code_amount(context: PayeeContext, caller: Caller, text: str) -> 
 
 
 async def _find_by_key(
-    context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     # Before any look-up: a holder without tokens learns nothing, not even about our own holders.
     async with context.lookups.looking_up(context, caller.holder_id, lookup):
@@ -103,7 +91,7 @@ async def _find_by_key(
 
 
 async def _look_key_up(
-    context: PayeeContext, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, key: PixKey, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     holder_id = await context.directory.find_owner(key.key)
     if holder_id is not None:
@@ -137,7 +125,7 @@ def _name_key_alone(key: PixKey) -> Party:
     return structs.replace(alone, tax_id=key.key) if key.key_type in ("CPF", "CNPJ") else alone
 
 
-async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, lookup: Lookup) -> Payee:
+async def _find_by_account(context: Context, caller: Caller, party: Party, lookup: Lookup) -> Payee:
     key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
     tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
     account_rules.check_account(party.branch, party.account_number, party.ispb)
@@ -153,7 +141,7 @@ async def _find_by_account(context: PayeeContext, caller: Caller, party: Party, 
 
 
 async def _find_by_code(
-    context: PayeeContext, caller: Caller, request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, request: QrCodeTransferRequest, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     code = br_code.parse_br_code(request.br_code)
     # Whether a charge has expired is judged by the clock as it is, not as this process saw it last.
@@ -174,7 +162,7 @@ async def _find_by_code(
 
 
 async def _add_charge(
-    context: PayeeContext, caller: Caller, payee: Payee | None, name: str | None, *, is_static: bool
+    context: Context, caller: Caller, payee: Payee | None, name: str | None, *, is_static: bool
 ) -> Payee | None:
     """Add the charge that a payment by book names, and pay its holder, as a payment from outside does.
 
@@ -197,7 +185,7 @@ async def _add_charge(
     return structs.replace(payee, party=party, holder_id=charge.holder_id, charge=charge, is_static=is_static)
 
 
-async def read_outside(context: PayeeContext, caller: Caller, location: str) -> OutsideCharge:
+async def read_outside(context: Context, caller: Caller, location: str) -> OutsideCharge:
     """The payload at an outside location; one that leads nowhere costs as much as a missing key, always."""
     fetch = Lookup("nobody")
     async with context.lookups.looking_up(context, caller.holder_id, fetch):
@@ -207,7 +195,7 @@ async def read_outside(context: PayeeContext, caller: Caller, location: str) -> 
 
 
 async def _find_by_static_code(
-    context: PayeeContext, caller: Caller, code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
+    context: Context, caller: Caller, code: BrCode, amount_cents: int, end_to_end_id: str, lookup: Lookup
 ) -> Payee | None:
     if code.key is None:
         raise errors.InvalidQrCode("emv: is a recurrence alone, which cannot be paid")
@@ -217,7 +205,7 @@ async def _find_by_static_code(
     return payee and structs.replace(payee, txid=code.txid, leaves_amount_open=code.fixed_amount_cents is None)
 
 
-async def _find_by_own_code(context: PayeeContext, location: str, amount_cents: int) -> Payee:
+async def _find_by_own_code(context: Context, location: str, amount_cents: int) -> Payee:
     directory = context.directory
     charge = await directory.find_served(location.removeprefix(context.policy.location_prefix))
     if charge is None:
@@ -241,7 +229,7 @@ def key_of_code(text: str) -> PixKey:
         raise errors.PixKeyNotFound("emv: names a Pix key that no directory could know") from None
 
 
-def _check_outside_charge(context: PayeeContext, asked: OutsideCharge, amount_cents: int) -> None:
+def _check_outside_charge(context: Context, asked: OutsideCharge, amount_cents: int) -> None:
     if asked.status == "CONCLUIDA":
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     if asked.status != "ATIVA" or (asked.expires_at is not None and context.clock.now() >= asked.expires_at):

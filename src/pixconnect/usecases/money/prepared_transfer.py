@@ -16,11 +16,11 @@ from pixconnect.domain.money.prepared_transfer import PreparedTransfer, is_appro
 from pixconnect.domain.money.transfer import KeyTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.transfer import TransferContext
 
 
 class Approval(Struct, frozen=True, kw_only=True):
@@ -29,7 +29,7 @@ class Approval(Struct, frozen=True, kw_only=True):
     """``None`` while nobody has approved it."""
 
 
-async def prepare_transfer(context: TransferContext, caller: Caller, prepared: PreparedTransfer) -> Party:
+async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedTransfer) -> Party:
     """Keep what is to be sent once it is approved; whom that pays, as far as anybody knows now.
 
     Raises:
@@ -45,7 +45,7 @@ async def prepare_transfer(context: TransferContext, caller: Caller, prepared: P
     return payee
 
 
-async def approve_transfer(context: TransferContext, caller: Caller, external_id: str, *, is_new: bool) -> Approval:
+async def approve_transfer(context: Context, caller: Caller, external_id: str, *, is_new: bool) -> Approval:
     """Send what was prepared; again it is the same transfer, or refused.
 
     Raises:
@@ -57,7 +57,7 @@ async def approve_transfer(context: TransferContext, caller: Caller, external_id
     return Approval(prepared=found.prepared, transfer=view.transfer)
 
 
-async def find_prepared(context: TransferContext, caller: Caller, external_id: str) -> Approval:
+async def find_prepared(context: Context, caller: Caller, external_id: str) -> Approval:
     found = await prepared_store.find_by_external_ids(context.pool, caller.holder_id, [external_id])
     if external_id not in found:
         raise errors.NotFound("external_id: there is no such prepared transfer")
@@ -66,7 +66,7 @@ async def find_prepared(context: TransferContext, caller: Caller, external_id: s
     return _join(found[external_id], transfer)
 
 
-async def list_prepared(context: TransferContext, caller: Caller, span: Span) -> Page[Approval]:
+async def list_prepared(context: Context, caller: Caller, span: Span) -> Page[Approval]:
     """One page of them, whatever has become of each, newest first."""
     page = await prepared_store.read_page(context.pool, caller.holder_id, span)
     async with context.pool.acquire() as connection:
@@ -82,12 +82,12 @@ def _join(prepared: PreparedTransfer, transfer: Transfer | None) -> Approval:
     return Approval(prepared=prepared, transfer=transfer if is_its_own else None)
 
 
-async def find_key(context: TransferContext, caller: Caller, key: PixKey) -> Party:
+async def find_key(context: Context, caller: Caller, key: PixKey) -> Party:
     """Whose a key is, for which the caller pays tokens."""
     return await _find_payee(context, caller, KeyTransferRequest(amount_cents=1, key=key.key, key_type=key.key_type))
 
 
-async def _find_payee(context: TransferContext, caller: Caller, request: TransferRequest) -> Party:
+async def _find_payee(context: Context, caller: Caller, request: TransferRequest) -> Party:
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     lookup = Lookup()
     try:
@@ -99,7 +99,7 @@ async def _find_payee(context: TransferContext, caller: Caller, request: Transfe
     return payee.party
 
 
-async def _refuse_repeat(context: TransferContext, caller: Caller, external_id: str) -> None:
+async def _refuse_repeat(context: Context, caller: Caller, external_id: str) -> None:
     prepared = await prepared_store.find_by_external_ids(context.pool, caller.holder_id, [external_id])
     if prepared or await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id):
         raise errors.ExternalIdConflict("external_id: was already used")

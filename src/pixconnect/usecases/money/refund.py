@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import structs
 
@@ -35,15 +35,7 @@ from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import (
-    HasClock,
-    HasEntropy,
-    HasIds,
-    HasInstitutions,
-    HasPolicy,
-    HasPool,
-    HasWrites,
-)
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.institutions import explain_pause
 from pixconnect.usecases.money.settlement import return_paid_charge
@@ -51,16 +43,10 @@ from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
-
-class RefundContext(HasPool, HasClock, HasEntropy, HasIds, HasWrites, HasPolicy, HasInstitutions, Protocol): ...
-
-
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
 
 
-async def start_refund(
-    context: RefundContext, caller: Caller, request: RefundRequest, *, is_new: bool = False
-) -> Refund:
+async def start_refund(context: Context, caller: Caller, request: RefundRequest, *, is_new: bool = False) -> Refund:
     """Accept a refund: we reserve its money, and a worker hands it to the rail or gives it up.
 
     Args:
@@ -119,7 +105,7 @@ def _explain_unsettled(original: Transfer | None) -> str:
     return "end_to_end_id: is not a Pix that this holder received and that has settled"
 
 
-async def _check_asks_there(context: RefundContext, original: Transfer) -> None:
+async def _check_asks_there(context: Context, original: Transfer) -> None:
     """Refuse what could not be handed over: nothing is asked at a paused account."""
     if original.institution_id is None:
         return
@@ -166,7 +152,7 @@ async def _find_made_there(
     return {names[name].refund_id: refund for name, refund in found.items()}
 
 
-async def _find_sent(context: RefundContext, received: Transfer) -> Transfer | None:
+async def _find_sent(context: Context, received: Transfer) -> Transfer | None:
     return (await transfer_store.find_named(context.pool, [received.end_to_end_id], "OUT")).get(received.end_to_end_id)
 
 
@@ -174,18 +160,18 @@ def _holders_of(new: NewRefund) -> tuple[int, ...]:
     return (new.holder_id,) if new.sent is None else (new.holder_id, new.sent.holder_id)
 
 
-async def read_refund_by_id(context: RefundContext, caller: Caller, refund_id: int) -> Refund:
+async def read_refund_by_id(context: Context, caller: Caller, refund_id: int) -> Refund:
     return _found(await refund_store.find_by_id(context.pool, caller.holder_id, refund_id), "id")
 
 
-async def read_refund_by_external_id(context: RefundContext, caller: Caller, external_id: str) -> Refund:
+async def read_refund_by_external_id(context: Context, caller: Caller, external_id: str) -> Refund:
     refund = await refund_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     if refund is None:
         refund = await _find_forgotten(context, caller, external_id)
     return _found(refund, "externalId")
 
 
-async def _find_forgotten(context: RefundContext, caller: Caller, external_id: str) -> Refund | None:
+async def _find_forgotten(context: Context, caller: Caller, external_id: str) -> Refund | None:
     """The refund of a request that a restored database has forgotten, and that its account's institution told of."""
     first_id, family = await holder_store.find_family(context.pool, caller.holder_id)
     for account_id, naming_key in (await name_store.read_keys_of_holders(context.pool, family)).items():
@@ -196,13 +182,13 @@ async def _find_forgotten(context: RefundContext, caller: Caller, external_id: s
     return None
 
 
-async def read_refund_by_return_id(context: RefundContext, caller: Caller, return_id: str) -> Refund:
+async def read_refund_by_return_id(context: Context, caller: Caller, return_id: str) -> Refund:
     # The refund of a book transfer has two sides under one id: this is the holder's own.
     refund = await refund_store.find_by_return_id(context.pool, caller.holder_id, return_id)
     return _found(refund, "returnIdentification")
 
 
-async def list_refunds(context: RefundContext, caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
+async def list_refunds(context: Context, caller: Caller, status: RefundStatus | None, span: Span) -> Page[Refund]:
     """One page of the holder's refunds, both ways, of one status or of all, newest first."""
     return await refund_store.read_page(context.pool, caller.holder_id, status, span)
 
@@ -323,7 +309,7 @@ def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
     return sides[0]
 
 
-async def _check_family(context: RefundContext, caller: Caller, former_id: int) -> None:
+async def _check_family(context: Context, caller: Caller, former_id: int) -> None:
     """Refuse a refund of what a former holder received if its successor may not withdraw, or the former one is disabled."""
     await _check_may_withdraw(context, caller)
     former = await holder_store.find(context.pool, former_id)
@@ -331,7 +317,7 @@ async def _check_family(context: RefundContext, caller: Caller, former_id: int) 
         raise errors.HolderBlocked("end_to_end_id: the holder that received it is disabled")
 
 
-async def _check_may_withdraw(context: RefundContext, caller: Caller) -> None:
+async def _check_may_withdraw(context: Context, caller: Caller) -> None:
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is not None:
         check_may_withdraw(balance)

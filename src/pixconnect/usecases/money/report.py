@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
 
 import asyncpg
 import structlog
@@ -48,21 +47,15 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasRail
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.block import BlockContext, receive_blocks
+from pixconnect.usecases.money.block import receive_blocks
 from pixconnect.usecases.money.credited_holder import find_credited_holder
-from pixconnect.usecases.money.incoming import (
-    ReceivingContext,
-    find_recorded,
-    first_answer,
-    receive_credit,
-    receive_return,
-)
-from pixconnect.usecases.money.infraction import InfractionContext, receive_infraction
+from pixconnect.usecases.money.incoming import find_recorded, first_answer, receive_credit, receive_return
+from pixconnect.usecases.money.infraction import receive_infraction
 from pixconnect.usecases.money.movement import find_moved_holder, receive_movement
 from pixconnect.usecases.money.network_id import may_be_named_later
-from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, EndingContext, Unrecorded, end_orders
+from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders
 
 EndingReport = SettledReport | RejectedReport
 Arrival = CreditReport | ReturnReport | MovementReport
@@ -76,10 +69,7 @@ _NOT_NOW = (*DATABASE_FAILED, errors.PixConnectError, RailUnavailable)
 _log = structlog.get_logger(__name__)
 
 
-class ReportContext(ReceivingContext, EndingContext, HasRail, BlockContext, InfractionContext, Protocol): ...
-
-
-async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int:
+async def take_reports(context: Context, reports: Sequence[Report]) -> int:
     """Record reports, or keep them for an operator, and then acknowledge them.
 
     We do not acknowledge a report that we could neither record nor keep: the rail sends it again.
@@ -103,7 +93,7 @@ async def take_reports(context: ReportContext, reports: Sequence[Report]) -> int
     return await _acknowledge(context, said) if said else 0
 
 
-async def _acknowledge(context: ReportContext, said: Sequence[Acknowledgement]) -> int:
+async def _acknowledge(context: Context, said: Sequence[Acknowledgement]) -> int:
     """Acknowledge all at once; if one of them breaks the adapter, one by one."""
     try:
         await context.rail.acknowledge(said)
@@ -117,7 +107,7 @@ async def _acknowledge(context: ReportContext, said: Sequence[Acknowledgement]) 
     return len(said)
 
 
-async def _take_endings(context: ReportContext, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
+async def _take_endings(context: Context, reports: Sequence[EndingReport]) -> list[Acknowledgement]:
     faults = [_find_fault(report) for report in reports]
     sound = [report for report, fault in zip(reports, faults, strict=True) if fault is None]
     outcomes = iter(await _end(context, sound) if sound else [])
@@ -141,7 +131,7 @@ async def _take_endings(context: ReportContext, reports: Sequence[EndingReport])
     return said
 
 
-async def _end(context: ReportContext, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
+async def _end(context: Context, reports: Sequence[EndingReport]) -> Sequence[Unrecorded | Exception | None]:
     """Record all at once; if one of them makes that fail, one by one."""
     try:
         return await end_orders(context, [(report.id, _ending_of(report)) for report in reports])
@@ -161,7 +151,7 @@ def _ending_of(report: EndingReport) -> Ending:
     return Rejected(code=report.code, reason=report.reason, network_id=report.network_id)
 
 
-async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowledgement]:
+async def _take_arrival(context: Context, report: Arrival) -> list[Acknowledgement]:
     try:
         fault = _find_fault(report)
         if fault is not None:
@@ -181,21 +171,21 @@ async def _take_arrival(context: ReportContext, report: Arrival) -> list[Acknowl
     return [] if acknowledgement is None else [acknowledgement]
 
 
-def _judge_arrival(context: ReportContext, report: Arrival, error: Exception) -> Exception | Misfit:
+def _judge_arrival(context: Context, report: Arrival, error: Exception) -> Exception | Misfit:
     # No further try can record what breaks a constraint at an institution, where nothing can be refused.
     if context.policy.account is not None and isinstance(report, CreditReport) and _breaks_constraint(error):
         return _refused_by_schema(error)
     return _judge_failure(context, report, error)
 
 
-async def _credit_house(context: ReportContext, house_id: int, report: CreditReport, misfit: Misfit) -> Acknowledgement:
+async def _credit_house(context: Context, house_id: int, report: CreditReport, misfit: Misfit) -> Acknowledgement:
     """Keep a payment that cannot be recorded for its holder, and credit it to the house of the account on which it is."""
     # Kept first: once it is credited, no list tells it again.
     await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
     return await receive_credit(context, report, house_id)
 
 
-async def _take_told(context: ReportContext, report: Told) -> list[Acknowledgement]:
+async def _take_told(context: Context, report: Told) -> list[Acknowledgement]:
     try:
         fault = _find_fault(report)
         try:
@@ -217,9 +207,7 @@ async def _take_told(context: ReportContext, report: Told) -> list[Acknowledgeme
     return [Acknowledgement(report_id=report.report_id)]
 
 
-async def _keep_unrefusable(
-    context: ReportContext, report: Arrival, acknowledgement: Acknowledgement
-) -> Acknowledgement:
+async def _keep_unrefusable(context: Context, report: Arrival, acknowledgement: Acknowledgement) -> Acknowledgement:
     """Keep for an operator what has settled, is credited to nobody, and cannot be refused; acknowledge it without a refusal."""
     answer = ability.answer_report(context.policy.abilities, acknowledgement)
     # For an accepted payment no money is here yet; and a report that contradicts a cancellation is kept because of
@@ -233,7 +221,7 @@ async def _keep_unrefusable(
     return answer
 
 
-async def _receive(context: ReportContext, report: Arrival) -> Acknowledgement | None:
+async def _receive(context: Context, report: Arrival) -> Acknowledgement | None:
     if isinstance(report, CreditReport):
         acknowledgement = await receive_credit(context, report)
     elif isinstance(report, MovementReport):
@@ -243,7 +231,7 @@ async def _receive(context: ReportContext, report: Arrival) -> Acknowledgement |
     return acknowledgement and await _keep_unrefusable(context, report, acknowledgement)
 
 
-async def _refuse(context: ReportContext, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
+async def _refuse(context: Context, report: Arrival, misfit: Misfit, code: str) -> Acknowledgement:
     """Keep what cannot be recorded, and refuse it for good; if it was recorded after all, repeat that answer."""
     holder_id = await _find_holder(context, report)
     async with context.pool.acquire() as connection, connection.transaction():
@@ -270,7 +258,7 @@ async def _find_recorded(
     return await find_recorded(connection, report) if is_named_well else None
 
 
-async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
+async def _find_holder(context: Context, report: Arrival) -> int | None:
     """The holder whose balance it would move; ``None`` if we cannot look it up, so that we cannot credit it either."""
     try:
         if isinstance(report, CreditReport):
@@ -283,7 +271,7 @@ async def _find_holder(context: ReportContext, report: Arrival) -> int | None:
     return originals[report.original_end_to_end_id].holder_id if originals else None
 
 
-def _judge_failure(context: ReportContext, report: Report, error: Exception) -> Exception | Misfit:
+def _judge_failure(context: Context, report: Report, error: Exception) -> Exception | Misfit:
     """Turn a failure into a misfit, once the report has failed often and long enough by its own fault."""
     if not _is_of_its_own(error):
         return error

@@ -53,7 +53,7 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.frame.context import HasPolicy, HasPool, HasServer, HasUnderWay, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
@@ -97,10 +97,7 @@ Unrecorded = errors.PixConnectError | Misfit
 """Why an ending was not recorded: it could not be written now, or it cannot be believed."""
 
 
-class EndingContext(HasPool, HasWrites, HasPolicy, HasUnderWay, HasServer, Protocol): ...
-
-
-async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
+async def end_orders(context: Context, endings: Sequence[tuple[str, Ending]]) -> list[Unrecorded | None]:
     """Record how orders ended. A repeated ending changes nothing, and ids of other institutions are skipped.
 
     Args:
@@ -152,7 +149,7 @@ async def end_orders(context: EndingContext, endings: Sequence[tuple[str, Ending
 
 
 async def _note_names(
-    context: EndingContext, endings: Sequence[tuple[str, Ending]], ordered: Mapping[str, Transfer | Refund]
+    context: Context, endings: Sequence[tuple[str, Ending]], ordered: Mapping[str, Transfer | Refund]
 ) -> list[Unrecorded | None]:
     """Note what the network calls the orders that end; for each ending, why that was not noted."""
     outcomes: list[Unrecorded | None] = [None] * len(endings)
@@ -177,13 +174,13 @@ async def find_mistaken(
     return await item_store.find_mistaken(connection, institution_id, ordered.amount_cents, names, of, day)
 
 
-def is_surely_not_ours(context: HasPolicy, name: str) -> bool:
+def is_surely_not_ours(context: Context, name: str) -> bool:
     """Whether an order that we do not know is certainly not ours."""
     # A rail that gives orders names of its own may put any institution's number into them.
     return context.policy.abilities.keeps_our_id and identifiers.is_of_another(name, context.policy.ispb)
 
 
-async def _compare(context: EndingContext, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
+async def _compare(context: Context, said_again: Sequence[tuple[str, Ending]]) -> list[Misfit | None]:
     """Compare repeated endings with the recorded ones; an operator has to see differences."""
     recorded = await read_ordered(context.pool, [name for name, _ in said_again])
     misfits: list[Misfit | None] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.civil_time import to_day
@@ -39,21 +39,17 @@ from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import transfer_search as transfer_search_store
-from pixconnect.usecases.frame.context import HasEntropy, HasIds, HasInstitutions, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.money import outgoing_transfer, paid_charge
 from pixconnect.usecases.money.outgoing_transfer import HeldSending
-from pixconnect.usecases.money.payee import PayeeContext, find_payee
+from pixconnect.usecases.money.payee import find_payee
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
-
-
-class TransferContext(PayeeContext, HasEntropy, HasIds, HasWrites, HasInstitutions, Protocol): ...
-
 
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
 
@@ -80,7 +76,7 @@ class AccountChanged(errors.ServiceUnavailable):
 
 
 async def start_transfer(
-    context: TransferContext, caller: Caller, request: TransferRequest, terms: SendingTerms = NO_TERMS
+    context: Context, caller: Caller, request: TransferRequest, terms: SendingTerms = NO_TERMS
 ) -> TransferView:
     """Accept a transfer: we reserve its money, and a worker hands it to the rail or gives it up.
 
@@ -107,7 +103,7 @@ async def start_transfer(
 
 
 async def _start_transfer(
-    context: TransferContext,
+    context: Context,
     caller: Caller,
     account: OwnAccount,
     request: TransferRequest,
@@ -125,7 +121,7 @@ async def _start_transfer(
 
 
 async def _try_transfer(
-    context: TransferContext,
+    context: Context,
     caller: Caller,
     account: OwnAccount,
     request: TransferRequest,
@@ -180,7 +176,7 @@ async def _try_transfer(
     return _answer(context, new, lookup, await context.writes.submit(START_TRANSFERS, new))
 
 
-def _answer(context: TransferContext, new: NewTransfer, lookup: Lookup, made: Transfer) -> Transfer:
+def _answer(context: Context, new: NewTransfer, lookup: Lookup, made: Transfer) -> Transfer:
     # Its id was made for this request, whichever try it was.
     if made.id != new.transfer_id:
         return _refuse_repeat(new.terms, made)
@@ -220,33 +216,29 @@ def _holders_of(new: NewTransfer) -> tuple[int, ...]:
     return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
 
 
-async def read_transfer_by_id(context: TransferContext, caller: Caller, transfer_id: int) -> TransferView:
+async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:
     transfer = await transfer_store.find_by_id(context.pool, caller.holder_id, transfer_id)
     return await view_transfer(context, _found(transfer, "id"))
 
 
-async def read_transfer_by_external_id(context: TransferContext, caller: Caller, external_id: str) -> TransferView:
+async def read_transfer_by_external_id(context: Context, caller: Caller, external_id: str) -> TransferView:
     transfer = await transfer_store.find_by_external_id(context.pool, caller.holder_id, external_id)
     return await view_transfer(context, _found(transfer, "externalId"))
 
 
-async def read_transfer_by_end_to_end_id(context: TransferContext, caller: Caller, end_to_end_id: str) -> TransferView:
+async def read_transfer_by_end_to_end_id(context: Context, caller: Caller, end_to_end_id: str) -> TransferView:
     # A book transfer has two sides under one id: this is the holder's own.
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     return await view_transfer(context, _found(transfer, "endToEndId"))
 
 
-async def list_transfers(
-    context: TransferContext, caller: Caller, status: TransferStatus, span: Span
-) -> Page[TransferView]:
+async def list_transfers(context: Context, caller: Caller, status: TransferStatus, span: Span) -> Page[TransferView]:
     """One page of the holder's transfers of one status, both ways, newest first."""
     page = await transfer_store.read_page(context.pool, caller.holder_id, status, span)
     return page.with_items([await view_transfer(context, transfer) for transfer in page.items])
 
 
-async def search_transfers(
-    context: TransferContext, caller: Caller, search: TransferSearch, span: Span
-) -> Page[TransferView]:
+async def search_transfers(context: Context, caller: Caller, search: TransferSearch, span: Span) -> Page[TransferView]:
     """One page of the holder's transfers that have everything looked for, newest first.
 
     Raises:
@@ -370,7 +362,7 @@ def _settle_by_book(
     return sent
 
 
-async def _read_payer(context: TransferContext, caller: Caller) -> tuple[Balance, Spending] | None:
+async def _read_payer(context: Context, caller: Caller) -> tuple[Balance, Spending] | None:
     """The balance and the sums for the rules that need no payee, outside of a batch: these refuse before any other answer."""
     balance = await ledger_store.find_balance(context.pool, caller.holder_id)
     if balance is None:
@@ -387,7 +379,7 @@ def _found(transfer: Transfer | None, parameter: str) -> Transfer:
     return transfer
 
 
-async def view_transfer(context: TransferContext, transfer: Transfer) -> TransferView:
+async def view_transfer(context: Context, transfer: Transfer) -> TransferView:
     """A transfer with both its sides."""
     return _view(await context.directory.read_account(transfer.holder_id), transfer)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,8 +20,7 @@ from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.money.waiting_order import WaitingOrder
-from pixconnect.usecases.frame.context import HasClock, HasPool
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import kept_report
 from pixconnect.writing.batch import Batch
@@ -44,9 +43,6 @@ PERSON_WAITS_MAX: Final = timedelta(days=1)
 
 APPROVAL_WAITS_MAX: Final = timedelta(hours=1)
 """A transfer that waits for an operator's yes is given up some hours later: somebody should look before."""
-
-
-class WaitingContext(HasPool, HasClock, Protocol): ...
 
 
 class NewWaiting(Struct, frozen=True, kw_only=True):
@@ -102,12 +98,12 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
 NOTE_WAITING: Final = WriteOperation("note_waiting", _note_waiting)
 
 
-async def list_waiting_orders(context: WaitingContext) -> Sequence[tuple[str, datetime]]:
+async def list_waiting_orders(context: Context) -> Sequence[tuple[str, datetime]]:
     """The account and the begin of each transfer that waits for a person at an institution, the longest waiting first."""
     return await waiting_order_store.list_open_since(context.pool, LISTED_MAX)
 
 
-async def read_waiting(context: WaitingContext) -> RailWaiting:
+async def read_waiting(context: Context) -> RailWaiting:
     reports = await kept_report.count_open(context.pool)
     handed_before = context.clock.now() - SILENT_MAX
     return RailWaiting(
@@ -120,13 +116,13 @@ async def read_waiting(context: WaitingContext) -> RailWaiting:
     )
 
 
-async def list_late_charges(context: WaitingContext, count_max: int = LISTED_MAX) -> Sequence[WaitingCharge]:
+async def list_late_charges(context: Context, count_max: int = LISTED_MAX) -> Sequence[WaitingCharge]:
     """Charges at institutions that have been opened or changed for too long, the longest waiting first."""
     return await waiting_store.list_begun(context.pool, context.clock.real_now() - CHARGE_WAITS_MAX, count_max)
 
 
 async def list_waiting_charges(
-    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+    context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
 ) -> list[WaitingCharge]:
     """Charges at institutions that have been opened or changed for so long, of one holder and of one txid, or of all."""
     found = await waiting_store.list_begun(context.pool, context.clock.real_now() - silent_for, LISTED_MAX)
@@ -134,7 +130,7 @@ async def list_waiting_charges(
 
 
 async def list_unresolved(
-    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+    context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
 ) -> list[tuple[OpenOrder, Transfer | Refund | None]]:
     """Orders that were handed over and got no answer since, the longest silent first, each with its transfer or refund."""
     handed_before = await service_now(context.clock, context.pool) - silent_for
@@ -144,7 +140,7 @@ async def list_unresolved(
     return [(order, ordered.get(order.name)) for order in orders]
 
 
-async def check_known(context: OperatorContext, name: str) -> None:
+async def check_known(context: Operator, name: str) -> None:
     """Raise ``NotFound`` for an id that nothing has: a misspelt one must not look like one that is resolved."""
     # An order whose transfer is missing counts as known: we search for exactly that.
     if await read_ordered(context.pool, [name]) or await transfer_store.find_named(context.pool, [name], "IN"):
@@ -154,7 +150,7 @@ async def check_known(context: OperatorContext, name: str) -> None:
 
 
 async def list_accepted(
-    context: OperatorContext, silent_for: timedelta, holder_id: int | None, name: str | None
+    context: Operator, silent_for: timedelta, holder_id: int | None, name: str | None
 ) -> list[Transfer]:
     """Payments to holders that the rail accepted, and has neither settled nor cancelled since, the oldest first."""
     accepted_before = await service_now(context.clock, context.pool) - silent_for

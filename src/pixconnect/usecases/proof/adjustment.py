@@ -22,10 +22,9 @@ from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions.account import found, name_account
-from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.proof.waiting_case import lock_to_propose, refuse_gone
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
@@ -56,7 +55,7 @@ class _Step(Struct, frozen=True, kw_only=True):
     opposite_of: int | None = None
 
 
-async def propose_adjustment(context: OperatorContext, wanted: WantedAdjustment) -> Proposal:
+async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Proposal:
     """Want an adjustment; nothing moves before another operator confirms it on the case's account.
 
     Raises:
@@ -92,9 +91,7 @@ async def propose_adjustment(context: OperatorContext, wanted: WantedAdjustment)
     return proposal
 
 
-async def adjust_case(
-    context: OperatorContext, writes: SettlingContext, account: InstitutionAccount, proposal: Proposal
-) -> None:
+async def adjust_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """Post what was proposed, as far as it still is within its case, and end the case when nothing of it is left."""
     del writes  # A transaction of its own: the service's queues may write no adjustment.
     check_confirmation(proposal, context.operator, context.clock.real_now())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from msgspec import Struct, structs
@@ -34,9 +34,8 @@ from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import rail as rail_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context, Core, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.day import UnmatchedSpan
@@ -50,9 +49,6 @@ _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _log = structlog.get_logger(__name__)
 
 _COMES_IN: Final = ("credit", "return", "movement_in")
-
-
-class CaseContext(HasPool, HasClock, Protocol): ...
 
 
 class ShownCase(Struct, frozen=True, kw_only=True):
@@ -69,7 +65,7 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     """What two operators have said of its order."""
 
 
-async def look_for_cases(context: CaseContext) -> None:
+async def look_for_cases(context: Context) -> None:
     """Open a case for each difference that has none, and end those of what is not different any more."""
     async with context.pool.acquire() as connection:
         accounts = await account_store.list_all(connection)
@@ -85,7 +81,7 @@ async def look_for_cases(context: CaseContext) -> None:
                 _log.warning("cases wait", institution=account.name, reason=type(error).__name__)
 
 
-async def _look_at_reports(context: CaseContext) -> None:
+async def _look_at_reports(context: Context) -> None:
     async with context.pool.acquire() as connection, connection.transaction():
         if not await case_store.try_lock(connection):
             return
@@ -104,7 +100,7 @@ async def _look_at_reports(context: CaseContext) -> None:
         await _keep(connection, "report", differences)
 
 
-async def _look_at_findings(context: CaseContext) -> None:
+async def _look_at_findings(context: Context) -> None:
     async with context.pool.acquire() as connection, connection.transaction():
         if not await case_store.try_lock(connection):
             return
@@ -134,7 +130,7 @@ def _of_finding(finding: Finding, seen_at: datetime) -> Difference:
     )
 
 
-async def _look_at_account(context: CaseContext, account: InstitutionAccount) -> None:
+async def _look_at_account(context: Context, account: InstitutionAccount) -> None:
     span = await day_usecases.find_unmatched(context, account)
     async with context.pool.acquire() as connection, connection.transaction():
         if not await case_store.try_lock(connection):
@@ -196,7 +192,7 @@ def _cut(text: str) -> str:
 
 
 async def list_cases(
-    context: CaseContext,
+    context: Core,
     *,
     with_ended: bool = False,
     kind: CaseKind | None = None,
@@ -227,7 +223,7 @@ async def list_cases(
     return [_show(context, case, named) for case in cases]
 
 
-async def read_case(context: CaseContext, case_id: int) -> ShownCase:
+async def read_case(context: Core, case_id: int) -> ShownCase:
     """A case with the notes on it and what was adjusted; raises ``NotFound`` where there is none of this id."""
     async with context.pool.acquire() as connection:
         case = await case_store.find(connection, case_id)
@@ -249,12 +245,12 @@ async def read_case(context: CaseContext, case_id: int) -> ShownCase:
     )
 
 
-def _show(context: HasClock, case: Case, named: Mapping[int, str]) -> ShownCase:
+def _show(context: Core, case: Case, named: Mapping[int, str]) -> ShownCase:
     age = (case.ended_at or context.clock.real_now()) - case.opened_at
     return ShownCase(case=case, institution=named.get(case.institution_id or 0), age=max(age, timedelta(0)))
 
 
-async def note_case(context: OperatorContext, case_id: int, text: str) -> str:
+async def note_case(context: Operator, case_id: int, text: str) -> str:
     """Write down who looked at a case, and what they found; answers the note as it is kept.
 
     Raises:
@@ -270,7 +266,7 @@ async def note_case(context: OperatorContext, case_id: int, text: str) -> str:
     return note
 
 
-async def close_cases(context: OperatorContext, case_ids: Sequence[int], reason: str) -> list[ShownCase]:
+async def close_cases(context: Operator, case_ids: Sequence[int], reason: str) -> list[ShownCase]:
     """End cases that one operator's decision settles, all or none; no money moves. A kept report is closed with its case.
 
     Raises:

@@ -33,12 +33,11 @@ from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import HasClock
+from pixconnect.usecases.frame.context import Context, Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.institutions.account import found, name_account
-from pixconnect.usecases.institutions.statement import SettlingContext, list_span
+from pixconnect.usecases.institutions.statement import list_span
 from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder, find_mistaken, holders_of
 from pixconnect.usecases.proof.waiting_case import lock_to_propose, refuse_gone
 from pixconnect.writing.batch import Batch
@@ -59,7 +58,7 @@ class WantedEnding(Struct, frozen=True, kw_only=True):
 
 
 async def find_differences(
-    context: HasClock, connection: Connection, account: InstitutionAccount
+    context: Context, connection: Connection, account: InstitutionAccount
 ) -> tuple[list[Difference], bool]:
     """Orders of the account that wait for people, and what contradicts what people have said; whether that is all."""
     silent = await ending_store.list_silent(connection, account.id, SILENT_MAX)
@@ -110,7 +109,7 @@ async def _find_unread(connection: Connection, order: SilentOrder, now: datetime
     return [day for day in list_span(first_on, last_on) if day not in read]
 
 
-async def propose_ending(context: OperatorContext, wanted: WantedEnding) -> Proposal:
+async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
     """Want an order to end as evidence says; nothing moves before another operator confirms it on its account.
 
     Raises:
@@ -149,9 +148,7 @@ async def propose_ending(context: OperatorContext, wanted: WantedEnding) -> Prop
     return proposal
 
 
-async def end_by_case(
-    context: OperatorContext, writes: SettlingContext, account: InstitutionAccount, proposal: Proposal
-) -> None:
+async def end_by_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """End the order as was proposed, if it still has no end of its own."""
     del writes  # A transaction of its own: the service's queues may say nothing of the kind.
     check_confirmation(proposal, context.operator, context.clock.real_now())
@@ -217,9 +214,7 @@ def _make(order: SilentOrder, wanted: WantedEnding, proposal: Proposal, operator
     )
 
 
-async def _find(
-    context: OperatorContext, connection: Connection, wanted: WantedEnding
-) -> tuple[SilentOrder, str | None]:
+async def _find(context: Operator, connection: Connection, wanted: WantedEnding) -> tuple[SilentOrder, str | None]:
     """The order of the case, if people may say how it ended, and the line of the statement that it is."""
     case = (await case_store.lock(connection, [wanted.case_id])).get(wanted.case_id)
     if case is None:
@@ -247,7 +242,7 @@ async def _find(
     return order, await _choose_item(connection, order, wanted)
 
 
-async def _check_time(context: OperatorContext, connection: Connection, order: SilentOrder) -> None:
+async def _check_time(context: Operator, connection: Connection, order: SilentOrder) -> None:
     # An operator's machine may be hours ahead.
     now = await service_now_to_write(context.clock, connection)
     if now < order.over_at:

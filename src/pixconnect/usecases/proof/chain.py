@@ -14,7 +14,7 @@ from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.proof import audit_chain as audit_chain_store
 from pixconnect.store.proof import chain as chain_store
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 
 CHAINED_MAX: Final = 5_000
 """Entries that are chained in one transaction."""
@@ -26,14 +26,14 @@ REST: Final = timedelta(minutes=1)
 _log = structlog.get_logger(__name__)
 
 
-async def chain_entries(context: HasPool, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:
+async def chain_entries(context: Context, chained_max: int = CHAINED_MAX, rest: timedelta = REST) -> int:
     """Chain entries of all holders, the oldest first; returns how many there were."""
     # It is nobody's own work, so it takes its turn beside all holders.
     with for_everybody():
         return await chain_store.chain_entries(context.pool, chained_max, rest)
 
 
-async def chain_audit(context: HasPool, chained_max: int = AUDIT_CHAINED_MAX) -> int:
+async def chain_audit(context: Context, chained_max: int = AUDIT_CHAINED_MAX) -> int:
     """Chain rows of the audit, the oldest first; returns how many there were."""
     with for_everybody():
         return await audit_chain_store.chain_audit(context.pool, chained_max)
@@ -44,7 +44,7 @@ async def list_heads(connection: Connection) -> list[ChainHead]:
     return await chain_store.list_heads(connection) + await chain_store.list_named_heads(connection)
 
 
-async def tell_heads(context: HasPool) -> None:
+async def tell_heads(context: Context) -> None:
     """Write into the log what all chains have come to, in one line: where logs go, the database's owner cannot reach."""
     with for_everybody():
         async with context.pool.acquire() as connection:

@@ -16,15 +16,14 @@ from pixconnect.domain.institutions.proposal import (
 )
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import proposal as proposal_store
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.allowance import allow_more
 from pixconnect.usecases.institutions.closing import close_account
-from pixconnect.usecases.institutions.statement import SettlingContext
 from pixconnect.usecases.proof.adjustment import adjust_case
 from pixconnect.usecases.proof.case_ending import end_by_case
 
-Confirmed = Callable[[OperatorContext, SettlingContext, InstitutionAccount, Proposal], Awaitable[None]]
+Confirmed = Callable[[Operator, Writer, InstitutionAccount, Proposal], Awaitable[None]]
 """Does what was proposed, and notes the confirmation in the transaction that does it."""
 _ACTS: Final[Mapping[str, Confirmed]] = dict(
     close=close_account, allow=allow_more, adjust=adjust_case, decide=end_by_case
@@ -32,8 +31,8 @@ _ACTS: Final[Mapping[str, Confirmed]] = dict(
 
 
 async def confirm_proposal(
-    context: OperatorContext,
-    writes: SettlingContext,
+    context: Operator,
+    writes: Writer,
     name: str,
     act: ProposedAct | None = None,
     code: str | None = None,

@@ -31,7 +31,7 @@ from pixconnect.store.proof.look import HOLDER_ID_MAX, Answer, HolderRange, NotR
 from pixconnect.store.proof.rules import RULES
 from pixconnect.store.proof.run import Run
 from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.proof.account import judge_accounts
 from pixconnect.usecases.proof.rail import APART, compare_with_rail
 from pixconnect.usecases.proof.reading import BookReading
@@ -100,7 +100,7 @@ class ShownRun(Struct, frozen=True, kw_only=True):
     findings: Sequence[tuple[Finding, Rule | None]]
 
 
-async def list_runs(context: HasPool, runs_max: int, findings_max: int) -> Sequence[ShownRun]:
+async def list_runs(context: Context, runs_max: int, findings_max: int) -> Sequence[ShownRun]:
     """The last runs, the newest first, each with so many of its findings at most."""
     by_name = {rule.name: rule for rule in RULES}
     shown = list[ShownRun]()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args
+from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
 import asyncpg
 from msgspec import Struct, structs
@@ -36,7 +36,7 @@ from pixconnect.store.reading import browse as browse_store
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.reading.browse import BrowsePosition, Chunk, Lookback
 from pixconnect.store.webhooks import event as event_store
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context, Core
 
 LOOK_BACK_S: Final = 0.3
 """How long we search for one page."""
@@ -54,9 +54,6 @@ _LATEST: Final = datetime(9999, 12, 30, tzinfo=UTC)
 
 Item = TypeVar("Item")
 Listed = TypeVar("Listed", Charge, Transfer, Refund)
-
-
-class BrowseContext(HasPool, HasClock, Protocol): ...
 
 
 class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
@@ -101,7 +98,7 @@ _REFUNDS: Final = _Kind(
 
 
 async def browse_charges(
-    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+    context: Core, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Charge]:
     """Charges, newest first.
 
@@ -112,21 +109,21 @@ async def browse_charges(
 
 
 async def browse_transfers(
-    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+    context: Core, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Transfer]:
     """Transfers both ways; as ``browse_charges``."""
     return await _list(context, viewer, _TRANSFERS, wanted, after, page_size)
 
 
 async def browse_refunds(
-    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+    context: Core, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Refund]:
     """Refunds both ways; as ``browse_charges``."""
     return await _list(context, viewer, _REFUNDS, wanted, after, page_size)
 
 
 async def _list(
-    context: BrowseContext, viewer: Viewer, kind: _Kind[Listed], wanted: Wanted, after: str | None, page_size: int
+    context: Core, viewer: Viewer, kind: _Kind[Listed], wanted: Wanted, after: str | None, page_size: int
 ) -> Browsed[Listed]:
     viewer.require(READ_SCOPES[kind.name])
     statuses = check_names("status", wanted.statuses, kind.statuses)
@@ -146,7 +143,7 @@ async def _list(
 
 
 async def _search(
-    context: BrowseContext,
+    context: Core,
     viewer: Viewer,
     lookback: Lookback,
     wanted: Wanted,
@@ -183,7 +180,7 @@ def _one_or_all(statuses: tuple[str, ...], known: tuple[str, ...]) -> str | tupl
 
 
 async def browse_events(
-    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+    context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Event]:
     """Events, of some types or of all; as ``browse_charges``."""
     viewer.require("webhook.read")
@@ -220,7 +217,7 @@ def _has_instants(wanted: Wanted) -> bool:
 
 
 async def look_back(
-    context: BrowseContext, look: Look, span: Span, whose: Sequence[int] | None, *, is_whole: bool = False
+    context: Core, look: Look, span: Span, whose: Sequence[int] | None, *, is_whole: bool = False
 ) -> Browsed[asyncpg.Record]:
     """Look at more and more rows, until a page is full, nothing is left or the time is over.
 

@@ -20,14 +20,8 @@ from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.reading.browse import BrowsePosition, Chunk
 from pixconnect.store.webhooks import delivery_history
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.reading.browse import (
-    BrowseContext,
-    Browsed,
-    check_names,
-    check_span,
-    look_back,
-    with_items,
-)
+from pixconnect.usecases.frame.context import Context, Core
+from pixconnect.usecases.reading.browse import Browsed, check_names, check_span, look_back, with_items
 
 ENDPOINTS_MAX: Final = 1_000
 """So many endpoints may have their deliveries listed together."""
@@ -45,7 +39,7 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
 
 
 async def browse_deliveries(
-    context: BrowseContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
+    context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[DeliveryLine]:
     """Deliveries to one endpoint or to all that are there now; as ``browse_charges``."""
     viewer.require("webhook.read")
@@ -91,7 +85,7 @@ class EventView(Struct, frozen=True, kw_only=True):
     """To endpoints that are there now, and to those that were deleted last."""
 
 
-async def read_event(context: BrowseContext, viewer: Viewer, event_id: int) -> EventView:
+async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventView:
     """An event with its deliveries."""
     viewer.require("webhook.read")
     event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
@@ -120,15 +114,13 @@ class EndpointLine(Struct, frozen=True, kw_only=True):
     state: EndpointState
 
 
-async def browse_endpoint(context: BrowseContext, viewer: Viewer, endpoint_id: int) -> EndpointLine:
+async def browse_endpoint(context: Context, viewer: Viewer, endpoint_id: int) -> EndpointLine:
     """One endpoint with how it is doing; refuses as ``browse_deliveries`` does."""
     (line,) = await list_endpoint_lines(context, viewer, endpoint_id)
     return line
 
 
-async def list_endpoint_lines(
-    context: BrowseContext, viewer: Viewer, endpoint_id: int | None = None
-) -> list[EndpointLine]:
+async def list_endpoint_lines(context: Core, viewer: Viewer, endpoint_id: int | None = None) -> list[EndpointLine]:
     """Endpoints by their ids, each with how it is doing; of one alone, it must be there."""
     viewer.require("webhook.read")
     endpoints = await _find_endpoints(context.pool, viewer, endpoint_id)

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.console import Viewer
 from pixconnect.domain.reading.figures import Figures, Series, SeriesKind, Step, spread
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context
 
 ADDING_S: Final = 0.3
 """How long the totals of holders are added up."""
@@ -23,11 +23,8 @@ HOLDERS_AT_ONCE: Final = 200
 ENDPOINTS_MAX: Final = 1_000
 
 
-class FiguresContext(HasPool, HasClock, Protocol): ...
-
-
 async def read_figures(
-    context: FiguresContext, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
+    context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
 ) -> Figures:
     """Figures of a holder or of all, as far as the viewer's scopes show them."""
     if initial_at > final_at:
@@ -57,7 +54,7 @@ async def read_figures(
 
 
 async def _add_up(
-    context: FiguresContext, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
+    context: Context, viewer: Viewer, initial_at: datetime, final_at: datetime, step: Step
 ) -> tuple[list[Any], list[int], bool]:
     """Rows of the totals, of which holders, and whether there are more."""
     pool = context.pool

@@ -19,7 +19,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.money import block as block_store
 from pixconnect.store.reading import search as search_store
 from pixconnect.store.reading.search import Found
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.reading import browse_webhooks, overview
@@ -47,7 +47,7 @@ class HolderPage(Struct, frozen=True, kw_only=True):
     """Those that have not ended, the oldest first."""
 
 
-async def read_holder_page(context: OperatorContext, holder_id: int) -> HolderPage:
+async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
     """All of it, for operators alone.
 
     Raises:
@@ -74,6 +74,6 @@ async def read_holder_page(context: OperatorContext, holder_id: int) -> HolderPa
     )
 
 
-async def list_named_holders(context: OperatorContext, part: str) -> list[Found]:
+async def list_named_holders(context: Operator, part: str) -> list[Found]:
     """Holders with this in their names, of the newest ten thousand."""
     return await search_store.find_holders(context.pool, part, None, NAMED_MAX, LOOKED_AT_MAX)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal, Protocol, get_args
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.reading import infraction_list as list_store
-from pixconnect.usecases.frame.context import HasClock, HasInstitutions, HasPolicy, HasPool
+from pixconnect.usecases.frame.context import Context, Core
 from pixconnect.usecases.frame.institutions import find_abilities
 from pixconnect.usecases.reading.browse import LISTED, Browsed, check_names, check_span
 from pixconnect.writing.service_time import service_now
@@ -36,12 +36,6 @@ _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _ID_MAX: Final = 2**63 - 1
 _UNDECIDED, _DECIDED = 0, 1
 """Which part of the list a cursor is in: its ``position``."""
-
-
-class InfractionListContext(HasPool, HasClock, Protocol): ...
-
-
-class InfractionPageContext(InfractionListContext, HasPolicy, HasInstitutions, Protocol): ...
 
 
 class InfractionLine(Struct, frozen=True, kw_only=True):
@@ -80,7 +74,7 @@ class InfractionPage(Struct, frozen=True, kw_only=True):
 
 
 async def browse_infractions(
-    context: InfractionListContext, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = PAGE_SIZE
+    context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = PAGE_SIZE
 ) -> Browsed[InfractionLine]:
     """What is undecided, that first which can be answered for the shortest time; then what has ended, newest first.
 
@@ -119,7 +113,7 @@ async def _add_held(pool: Pool, shown: Sequence[Infraction]) -> list[InfractionL
     ]
 
 
-async def read_infraction_page(context: InfractionPageContext, viewer: Viewer, infraction_id: int) -> InfractionPage:
+async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: int) -> InfractionPage:
     """One infraction, with what belongs to it as far as the viewer may see that.
 
     Raises:
@@ -152,9 +146,7 @@ async def read_infraction_page(context: InfractionPageContext, viewer: Viewer, i
     )
 
 
-async def find_contests(
-    context: InfractionListContext, viewer: Viewer, transfers: Iterable[Transfer]
-) -> list[Infraction]:
+async def find_contests(context: Context, viewer: Viewer, transfers: Iterable[Transfer]) -> list[Infraction]:
     """Who contests some Pix; none to a viewer who may not see infractions."""
     received = [(each.id, each.holder_id) for each in transfers if each.direction == "IN"]
     return await list_store.find_of_transfers(context.pool, received) if viewer.may("infraction.read") else []
@@ -178,7 +170,7 @@ def _lay_out(found: Infraction, block: Block | None, refunds: Sequence[Refund], 
     return sorted(steps, key=lambda step: step.at)
 
 
-async def count_unanswered(context: InfractionListContext, viewer: Viewer) -> tuple[int, datetime | None]:
+async def count_unanswered(context: Context, viewer: Viewer) -> tuple[int, datetime | None]:
     """How many wait for an answer, and until when the first can have one; none to a viewer who may not see them."""
     if not viewer.may("infraction.read"):
         return 0, None
@@ -187,7 +179,7 @@ async def count_unanswered(context: InfractionListContext, viewer: Viewer) -> tu
 
 
 async def browse_blocks(
-    context: HasPool, holder_id: int | None, kinds: Sequence[str], after: str | None = None
+    context: Core, holder_id: int | None, kinds: Sequence[str], after: str | None = None
 ) -> Browsed[Block]:
     """Blocks that have not ended, holder by holder, each one's oldest first: for operators alone."""
     names = check_names("kind", kinds, tuple(BLOCK_KINDS))

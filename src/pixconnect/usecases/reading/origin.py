@@ -18,8 +18,7 @@ from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.identity.origin import Fact, Origin, OriginKind
 from pixconnect.store.reading.search import Found
-from pixconnect.usecases.frame.context import HasPool
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Context, Operator
 
 KINDS: Final[tuple[OriginKind, ...]] = get_args(OriginKind)
 SHOWN_MAX: Final = 10_000
@@ -52,7 +51,7 @@ async def list_changes(pool: Pool, endpoint_id: int, holder_id: int, count_max: 
 
 
 async def find_shown(
-    context: HasPool, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool
+    context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool
 ) -> Origin | None:
     """Who asked for a thing, as far as the visitor may know."""
     fact = Fact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
@@ -60,7 +59,7 @@ async def find_shown(
     return None if found is None else found if is_operator else _mask(found)
 
 
-async def list_shown_changes(context: HasPool, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
+async def list_shown_changes(context: Context, endpoint: Endpoint, *, is_operator: bool) -> list[Origin]:
     """Who asked for the changes of an endpoint, as far as the visitor may know."""
     changes = await list_changes(context.pool, endpoint.id, endpoint.holder_id)
     return changes if is_operator else [_mask(change) for change in changes]
@@ -73,7 +72,7 @@ def _mask(origin: Origin) -> Origin:
 
 
 async def list_activity(  # noqa: PLR0913  each narrows the search
-    context: OperatorContext,
+    context: Operator,
     client_id: str,
     initial_at: datetime,
     final_at: datetime,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -14,16 +14,13 @@ from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.reading import money_of_day as money_of_day_store
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context, Core
 from pixconnect.usecases.money import unresolved
 from pixconnect.writing.service_time import service_now
 
 LINES_MAX: Final = 20_000
 """Of all holders together; that takes 20 ms."""
 COUNTED_MAX: Final = 1_000
-
-
-class OverviewContext(HasPool, HasClock, Protocol): ...
 
 
 class WaitingWork(Struct, frozen=True, kw_only=True):
@@ -46,7 +43,7 @@ class WaitingWork(Struct, frozen=True, kw_only=True):
 
 
 async def read_money(
-    context: OverviewContext, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX
+    context: Core, viewer: Viewer, holder_ids: Sequence[int], lines_max: int = LINES_MAX
 ) -> list[HolderMoney]:
     """What these holders have, and what came in and left today; nothing of a holder whose ledger the viewer may not see."""
     seen = [each for each in holder_ids if viewer.may("ledger.read") and viewer.holder_id in (None, each)]
@@ -58,7 +55,7 @@ async def read_money(
     return await money_of_day_store.read(context.pool, seen, begin_of_day(now), lines_max // len(seen))
 
 
-async def read_waiting_work(context: OverviewContext) -> WaitingWork:
+async def read_waiting_work(context: Context) -> WaitingWork:
     """Of all holders together: for operators."""
     waiting = await unresolved.read_waiting(context)
     cases = await case_store.count_open(context.pool)

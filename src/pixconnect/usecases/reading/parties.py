@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from msgspec import Struct, structs
 
 from pixconnect.domain.identity.access import Caller
@@ -14,12 +12,9 @@ from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.money.approval import PendingApproval
 from pixconnect.store.money.waiting_order import WaitingOrder
-from pixconnect.usecases.frame.context import HasInstitutions
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.payee import with_payee
-from pixconnect.usecases.money.transfer import TransferContext, read_transfer_by_id
-
-
-class PartiesContext(TransferContext, HasInstitutions, Protocol): ...
+from pixconnect.usecases.money.transfer import read_transfer_by_id
 
 
 class PartiesView(Struct, frozen=True, kw_only=True):
@@ -36,7 +31,7 @@ class PartiesView(Struct, frozen=True, kw_only=True):
     """While it waits for an operator's yes here."""
 
 
-async def read_parties(context: PartiesContext, caller: Caller, transfer_id: int) -> PartiesView:
+async def read_parties(context: Context, caller: Caller, transfer_id: int) -> PartiesView:
     """Read a transfer of the caller's with what is known of its sides.
 
     Raises:

@@ -24,8 +24,8 @@ from pixconnect.store.reading.person import PersonEndpoint, PersonRow
 from pixconnect.store.running import erasure as erasure_store
 from pixconnect.store.running.erasure import Erased, RetentionPeriods
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 ERASED_AT_ONCE: Final = 500
 """Rows that are emptied in one transaction."""
@@ -92,7 +92,7 @@ def read_tax_id(text: str) -> str:
     return tax_id
 
 
-async def export_person(context: OperatorContext, text: str) -> AsyncGenerator[PersonLine]:
+async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLine]:
     """Everything that is held about a person, row by row; that it was asked for is recorded first.
 
     Raises:
@@ -111,7 +111,7 @@ async def export_person(context: OperatorContext, text: str) -> AsyncGenerator[P
                 yield _event_line(event)
 
 
-async def erase_person(context: OperatorContext, text: str, note: Note, batch_max: int = ERASED_AT_ONCE) -> Erasure:
+async def erase_person(context: Operator, text: str, note: Note, batch_max: int = ERASED_AT_ONCE) -> Erasure:
     """Empty the texts about a person that no rule keeps, say what stays and who was told. Asked again, it does the rest.
 
     Args:
@@ -144,7 +144,7 @@ async def erase_person(context: OperatorContext, text: str, note: Note, batch_ma
     )
 
 
-async def check_erasable(context: OperatorContext, text: str) -> None:
+async def check_erasable(context: Operator, text: str) -> None:
     """Raise what ``erase_person`` would, before anything is erased."""
     async with context.pool.acquire() as connection:
         await _read_erasable(connection, read_tax_id(text))
@@ -161,7 +161,7 @@ async def _read_erasable(connection: Connection, tax_id: str) -> list[PersonRow]
     return held
 
 
-async def erase_again(context: OperatorContext, notes: Sequence[ErasedRow]) -> dict[str, int]:
+async def erase_again(context: Operator, notes: Sequence[ErasedRow]) -> dict[str, int]:
     """Empty what was emptied before, in a database that was put back to before that; answers how many rows, by kind."""
     # The file that was given is the note, so nothing is noted anew; rows that the restored database lacks are passed over.
     return await _erase(
@@ -169,7 +169,7 @@ async def erase_again(context: OperatorContext, notes: Sequence[ErasedRow]) -> d
     )
 
 
-def requested_periods(context: OperatorContext) -> RetentionPeriods:
+def requested_periods(context: Operator) -> RetentionPeriods:
     """How old texts must be to be erased on request."""
     now = context.clock.real_now()
     return RetentionPeriods(
@@ -212,7 +212,7 @@ async def _refuse_open(connection: Connection, tax_id: str, held: Sequence[Perso
 
 
 async def _erase(
-    context: OperatorContext,
+    context: Operator,
     notes: Sequence[ErasedRow],
     ages: RetentionPeriods,
     subject: str,
@@ -242,7 +242,7 @@ async def _erase(
     return counts
 
 
-async def _list_stays(context: OperatorContext, tax_id: str, ages: RetentionPeriods) -> list[KeptPart]:
+async def _list_stays(context: Operator, tax_id: str, ages: RetentionPeriods) -> list[KeptPart]:
     # Read anew, after the erasure: whatever is still found by the tax id is what stays, for whatever reason.
     found: dict[tuple[str, str, bool], KeptPart] = {}
     async with context.pool.acquire() as connection, aclosing(_read_all(connection, tax_id)) as slices:
@@ -264,7 +264,7 @@ async def _list_stays(context: OperatorContext, tax_id: str, ages: RetentionPeri
     return list(found.values())
 
 
-def _kept(context: OperatorContext, row: PersonRow, ages: RetentionPeriods) -> list[tuple[Retention, datetime | None]]:
+def _kept(context: Operator, row: PersonRow, ages: RetentionPeriods) -> list[tuple[Retention, datetime | None]]:
     """As what each text of a row is kept, and until when; ``None`` where it has not ended, or nothing ends it."""
     now = context.clock.real_now()
 
@@ -291,7 +291,7 @@ def _kept(context: OperatorContext, row: PersonRow, ages: RetentionPeriods) -> l
             return [as_(kind, None)]
 
 
-def _line(context: OperatorContext, row: PersonRow, ages: RetentionPeriods) -> PersonLine:
+def _line(context: Operator, row: PersonRow, ages: RetentionPeriods) -> PersonLine:
     kept = _kept(context, row, ages)
     return PersonLine(
         kind=row.kind,

@@ -14,12 +14,13 @@ from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.reading import receipt as receipts
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind
 from pixconnect.store.reading import timeline as timeline_store
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.payee import with_payee
 from pixconnect.usecases.money.transfer import view_transfer
-from pixconnect.usecases.reading.parties import PartiesContext, is_named_by_us, is_return_named_by_us
+from pixconnect.usecases.reading.parties import is_named_by_us, is_return_named_by_us
 
 
-async def read_receipt(context: PartiesContext, viewer: Viewer, kind: ReceiptKind, resource_id: int) -> Receipt:
+async def read_receipt(context: Context, viewer: Viewer, kind: ReceiptKind, resource_id: int) -> Receipt:
     """The receipt of a transfer or a refund.
 
     Raises:
@@ -39,7 +40,7 @@ async def read_receipt(context: PartiesContext, viewer: Viewer, kind: ReceiptKin
     return await _of_refund(context, refund, errors.require(original, "a refund has its transfer"))
 
 
-async def _read_of_transfer(context: PartiesContext, viewer: Viewer, transfer_id: int) -> Receipt:
+async def _read_of_transfer(context: Context, viewer: Viewer, transfer_id: int) -> Receipt:
     transfer = await timeline_store.find_transfer(context.pool, transfer_id, viewer.holder_id)
     if transfer is None:
         raise errors.NotFound("id: there is no such transfer")
@@ -48,7 +49,7 @@ async def _read_of_transfer(context: PartiesContext, viewer: Viewer, transfer_id
     return await _of_transfer(context, transfer)
 
 
-async def _of_transfer(context: PartiesContext, transfer: Transfer) -> Receipt:
+async def _of_transfer(context: Context, transfer: Transfer) -> Receipt:
     view = await view_transfer(context, await with_payee(context.pool, transfer))
     # All are of one environment, and so is what was settled beside them.
     accounts = await context.institutions.list_all()
@@ -82,7 +83,7 @@ async def _of_transfer(context: PartiesContext, transfer: Transfer) -> Receipt:
     )
 
 
-async def _of_refund(context: PartiesContext, refund: Refund, original: Transfer) -> Receipt:
+async def _of_refund(context: Context, refund: Refund, original: Transfer) -> Receipt:
     whole = await _of_transfer(context, original)
     is_ours = is_return_named_by_us(refund, original, keeps_our_id=context.policy.abilities.keeps_our_id)
     return structs.replace(

@@ -23,8 +23,7 @@ from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.identity.origin import Origin
 from pixconnect.store.reading import search as search_store
 from pixconnect.store.reading.search import Found
-from pixconnect.usecases.frame.context import HasPool
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Core, Operator
 from pixconnect.usecases.reading import browse
 from pixconnect.usecases.reading import origin as origin_usecases
 
@@ -58,9 +57,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
     """How far back it was looked for, where there may be more."""
 
 
-async def find_with_origins(
-    context: OperatorContext, text: str
-) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:
+async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:
     """Whatever this leads to, of all holders, with who asked for each, as far as that is known; and how far back we looked."""
     result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
     if not result.found:
@@ -78,7 +75,7 @@ async def find_with_origins(
     return found, result.searched_to
 
 
-async def find_anything(context: HasPool, viewer: Viewer, text: str) -> list[Found]:
+async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:
     """Everything that has this id, ours or the holder's or the network's; none is no error.
 
     A holder's visitor finds its own things, within its scopes.
@@ -90,7 +87,7 @@ async def find_anything(context: HasPool, viewer: Viewer, text: str) -> list[Fou
     return [one for one in found if viewer.may_see(one.kind)]
 
 
-async def find_known(context: browse.BrowseContext, viewer: Viewer, text: str) -> SearchResult:
+async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
     """Whatever a text leads to that a person has typed: by an id and, where it is none, by what else it may be.
 
     By what has no index rows are looked at, back from the newest, for a bounded time.
@@ -160,7 +157,7 @@ def _read_made_at(request_id: str) -> datetime | None:
 
 
 async def look_for(
-    context: OperatorContext, holder_id: int | None, wanted: Wanted, day: date | None
+    context: Operator, holder_id: int | None, wanted: Wanted, day: date | None
 ) -> tuple[list[Found], datetime | None]:
     """Charges, transfers and refunds by what people know of them where they know no id, the newest of each kind first.
 
@@ -184,7 +181,7 @@ async def look_for(
 
 
 async def _look_at_lists(
-    context: browse.BrowseContext, viewer: Viewer, wanted: Wanted, each_max: int
+    context: Core, viewer: Viewer, wanted: Wanted, each_max: int
 ) -> tuple[list[Found], datetime | None]:
     """What the lists that the viewer may see have of it, and how far back they were looked at."""
     found: list[Found] = []

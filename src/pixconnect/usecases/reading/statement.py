@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
@@ -13,18 +13,14 @@ from pixconnect.domain.money.statement import Language, Statement, StatementLine
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import statement as statement_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPool
+from pixconnect.usecases.frame.context import Context
 
 LINES_A_PART: Final = 100
 """Lines that are read and written at once: so few that other requests of the process hardly wait for them."""
 
 
-class StatementContext(HasPool, HasClock, HasDirectory, Protocol):
-    """What statements need."""
-
-
 async def open_statement(
-    context: StatementContext, caller: Caller, initial_at: datetime, final_at: datetime, language: Language = "en"
+    context: Context, caller: Caller, initial_at: datetime, final_at: datetime, language: Language = "en"
 ) -> Statement:
     """Fix which lines a statement has, both instants included; entries made later are not in it."""
     account = await context.directory.read_account(caller.holder_id)
@@ -41,7 +37,7 @@ async def open_statement(
 
 
 async def read_lines(
-    context: HasPool, statement: Statement, first_number: int, last_number: int
+    context: Context, statement: Statement, first_number: int, last_number: int
 ) -> Sequence[StatementLine]:
     """Those of the lines with these numbers that there are, oldest first."""
     first, last = max(first_number, statement.extent.first_number), min(last_number, statement.extent.last_number)
@@ -51,7 +47,7 @@ async def read_lines(
 
 
 async def read_parts(
-    context: HasPool, statement: Statement, lines_a_part: int = LINES_A_PART
+    context: Context, statement: Statement, lines_a_part: int = LINES_A_PART
 ) -> AsyncIterator[Sequence[StatementLine]]:
     """The lines, oldest first, part by part."""
     extent = statement.extent

@@ -6,7 +6,7 @@ there as long as they are kept; for a holder's deleted endpoints, the last twent
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -27,18 +27,12 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox, HasSigner
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.payee import with_payee
 from pixconnect.usecases.webhooks.delivery import open_secrets
 from pixconnect.writing.service_time import service_now
 
 _READS: Final = tuple(dict.fromkeys(READ_SCOPES.values()))
-
-
-class TimelineContext(HasPool, HasClock, Protocol): ...
-
-
-class DeliveryContext(TimelineContext, HasSecretBox, HasSigner, Protocol): ...
 
 
 class DeliveryView(Struct, frozen=True, kw_only=True):
@@ -52,7 +46,7 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
     waiting: Waiting | None
 
 
-async def read_timeline(context: TimelineContext, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
+async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
     """What is known of a charge, transfer or refund and of everything that belongs to it.
 
     Raises:
@@ -143,7 +137,7 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
     return structs.replace(facts, events=events, endpoints=endpoints, deliveries=deliveries)
 
 
-async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_id: int) -> DeliveryView:
+async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int) -> DeliveryView:
     """A delivery with its attempts, and the headers that another would have now."""
     viewer.require("webhook.read")
     pool = context.pool
@@ -165,7 +159,7 @@ async def read_delivery_view(context: DeliveryContext, viewer: Viewer, delivery_
 
 
 async def _make_headers(
-    context: DeliveryContext, delivery: Delivery, event: Event, endpoint: Endpoint
+    context: Context, delivery: Delivery, event: Event, endpoint: Endpoint
 ) -> tuple[tuple[str, str], ...]:
     await context.signer.look_after_rest()
     real_now, body, message = context.clock.real_now(), event.body.encode(), webhook_signature.message_id(event.id)

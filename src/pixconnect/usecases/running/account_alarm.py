@@ -7,7 +7,7 @@ again. Between the pause and its knowledge in other processes a second passes, a
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -15,7 +15,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions.account_alarm import AlarmKind
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context, Core
 
 STRAYS_MAX: Final = 2
 """In an hour so many Pix may leave that nobody here ordered: somebody paid by hand, in the institution's app."""
@@ -30,21 +30,18 @@ _AN_HOUR: Final = timedelta(hours=1)
 _log = structlog.get_logger(__name__)
 
 
-class AlarmContext(HasPool, HasClock, Protocol): ...
-
-
 def has_alarms(account: InstitutionAccount) -> bool:
     """Among counterparts nothing can be stolen, so that they have none unless they are wanted."""
     return account.options.get("alarms", account.environment != "counterpart") is True
 
 
-async def tell_alarm(context: AlarmContext, institution_id: int) -> str | None:
+async def tell_alarm(context: Core, institution_id: int) -> str | None:
     """Why an account is paused by an alarm, in words."""
     standing = [one for one in await alarm_store.list_alarms(context.pool) if one.institution_id == institution_id]
     return f"{standing[0].kind}: {standing[0].said}" if standing else None
 
 
-async def look_for_alarms(context: AlarmContext) -> None:
+async def look_for_alarms(context: Context) -> None:
     """Pause each active account from which too much has left that nobody ordered, or too much at all."""
     async with context.pool.acquire() as connection:
         accounts = await account_store.list_all(connection)
@@ -53,7 +50,7 @@ async def look_for_alarms(context: AlarmContext) -> None:
             await _look_at(context, account)
 
 
-async def _look_at(context: AlarmContext, account: InstitutionAccount) -> None:
+async def _look_at(context: Context, account: InstitutionAccount) -> None:
     now = context.clock.now()
     # What an operator has seen counts no more, or resuming the account would pause it again at once.
     seen_at = await alarm_store.find_last_alarm(context.pool, account.id) or account.opened_at
@@ -74,6 +71,6 @@ async def _look_at(context: AlarmContext, account: InstitutionAccount) -> None:
         await _raise(context, account, "drain", words, now)
 
 
-async def _raise(context: AlarmContext, account: InstitutionAccount, kind: AlarmKind, said: str, now: datetime) -> None:
+async def _raise(context: Context, account: InstitutionAccount, kind: AlarmKind, said: str, now: datetime) -> None:
     if await alarm_store.raise_alarm(context.pool, account.id, kind, said, now):
         _log.critical("an account was paused", institution=account.name, reason=kind, said=said)

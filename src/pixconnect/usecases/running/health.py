@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Final, Literal, LiteralString, Protocol
+from typing import Final, Literal, LiteralString
 
 import structlog
 from msgspec import Struct
@@ -27,7 +27,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.usecases.frame.context import HasClock, HasInstitutions, HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.institutions import Institutions
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
@@ -47,9 +47,6 @@ Check = Callable[[], Awaitable[None]]
 """Raises ``ServiceUnavailable``, with a message for the public, when something is wrong."""
 
 _log = structlog.get_logger(__name__)
-
-
-class AccountsContext(HasPool, HasClock, HasInstitutions, Protocol): ...
 
 
 class CheckResult(Struct, frozen=True, kw_only=True):
@@ -158,7 +155,7 @@ async def check_disk(pool: Pool) -> None:
     await database_disk.check(pool, CHECK_TIMEOUT_S)
 
 
-async def check_accounts(context: AccountsContext) -> None:
+async def check_accounts(context: Context) -> None:
     """Check whether each active account was read lately, none is paused by a loss or an alarm, and no charge waits."""
     late: list[str] = []
     problems: list[str] = []

@@ -14,8 +14,8 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.database_loss import Loss
 from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +55,7 @@ async def check_durability(connection: Connection, mode: Mode) -> None:
         _log.info("the database keeps what was committed", **found)
 
 
-async def describe_database(context: OperatorContext) -> Mapping[str, str | int]:
+async def describe_database(context: Operator) -> Mapping[str, str | int]:
     """What an operator wants to know about the database: mode, version, identity, durability."""
     async with context.pool.acquire() as connection:
         server = await installation_store.read_server(connection)
@@ -101,7 +101,7 @@ async def check_books(pool: Pool) -> None:
         )
 
 
-async def close_losses(context: OperatorContext) -> Sequence[Loss]:
+async def close_losses(context: Operator) -> Sequence[Loss]:
     """Note that the operator knows what the database has forgotten, and has done what there is to do."""
     async with write_alone(context.pool) as connection:
         losses = await loss_store.find_losses(connection)

@@ -7,7 +7,7 @@ clock was moved ahead keeps them longer.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 
@@ -15,15 +15,12 @@ from pixconnect.domain.rules.retention import RETENTIONS
 from pixconnect.flow.shares import for_everybody
 from pixconnect.store.running import erasure as erasure_store
 from pixconnect.store.running.erasure import SWEPT, RetentionPeriods
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context
 
 LOOKED_AT_MAX: Final = 5_000
 """Rows that one step looks at, in one transaction."""
 
 _log = structlog.get_logger(__name__)
-
-
-class SweepContext(HasPool, HasClock, Protocol): ...
 
 
 def routine_periods(now: datetime) -> RetentionPeriods:
@@ -40,7 +37,7 @@ def _find_end(data: str, now: datetime) -> timedelta:
     return at_most
 
 
-async def sweep_texts(context: SweepContext, looked_at_max: int = LOOKED_AT_MAX) -> int:
+async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> int:
     """One step over each kind; answers how many rows it looked at, 0 where nothing is left to look at today."""
     ages, looked_count = routine_periods(context.clock.real_now()), 0
     for kind in SWEPT:

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
@@ -25,10 +25,10 @@ from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard import received as received_store
 from pixconnect.store.webhooks import delivery as delivery_store
-from pixconnect.usecases.frame.context import HasClock, HasPool
-from pixconnect.usecases.money.charge import ExpiryContext, expire_charges
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.charge import expire_charges
 from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX
-from pixconnect.usecases.webhooks.delivery import WalkContext, wait_until_sent
+from pixconnect.usecases.webhooks.delivery import wait_until_sent
 from pixconnect.writing.service_time import service_now
 
 WALK_MAX_S: Final = 24.0
@@ -53,24 +53,17 @@ _EXPIRED_MAX = 1000
 _ALL_SLOTS = range(SLOTS_COUNT)
 
 
-class ClockContext(HasPool, HasClock, Protocol): ...
-
-
-class MovingContext(ClockContext, ExpiryContext, WalkContext, Protocol):
-    """What doing everything that falls due on the way needs."""
-
-
-async def read_clock(context: ClockContext) -> datetime:
+async def read_clock(context: Context) -> datetime:
     await service_now(context.clock, context.pool)
     return context.clock.now()
 
 
-async def advance_clock(context: MovingContext, control: SandboxControl, by: timedelta) -> datetime:
+async def advance_clock(context: Context, control: SandboxControl, by: timedelta) -> datetime:
     async with _moving_alone(context):
         return await _walk(context, control, await read_clock(context) + by)
 
 
-async def move_clock(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
+async def move_clock(context: Context, control: SandboxControl, target: datetime) -> datetime:
     """Walk the clock forward, or jump back; answers where it is when all that became due is done, or walking took too long."""
     async with _moving_alone(context):
         now = await read_clock(context)
@@ -81,7 +74,7 @@ async def move_clock(context: MovingContext, control: SandboxControl, target: da
         return await _walk(context, control, target)
 
 
-async def reset_clock(context: MovingContext, control: SandboxControl) -> datetime:
+async def reset_clock(context: Context, control: SandboxControl) -> datetime:
     """Return to real time. Open deadlines move back by as much as the clock does."""
     async with _moving_alone(context):
         await read_clock(context)
@@ -92,7 +85,7 @@ async def reset_clock(context: MovingContext, control: SandboxControl) -> dateti
         return await _jump_back(context, control, timedelta(0))
 
 
-async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> None:
+async def agree_with_sandbox(context: Context, control: SandboxControl) -> None:
     """Send the sandbox the time again: a move that was interrupted leaves the two apart."""
     async with context.pool.acquire() as connection:
         if not await clock_store.try_lock_clock(connection):
@@ -104,7 +97,7 @@ async def agree_with_sandbox(context: ClockContext, control: SandboxControl) -> 
             await clock_store.unlock(connection)
 
 
-async def follow_clock(context: ClockContext, connect: Connect) -> None:
+async def follow_clock(context: Context, connect: Connect) -> None:
     """Listen for moves of the clock, until cancelled, so that answers from memory are dated right too."""
 
     def hear(notice: str) -> None:
@@ -119,7 +112,7 @@ async def follow_clock(context: ClockContext, connect: Connect) -> None:
 
 
 @asynccontextmanager
-async def _moving_alone(context: ClockContext) -> AsyncGenerator[None]:
+async def _moving_alone(context: Context) -> AsyncGenerator[None]:
     async with _holding_lock(context):
         try:
             yield
@@ -130,7 +123,7 @@ async def _moving_alone(context: ClockContext) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
+async def _holding_lock(context: Context) -> AsyncGenerator[None]:
     # We wait for the lock by asking again and again, and hold no connection meanwhile: there are ten, and other work
     # needs them.
     deadline_s = context.clock.monotonic_s() + WALK_MAX_S
@@ -150,7 +143,7 @@ async def _holding_lock(context: ClockContext) -> AsyncGenerator[None]:
 class _Walk:
     """How long a walk may take, and the endpoints whose deliveries it no longer waits for."""
 
-    def __init__(self, context: MovingContext, started_at_s: float) -> None:
+    def __init__(self, context: Context, started_at_s: float) -> None:
         self.context = context
         self.slow_endpoint_ids: set[int] = set()
         self.ends_at_s = started_at_s + WALK_MAX_S
@@ -163,7 +156,7 @@ class _Walk:
         self.slow_endpoint_ids.clear()
 
 
-async def _walk(context: MovingContext, control: SandboxControl, target: datetime) -> datetime:
+async def _walk(context: Context, control: SandboxControl, target: datetime) -> datetime:
     if target > _LATEST:
         raise errors.BadRequest("advance_s, now: the clock goes to the year 9000 at most")
     clock = context.clock
@@ -245,13 +238,13 @@ async def _is_all_done(control: SandboxControl, walk: _Walk) -> bool:
     return True
 
 
-async def _jump_back(context: MovingContext, control: SandboxControl, offset: timedelta) -> datetime:
+async def _jump_back(context: Context, control: SandboxControl, offset: timedelta) -> datetime:
     await _set_offset(context, offset)
     await control.call(SET_OFFSET, offset)
     return context.clock.now()
 
 
-async def _set_offset(context: ClockContext, offset: timedelta) -> None:
+async def _set_offset(context: Context, offset: timedelta) -> None:
     """Set the clock; open deadlines move back by as much as it does, and forward nothing is waited for."""
     await read_clock(context)
     by = context.clock.offset - offset

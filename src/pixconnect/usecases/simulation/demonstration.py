@@ -17,11 +17,10 @@ from pixconnect.domain.money.holder import Holder, KeyType
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import holder, ledger
 from pixconnect.usecases.money.holder import HolderChanges, NewHolder
-from pixconnect.usecases.money.ledger import LedgerContext
 from pixconnect.usecases.simulation.clock import BEHIND_MAX
 
 DEPOSIT_CENTS: Final = 100_000_000
@@ -76,8 +75,8 @@ class DemoCredentials(Struct, frozen=True, kw_only=True):
 
 
 async def prepare_demonstration(
-    context: LedgerContext,
-    operator: OperatorContext,
+    context: Context,
+    operator: Operator,
     known: DemoCredentials | None,
     *,
     client_id: str = "",
@@ -129,7 +128,7 @@ async def prepare_demonstration(
     )
 
 
-async def _open_holder(context: OperatorContext) -> Holder:
+async def _open_holder(context: Operator) -> Holder:
     try:
         return await holder.create_holder(context, _HOLDER)
     except errors.InvalidAccount:
@@ -140,7 +139,7 @@ async def _open_holder(context: OperatorContext) -> Holder:
         return found if found.address is not None else await _give_address(context, found)
 
 
-async def _give_address(context: OperatorContext, found: Holder) -> Holder:
+async def _give_address(context: Operator, found: Holder) -> Holder:
     """To a holder that was made when none had an address."""
     changes = HolderChanges(
         street=_HOLDER.street or UNSET, state=_HOLDER.state or UNSET, postal_code=_HOLDER.postal_code or UNSET
@@ -148,12 +147,12 @@ async def _give_address(context: OperatorContext, found: Holder) -> Holder:
     return await holder.set_holder(context, found.id, changes)
 
 
-async def _find_holder(context: OperatorContext) -> Holder | None:
+async def _find_holder(context: Operator) -> Holder | None:
     async with context.pool.acquire() as connection:
         return await holder_store.find_by_account(connection, _HOLDER.branch, _HOLDER.account_number)
 
 
-async def _begin_clock(context: OperatorContext, clock_at: datetime) -> None:
+async def _begin_clock(context: Operator, clock_at: datetime) -> None:
     real_now = context.clock.real_now()
     if clock_at < real_now - BEHIND_MAX:
         raise errors.BadRequest(

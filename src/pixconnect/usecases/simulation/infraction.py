@@ -14,11 +14,12 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.simulation.sandbox import OutsideContext, call
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.simulation.sandbox import call
 
 
 async def open_infraction(
-    context: OutsideContext,
+    context: Context,
     caller: Caller,
     end_to_end_id: str,
     amount_cents: int | None,
@@ -54,7 +55,7 @@ async def open_infraction(
     return await call(context, sandbox_control.OPEN_INFRACTION, asked)
 
 
-async def _find_funds_cents(context: OutsideContext, holder_id: int) -> int:
+async def _find_funds_cents(context: Context, holder_id: int) -> int:
     """What the institution has of the holder's: more than is available here, where orders are under way.
 
     What it has blocked because of contests is counted by itself, which opens one after the other.
@@ -66,7 +67,7 @@ async def _find_funds_cents(context: OutsideContext, holder_id: int) -> int:
 
 
 async def decide_infraction(
-    context: OutsideContext,
+    context: Context,
     caller: Caller,
     name: str,
     decision: Literal["take", "release", "hold"],

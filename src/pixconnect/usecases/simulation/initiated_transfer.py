@@ -16,18 +16,18 @@ from pixconnect.domain.money.transfer import KeyTransferRequest, SendingTerms, T
 from pixconnect.domain.simulation.initiated_transfer import InitiatedTransfer
 from pixconnect.store.money import initiated_transfer as initiated_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money.payee import find_payee
-from pixconnect.usecases.money.transfer import TransferContext, start_transfer
+from pixconnect.usecases.money.transfer import start_transfer
 from pixconnect.writing.service_time import service_now_to_write
 
 Repeat = Literal["refused", "answered", "sent_again"]
 """What becomes of a confirmation that comes again."""
 
 
-async def initiate_transfer(context: TransferContext, caller: Caller, key: PixKey) -> InitiatedTransfer:
+async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> InitiatedTransfer:
     """Find whose a key is, and name the transfer that may follow; it costs a look-up until that is paid."""
     end_to_end_id = identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy)
     # Of a key, the payee is the same whatever the amount.
@@ -52,13 +52,13 @@ async def initiate_transfer(context: TransferContext, caller: Caller, key: PixKe
     return initiated
 
 
-async def find_initiated(context: HasPool, caller: Caller, end_to_end_id: str) -> InitiatedTransfer | None:
+async def find_initiated(context: Context, caller: Caller, end_to_end_id: str) -> InitiatedTransfer | None:
     """What the caller was told under this name; nobody else's."""
     return await initiated_store.find(context.pool, caller.holder_id, end_to_end_id)
 
 
 async def confirm_transfer(
-    context: TransferContext,
+    context: Context,
     caller: Caller,
     initiated: InitiatedTransfer,
     amount_cents: int,

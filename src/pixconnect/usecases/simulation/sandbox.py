@@ -6,7 +6,7 @@ holder.
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import structs
 
@@ -37,15 +37,12 @@ from pixconnect.domain.simulation.sandbox_control import (
     Verdict,
 )
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSandboxControl
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import with_key
 
 
-class OutsideContext(HasPool, HasPolicy, HasClock, HasDirectory, HasSandboxControl, Protocol): ...
-
-
 async def pay_by_code(
-    context: OutsideContext,
+    context: Context,
     caller: Caller,
     text: str,
     amount_cents: int | None,
@@ -80,7 +77,7 @@ async def pay_by_code(
 
 
 async def pay_by_location(
-    context: OutsideContext,
+    context: Context,
     caller: Caller,
     location: str,
     amount_cents: int | None,
@@ -97,13 +94,13 @@ async def pay_by_location(
     return await _pay_charge(context, caller, charge, amount_cents, payer, payer_message, suspect)
 
 
-async def _find_served(context: OutsideContext, caller: Caller, location: str) -> Charge | None:
+async def _find_served(context: Context, caller: Caller, location: str) -> Charge | None:
     charge = await context.directory.find_served(location.removeprefix(context.policy.location_prefix))
     return charge if charge is not None and charge.holder_id == caller.holder_id else None
 
 
 async def _pay_charge(
-    context: OutsideContext,
+    context: Context,
     caller: Caller,
     charge: Charge,
     amount_cents: int | None,
@@ -130,7 +127,7 @@ async def _pay_charge(
 
 
 async def pay_by_key(
-    context: OutsideContext,
+    context: Context,
     caller: Caller,
     key: str,
     amount_cents: int,
@@ -147,7 +144,7 @@ async def pay_by_key(
     return await _pay(context, transfer)
 
 
-async def judge_credit(context: OutsideContext, caller: Caller, end_to_end_id: str, verdict: Verdict) -> Arrival:
+async def judge_credit(context: Context, caller: Caller, end_to_end_id: str, verdict: Verdict) -> Arrival:
     """Release or return by hand one of this holder's payments that the sandbox, its institution, holds as suspect."""
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "IN" or transfer.is_book or transfer.status != "PROCESSING":
@@ -157,7 +154,7 @@ async def judge_credit(context: OutsideContext, caller: Caller, end_to_end_id: s
 
 
 async def give_back(
-    context: OutsideContext, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
+    context: Context, caller: Caller, end_to_end_id: str, amount_cents: int | None, reason: str
 ) -> Arrival:
     """Return an amount of this holder's transfer, or the rest of it, as its receiver would."""
     if amount_cents is not None:
@@ -173,7 +170,7 @@ async def give_back(
 
 
 async def move(
-    context: OutsideContext,
+    context: Context,
     caller: Caller,
     kind: MadeMovementKind,
     direction: Literal["IN", "OUT"],
@@ -204,7 +201,7 @@ async def move(
     raise errors.HolderBlocked("the holder may not deposit")
 
 
-async def add_key(context: OutsideContext, new: NewKey) -> DirectoryEntry:
+async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
     """Add a directory entry of a new outside account, or return the one that the key has already."""
     key = None if new.key is None else pix_key.parse_pix_key(new.key, new.key_type).key
     # Our own directory answers for our keys first, so an entry outside would never be found.
@@ -215,13 +212,13 @@ async def add_key(context: OutsideContext, new: NewKey) -> DirectoryEntry:
     return await call(context, sandbox_control.ADD_KEY, structs.replace(new, key=key))
 
 
-async def make_qr_code(context: HasSandboxControl, new: NewQrCode) -> str:
+async def make_qr_code(context: Context, new: NewQrCode) -> str:
     if new.amount_cents is not None:
         money.check_amount(new.amount_cents)
     return await call(context, sandbox_control.MAKE_QR_CODE, new)
 
 
-async def call(context: HasSandboxControl, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
+async def call(context: Context, what: ControlCall[Asked, Answered], asked: Asked) -> Answered:
     """Ask the sandbox, and make its refusals and its silence errors for the caller."""
     try:
         return await find_control(context).call(what, asked)
@@ -238,21 +235,21 @@ async def call(context: HasSandboxControl, what: ControlCall[Asked, Answered], a
         raise errors.ServiceUnavailable("the sandbox cannot be reached; nothing was done") from None
 
 
-def find_control(context: HasSandboxControl) -> SandboxControl:
+def find_control(context: Context) -> SandboxControl:
     """Return the sandbox's control; in live mode there is none (``NotFound``)."""
     if context.sandbox_control is None:
         raise errors.NotFound("there is no sandbox in live mode")
     return context.sandbox_control
 
 
-async def _own_party(context: HasDirectory, caller: Caller, text: str, field: str) -> Party:
+async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:
     key = pix_key.parse_pix_key(text)
     if await context.directory.find_owner(key.key) != caller.holder_id:
         raise errors.PixKeyNotOwned(f"{field}: is not a Pix key of this holder")
     return with_key((await context.directory.read_account(caller.holder_id)).party, key)
 
 
-async def _pay(context: HasSandboxControl, transfer: OutsideTransfer) -> Arrival:
+async def _pay(context: Context, transfer: OutsideTransfer) -> Arrival:
     if transfer.payer.tax_id is not None:
         tax_id.check_tax_id(transfer.payer.tax_id, "payer.tax_id")
     return await call(context, sandbox_control.PAY, transfer)

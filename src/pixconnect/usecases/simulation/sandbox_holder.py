@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from msgspec import Struct
 
@@ -14,20 +13,16 @@ from pixconnect.domain.money import pix_key
 from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.store.identity import sandbox_holder as sandbox_holder_store
 from pixconnect.store.identity.access import StoredClient
-from pixconnect.usecases.frame.context import HasClock, HasEntropy, HasPolicy, HasSecretBox
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import writing
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import ledger
-from pixconnect.usecases.money.ledger import LedgerContext
 from pixconnect.writing.service_time import service_now_to_write
 
 HOLDERS_MAX = 1_000_000
 """In one sandbox, those that operators made included."""
 
 _NAME_LENGTH_MAX = 255
-
-
-class SandboxHolderContext(LedgerContext, HasClock, HasEntropy, HasPolicy, HasSecretBox, Protocol): ...
 
 
 class NewSandboxHolder(Struct, frozen=True, kw_only=True):
@@ -51,7 +46,7 @@ class SandboxHolder(Struct, frozen=True, kw_only=True):
 
 
 async def open_sandbox_holder(
-    context: SandboxHolderContext, caller: Caller, new: NewSandboxHolder, holders_max: int = HOLDERS_MAX
+    context: Context, caller: Caller, new: NewSandboxHolder, holders_max: int = HOLDERS_MAX
 ) -> SandboxHolder:
     """Make a holder with a client, a Pix key and, if asked, money.
 

@@ -6,7 +6,7 @@ They are the charges of the other door too.
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.violation import Violated, Violation
@@ -19,7 +19,7 @@ from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import LocationKind
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
-from pixconnect.usecases.money.opened_charge import OpeningContext
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
 from pixconnect.usecases.standard.institution_charge import NewContents, judge_key, patch_there, put_there
 from pixconnect.usecases.standard.location import locate_charges
@@ -31,11 +31,8 @@ NO_ADDRESS: Final = Violation(
 )
 
 
-class StandardChargeContext(OpeningContext, Protocol): ...
-
-
 async def put_charge(
-    context: StandardChargeContext,
+    context: Context,
     caller: Caller,
     txid: str | None,
     contents: ChargeContents,
@@ -78,7 +75,7 @@ async def put_charge(
 
 
 async def patch_charge(
-    context: StandardChargeContext,
+    context: Context,
     caller: Caller,
     txid: str,
     change: ContentsChange,
@@ -104,7 +101,7 @@ async def patch_charge(
 
 
 async def read_charge(
-    context: StandardChargeContext,
+    context: Context,
     caller: Caller,
     txid: str,
     revision: int | None = None,
@@ -129,13 +126,13 @@ async def read_charge(
 
 
 async def check_charge(
-    context: StandardChargeContext, caller: Caller, txid: str, kind: LocationKind = location_rules.AT_ONCE
+    context: Context, caller: Caller, txid: str, kind: LocationKind = location_rules.AT_ONCE
 ) -> None:
     """Raise ``NotFound`` if there is no such charge, before we check anything else in a request about it."""
     await _find(context, caller, txid, kind)
 
 
-async def _find(context: StandardChargeContext, caller: Caller, txid: str, kind: LocationKind) -> Charge:
+async def _find(context: Context, caller: Caller, txid: str, kind: LocationKind) -> Charge:
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, txid)
     if charge is None or location_rules.location_kind_of(charge) != kind:
         raise errors.NotFound("txid: there is no such charge")
@@ -143,7 +140,7 @@ async def _find(context: StandardChargeContext, caller: Caller, txid: str, kind:
 
 
 async def make_write(
-    context: StandardChargeContext,
+    context: Context,
     caller: Caller,
     txid: str,
     kind: LocationKind,

@@ -14,8 +14,8 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame import audit
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.money.charge_change import begin_change, remove_locked, want_change
 from pixconnect.usecases.money.charge_opening import RefusedByInstitution
 from pixconnect.writing.batch import Batch
@@ -26,7 +26,7 @@ WAIT_MAX_S: Final = 20.0
 _LOOK_EVERY_S: Final = 0.2
 
 
-async def remove_charge(context: OperatorContext, holder_id: int, txid: str, wait_s: float = WAIT_MAX_S) -> Charge:
+async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: float = WAIT_MAX_S) -> Charge:
     """Remove a charge, so that nobody can pay it any more; its holder gets an event that it has expired.
 
     One that was opened at an institution is removed there, by a worker, and only then here.
@@ -57,14 +57,14 @@ async def remove_charge(context: OperatorContext, holder_id: int, txid: str, wai
     return removed if change is None else await _await_removal(context, change, wait_s)
 
 
-async def _remove_here(context: OperatorContext, connection: Connection, charge: Charge) -> Charge:
+async def _remove_here(context: Operator, connection: Connection, charge: Charge) -> Charge:
     work = await begin_work(Batch[Any]((), connection, context.clock))
     removed = remove_locked(work, charge, "REMOVED_BY_PSP")
     await work.write()
     return removed
 
 
-async def _ask_there(context: OperatorContext, connection: Connection, charge: Charge) -> ChargeChange:
+async def _ask_there(context: Operator, connection: Connection, charge: Charge) -> ChargeChange:
     now = context.clock.real_now()
     wanted = structs.replace(want_change(charge, removal="REMOVED_BY_PSP"), due_at=now, created_at=now)
     try:
@@ -74,7 +74,7 @@ async def _ask_there(context: OperatorContext, connection: Connection, charge: C
     return errors.require(change, "a removal is always a change")
 
 
-async def _await_removal(context: OperatorContext, change: ChargeChange, wait_s: float) -> Charge:
+async def _await_removal(context: Operator, change: ChargeChange, wait_s: float) -> Charge:
     until_s = context.clock.monotonic_s() + wait_s
     while context.clock.monotonic_s() < until_s:
         async with context.pool.acquire() as connection:

@@ -22,8 +22,9 @@ from pixconnect.domain.money.charge import Charge, read_contents
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer, say_the_same
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import charge_revision as revision_store
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.charge_opening import explain_refusal
-from pixconnect.usecases.standard.charge import StandardChargeContext, put_charge
+from pixconnect.usecases.standard.charge import put_charge
 from pixconnect.usecases.standard.institution_charge import InstitutionViolated
 
 _REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
@@ -51,7 +52,7 @@ class DueChargeRequest(Struct, frozen=True, kw_only=True):
     """The charge's txid too."""
 
 
-async def create_due_charge(context: StandardChargeContext, caller: Caller, request: DueChargeRequest) -> Charge:
+async def create_due_charge(context: Context, caller: Caller, request: DueChargeRequest) -> Charge:
     """Make a charge with a due date.
 
     Returns:
@@ -84,9 +85,7 @@ async def create_due_charge(context: StandardChargeContext, caller: Caller, requ
         raise _explain(context, contents, violated) from None
 
 
-async def _find_replayed(
-    context: StandardChargeContext, caller: Caller, external_id: str, contents: ChargeContents
-) -> Charge:
+async def _find_replayed(context: Context, caller: Caller, external_id: str, contents: ChargeContents) -> Charge:
     charge = await charge_store.find_by_txid(context.pool, caller.holder_id, external_id)
     if charge is not None:
         made = read_contents(charge)
@@ -98,7 +97,7 @@ async def _find_replayed(
     raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
 
 
-def _explain(context: StandardChargeContext, contents: ChargeContents, violated: Violated) -> errors.PixConnectError:
+def _explain(context: Context, contents: ChargeContents, violated: Violated) -> errors.PixConnectError:
     """The refusal in the contract's words."""
     if isinstance(violated, InstitutionViolated):
         refusal = violated.refusal

@@ -14,9 +14,9 @@ from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge_contents import LIFETIME_S, Line, Payer
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.standard.outside_location import LocationUnreachable
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import prepared_transfer as prepared_usecases
-from pixconnect.usecases.money.transfer import TransferContext
 from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus
 
 
@@ -43,7 +43,7 @@ class CodeHasDueDate(errors.InvalidQrCode):
     """The code leads to a charge with a due date, of which this service knows too little."""
 
 
-async def read_dynamic_code(context: TransferContext, caller: Caller, text: str) -> DynamicCode:
+async def read_dynamic_code(context: Context, caller: Caller, text: str) -> DynamicCode:
     """Read the charge behind a code, and whose its key is; that costs the caller's tokens as a look-up does.
 
     Raises:
@@ -80,7 +80,7 @@ async def read_dynamic_code(context: TransferContext, caller: Caller, text: str)
     )
 
 
-async def _read_own(context: TransferContext, path: str) -> DynamicCode:
+async def _read_own(context: Context, path: str) -> DynamicCode:
     charge = await context.directory.find_served(path)
     if charge is None:
         raise errors.InvalidQrCode("emv: its location serves no charge")

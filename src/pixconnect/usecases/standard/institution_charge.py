@@ -23,10 +23,9 @@ from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, Location
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.context import HasDirectory, HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.charge_change import change_there
 from pixconnect.usecases.money.charge_opening import NewOpening, RefusedByInstitution, open_there
-from pixconnect.usecases.money.opened_charge import OpeningContext
 from pixconnect.usecases.standard.charge_write import REMOVAL, StandardCharge
 from pixconnect.usecases.standard.due_violation import judge_terms
 
@@ -65,9 +64,7 @@ class NewContents(Struct, frozen=True, kw_only=True):
         return AT_ONCE if self.contents.due is None else WITH_DUE_DATE
 
 
-async def put_there(
-    context: OpeningContext, caller: Caller, institution_id: int, put: NewContents
-) -> StandardCharge | None:
+async def put_there(context: Context, caller: Caller, institution_id: int, put: NewContents) -> StandardCharge | None:
     """Open a charge at the holder's account, or revise it there; ``None`` if one of the holder's before that has the txid."""
     charge = None if put.txid is None else await charge_store.find_by_txid(context.pool, caller.holder_id, put.txid)
     if charge is not None and charge.institution_id is None:
@@ -103,7 +100,7 @@ async def put_there(
         raise Violated(put.kind, [Violation(property="txid", reason=reason, value=put.txid)]) from conflict
 
 
-async def _repeat_former(context: OpeningContext, charge: Charge, put: NewContents) -> StandardCharge:
+async def _repeat_former(context: Context, charge: Charge, put: NewContents) -> StandardCharge:
     """A charge of the holder that the caller's has succeeded, over no institution: it is paid as it is, and changes no more."""
     if not put.is_new and await _says_already(context, charge, put.contents):
         return StandardCharge.of(charge, None)
@@ -111,7 +108,7 @@ async def _repeat_former(context: OpeningContext, charge: Charge, put: NewConten
 
 
 async def patch_there(
-    context: OpeningContext,
+    context: Context,
     caller: Caller,
     txid: str,
     change: ContentsChange,
@@ -150,9 +147,7 @@ async def patch_there(
         raise _explain(refused.refusal, kind) from None
 
 
-async def judge_key(
-    context: HasDirectory, caller: Caller, key: str | None, kind: LocationKind = AT_ONCE
-) -> list[Violation]:
+async def judge_key(context: Context, caller: Caller, key: str | None, kind: LocationKind = AT_ONCE) -> list[Violation]:
     """Whether a key that is asked for is the holder's."""
     if key is None or await context.directory.find_owner(key) == caller.holder_id:
         return []
@@ -160,7 +155,7 @@ async def judge_key(
     return [Violation(property=f"{kind}.chave", reason=reason, value=key)]
 
 
-async def _remove(context: OpeningContext, caller: Caller, charge: Charge, kind: LocationKind) -> StandardCharge:
+async def _remove(context: Context, caller: Caller, charge: Charge, kind: LocationKind) -> StandardCharge:
     removed = await _find_removed(context, caller, charge)
     if removed is None:
         try:
@@ -173,7 +168,7 @@ async def _remove(context: OpeningContext, caller: Caller, charge: Charge, kind:
     return StandardCharge.of(removed, None)
 
 
-async def _find_removed(context: HasPool, caller: Caller, charge: Charge) -> Charge | None:
+async def _find_removed(context: Context, caller: Caller, charge: Charge) -> Charge | None:
     """The charge, if what this caller had asked for has removed it: a repeat of the same request gets what became of it."""
     # Nobody can tell whether an answer has arrived: its process may have been killed before. Nothing follows a removal.
     last = await change_store.find_last(context.pool, charge.id, charge.holder_id)
@@ -184,12 +179,12 @@ async def _find_removed(context: HasPool, caller: Caller, charge: Charge) -> Cha
     return await charge_store.find_by_id(context.pool, charge.holder_id, charge.id)
 
 
-async def _is_being_opened(context: HasPool, caller: Caller, put: NewContents) -> bool:
+async def _is_being_opened(context: Context, caller: Caller, put: NewContents) -> bool:
     found = None if put.txid is None else await opening_store.find(context.pool, caller.holder_id, put.txid)
     return found is not None and _want_charge(caller, put).was_made_as(found)
 
 
-async def _says_already(context: HasPool, charge: Charge, contents: ChargeContents) -> bool:
+async def _says_already(context: Context, charge: Charge, contents: ChargeContents) -> bool:
     # While nobody knows what it says there, it says nothing already.
     is_known = await change_store.find_under_way(context.pool, charge.id, charge.holder_id) is None
     return is_known and say_the_same(contents, charge_rules.read_contents(charge))

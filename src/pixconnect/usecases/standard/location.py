@@ -7,7 +7,7 @@ get it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from msgspec import Struct
 
@@ -20,16 +20,10 @@ from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location, LocationKind
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import location as location_store
-from pixconnect.usecases.frame.context import HasDirectory, HasEntropy, HasIds, HasPolicy, HasPool, HasWrites
+from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
-
-
-class LocationContext(HasPool, HasWrites, HasEntropy, HasIds, HasPolicy, HasDirectory, Protocol): ...
-
-
-class LocatingContext(HasPool, HasWrites, HasIds, Protocol): ...
 
 
 class NewLocation(Struct, kw_only=True):
@@ -56,7 +50,7 @@ class ShownLocation(Struct, frozen=True, kw_only=True):
     """The charge that it leads to."""
 
 
-async def create_location(context: LocationContext, caller: Caller, kind: LocationKind) -> Location:
+async def create_location(context: Context, caller: Caller, kind: LocationKind) -> Location:
     """Make a free one; ``Forbidden`` where the holder's charges are served by an institution."""
     await _check_served_here(context, caller)
     new = NewLocation(
@@ -87,14 +81,14 @@ async def _create_locations(batch: Batch[NewLocation]) -> list[Location]:
 CREATE_LOCATIONS: Final = WriteOperation("create_locations", _create_locations)
 
 
-async def _check_served_here(context: LocationContext, caller: Caller) -> None:
+async def _check_served_here(context: Context, caller: Caller) -> None:
     if (await context.directory.read_account(caller.holder_id)).institution_id is not None:
         raise errors.Forbidden(
             "as cobranças desta conta são servidas pela instituição: suas locations só podem ser lidas"
         )
 
 
-async def read_location(context: LocationContext, caller: Caller, location_id: int) -> ShownLocation:
+async def read_location(context: Context, caller: Caller, location_id: int) -> ShownLocation:
     location = await location_store.find_by_id(context.pool, caller.holder_id, location_id)
     if location is None:
         raise errors.NotFound("id: there is no such location")
@@ -103,7 +97,7 @@ async def read_location(context: LocationContext, caller: Caller, location_id: i
 
 
 async def list_locations(
-    context: LocationContext, caller: Caller, kind: LocationKind | None, span: Span, *, is_bound: bool | None
+    context: Context, caller: Caller, kind: LocationKind | None, span: Span, *, is_bound: bool | None
 ) -> Page[ShownLocation]:
     """One page of the holder's locations, newest first; ``None`` is any kind, and bound or not.
 
@@ -114,7 +108,7 @@ async def list_locations(
     return page.with_items(await _show_all(context, page.items))
 
 
-async def unbind_location(context: LocationContext, caller: Caller, location_id: int) -> Location:
+async def unbind_location(context: Context, caller: Caller, location_id: int) -> Location:
     """Take a location away from its charge, which no code leads to from then on; one that is free stays as it is.
 
     Raises:
@@ -175,7 +169,7 @@ def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Loc
     return location
 
 
-async def locate_charges(context: LocatingContext, charges: Sequence[Charge]) -> dict[int, Location]:
+async def locate_charges(context: Context, charges: Sequence[Charge]) -> dict[int, Location]:
     """The locations of charges of one holder, by the charge's id; those that have none yet get theirs."""
     bound = {(charge.id, charge.holder_id): charge for charge in charges if not charge.is_unbound}
     found = await location_store.find_of_charges(context.pool, bound) if bound else {}
@@ -190,9 +184,7 @@ async def locate_charges(context: LocatingContext, charges: Sequence[Charge]) ->
     return {charge_id: location for (charge_id, _), location in found.items()}
 
 
-async def _place_missing(
-    context: LocatingContext, missing: Sequence[tuple[int, int]]
-) -> dict[tuple[int, int], Location]:
+async def _place_missing(context: Context, missing: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Location]:
     location_ids = {name: await context.ids.location_id() for name in missing}
     async with context.writes.transaction() as batch:
         # Locked first: other requests that place them wait, and then find them placed.
@@ -206,7 +198,7 @@ async def _place_missing(
     return placed
 
 
-async def _show_all(context: LocationContext, locations: Sequence[Location]) -> list[ShownLocation]:
+async def _show_all(context: Context, locations: Sequence[Location]) -> list[ShownLocation]:
     charge_ids = {location.charge_id for location in locations if location.charge_id is not None}
     charges: dict[int, Charge] = {}
     if charge_ids:

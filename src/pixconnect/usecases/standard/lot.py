@@ -7,7 +7,7 @@ made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import asyncpg
 from msgspec import Struct, structs
@@ -30,7 +30,7 @@ from pixconnect.domain.standard.charge_lot import (
 )
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.standard import charge_lot as lot_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasWakeWorkers
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -57,9 +57,6 @@ class PageBounds(Struct, frozen=True, kw_only=True):
 PAGE_BOUNDS: Final = PageBounds()
 
 
-class LotContext(HasPool, HasClock, HasDirectory, HasPolicy, HasWakeWorkers, Protocol): ...
-
-
 class NewItem(Struct, frozen=True, kw_only=True):
     """What a request asks of one charge."""
 
@@ -79,7 +76,7 @@ class ShownLot(Struct, frozen=True, kw_only=True):
     items: Sequence[ShownItem]
 
 
-async def put_lot(context: LotContext, caller: Caller, number: int, description: str, items: Sequence[NewItem]) -> None:
+async def put_lot(context: Context, caller: Caller, number: int, description: str, items: Sequence[NewItem]) -> None:
     """Keep a new lot, or ask for all charges of one again.
 
     Raises:
@@ -113,7 +110,7 @@ async def put_lot(context: LotContext, caller: Caller, number: int, description:
 
 
 async def patch_lot(
-    context: LotContext, caller: Caller, found: FoundLot, description: str | None, items: Sequence[NewItem]
+    context: Context, caller: Caller, found: FoundLot, description: str | None, items: Sequence[NewItem]
 ) -> bool:
     """Ask for changes of some charges of a lot, or call it otherwise; false if it was changed since it was read.
 
@@ -135,7 +132,7 @@ async def patch_lot(
     return True
 
 
-async def find_lot(context: LotContext, caller: Caller, number: int) -> FoundLot:
+async def find_lot(context: Context, caller: Caller, number: int) -> FoundLot:
     """A lot as it is asked for until now, to be patched; raises ``NotFound``."""
     lot = await lot_store.find(context.pool, caller.holder_id, number)
     if lot is None:
@@ -143,7 +140,7 @@ async def find_lot(context: LotContext, caller: Caller, number: int) -> FoundLot
     return FoundLot(lot=lot, items=await lot_store.read_lot_items(context.pool, lot))
 
 
-async def read_lot(context: LotContext, caller: Caller, number: int) -> ShownLot:
+async def read_lot(context: Context, caller: Caller, number: int) -> ShownLot:
     """A lot, and what has become of each of its charges so far; raises ``NotFound``."""
     lot = await lot_store.find(context.pool, caller.holder_id, number)
     if lot is None:
@@ -152,9 +149,7 @@ async def read_lot(context: LotContext, caller: Caller, number: int) -> ShownLot
     return ShownLot(lot=lot, items=items[number])
 
 
-async def list_lots(
-    context: LotContext, caller: Caller, span: Span, bounds: PageBounds = PAGE_BOUNDS
-) -> Page[ShownLot]:
+async def list_lots(context: Context, caller: Caller, span: Span, bounds: PageBounds = PAGE_BOUNDS) -> Page[ShownLot]:
     """One page of the holder's lots, newest first; raises ``Violated`` if they have more to say than a page may show."""
     page = await lot_store.read_page(context.pool, caller.holder_id, span)
     numbers = [lot.number for lot in page.items]
@@ -207,7 +202,7 @@ async def _find_or_judge(
 
 
 async def _open(
-    context: LotContext,
+    context: Context,
     connection: Connection,
     caller: Caller,
     number: int,

@@ -19,8 +19,8 @@ from pixconnect.domain.standard.charge_lot import Refusal, WantedItem, decode_as
 from pixconnect.domain.standard.location import WITH_DUE_DATE
 from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard.charge_lot import DueItem, ItemKey
-from pixconnect.usecases.frame.context import HasPolicy
-from pixconnect.usecases.standard.charge import NO_ADDRESS, StandardChargeContext, make_write
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.standard.charge import NO_ADDRESS, make_write
 from pixconnect.usecases.standard.charge_write import REMOVAL, WRITE_CHARGES, ChargeWrite
 from pixconnect.usecases.standard.lot import NOT_THERE
 from pixconnect.usecases.standard.lot_item import NOTED, ItemWrite, list_reasons
@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def do_due_items(
-    context: StandardChargeContext, slots: Sequence[int], count_max: int, left_out: Collection[ItemKey] = ()
+    context: Context, slots: Sequence[int], count_max: int, left_out: Collection[ItemKey] = ()
 ) -> tuple[int, set[ItemKey]]:
     """Carry out what is due in these slots, of each charge one request.
 
@@ -57,7 +57,7 @@ async def do_due_items(
     return len(taken), failed
 
 
-async def _make_write(context: StandardChargeContext, due: DueItem) -> ChargeWrite:
+async def _make_write(context: Context, due: DueItem) -> ChargeWrite:
     request, asked = due.request, decode_asked(due.request.asked)
     is_first = due.charge_id is None
     is_change = asked.is_change and not is_first
@@ -81,7 +81,7 @@ async def _make_write(context: StandardChargeContext, due: DueItem) -> ChargeWri
     return write
 
 
-def _find_refusal(context: HasPolicy, asked: WantedItem, *, is_first: bool) -> Refusal:
+def _find_refusal(context: Context, asked: WantedItem, *, is_first: bool) -> Refusal:
     if not is_first and asked.is_change:
         return asked.change_refusal
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -14,12 +13,9 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.store.money import ledger as ledger_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSigner
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.due_payload import show_due_payload
 from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus, PayloadLine, PayloadPayer, show_debtor
-
-
-class PayloadContext(HasPool, HasClock, HasPolicy, HasDirectory, HasSigner, Protocol): ...
 
 
 class _Calendar(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -47,7 +43,7 @@ class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
     status: CobStatus
 
 
-async def check_served(context: HasDirectory, path: str) -> Charge:
+async def check_served(context: Context, path: str) -> Charge:
     """The charge at a path behind the locations' common prefix; raises ``NotFound`` where none is served."""
     charge = await context.directory.find_served(path)
     if charge is None:
@@ -55,7 +51,7 @@ async def check_served(context: HasDirectory, path: str) -> Charge:
     return charge
 
 
-async def read_payload(context: PayloadContext, path: str, day: date | None = None) -> str:
+async def read_payload(context: Context, path: str, day: date | None = None) -> str:
     """A compact JWS over the official payload of a path behind the locations' common prefix.
 
     Args:
@@ -100,6 +96,6 @@ async def read_payload(context: PayloadContext, path: str, day: date | None = No
     return await _sign(context, payload)
 
 
-async def _sign(context: PayloadContext, payload: Struct) -> str:
+async def _sign(context: Context, payload: Struct) -> str:
     await context.signer.look_after_rest()
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Final, Literal, Protocol
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field, structs
 
@@ -31,7 +31,7 @@ from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.standard import received as received_store
-from pixconnect.usecases.frame.context import HasClock, HasPool
+from pixconnect.usecases.frame.context import Context
 
 DevolucaoStatus = Literal["EM_PROCESSAMENTO", "DEVOLVIDO", "NAO_REALIZADO"]
 Natureza = Literal["ORIGINAL", "RETIRADA", "MED_OPERACIONAL", "MED_FRAUDE"]
@@ -59,9 +59,6 @@ _NATURES: Final = dict[RefundReason, Natureza](
 
 Reais = Annotated[str, Meta(pattern=r"^[0-9]{1,10}\.[0-9]{2}$", examples=["123.45"])]
 Instante = Annotated[str, Meta(extra_json_schema=dict(format="date-time"), examples=["2026-11-21T12:00:00.000Z"])]
-
-
-class StandardPixContext(HasPool, HasClock, Protocol): ...
 
 
 class Horario(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -137,13 +134,13 @@ class Pix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel")
     """As devoluções, na ordem em que foram pedidas; ausente se não há."""
 
 
-async def read_pix(context: HasPool, caller: Caller, end_to_end_id: str) -> Pix:
+async def read_pix(context: Context, caller: Caller, end_to_end_id: str) -> Pix:
     """A Pix that the caller received; raises ``NotFound``."""
     transfer = await find_received(context, caller, end_to_end_id)
     return (await show_all(context.pool, [transfer]))[transfer.id]
 
 
-async def list_pix(context: StandardPixContext, caller: Caller, search: ReceivedSearch, span: Span) -> Page[Pix]:
+async def list_pix(context: Context, caller: Caller, search: ReceivedSearch, span: Span) -> Page[Pix]:
     """One page of the Pix that the caller received, newest first."""
     pool, holder_id = context.pool, caller.holder_id
     await received_store.count_hours(pool, holder_id, _last_whole_hour(context.clock.now()))
@@ -163,7 +160,7 @@ def _last_whole_hour(now: datetime) -> datetime:
     return (now - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
 
 
-async def find_received(context: HasPool, caller: Caller, end_to_end_id: str) -> Transfer:
+async def find_received(context: Context, caller: Caller, end_to_end_id: str) -> Transfer:
     """The settled incoming transfer behind a Pix; raises ``NotFound``."""
     transfer = await transfer_store.find_by_end_to_end_id(context.pool, caller.holder_id, end_to_end_id)
     if transfer is None or transfer.direction != "IN" or transfer.settled_at is None:
@@ -171,7 +168,7 @@ async def find_received(context: HasPool, caller: Caller, end_to_end_id: str) ->
     return transfer
 
 
-async def list_refunds_of_pix(context: HasPool, received: Transfer) -> Sequence[Refund]:
+async def list_refunds_of_pix(context: Context, received: Transfer) -> Sequence[Refund]:
     """The refunds of a Pix, in the order in which they were asked for."""
     found = await refund_store.find_of_transfers(context.pool, [(received.id, received.holder_id)])
     return found.get((received.id, received.holder_id), ())

@@ -18,8 +18,8 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasPool
-from pixconnect.usecases.money.refund import RefundContext, start_refund
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.refund import start_refund
 from pixconnect.usecases.standard.pix import (
     Devolucao,
     external_id_of,
@@ -39,7 +39,7 @@ _ABOVE_DAY: Final = "com as demais devoluções de hoje, é maior que o permitid
 _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 
 
-async def read_refund(context: HasPool, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
+async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
     """A refund of a Pix by its id; raises ``NotFound``."""
     original = await find_received(context, caller, end_to_end_id)
     refund = await _find(context.pool, original, refund_id)
@@ -50,7 +50,7 @@ async def read_refund(context: HasPool, caller: Caller, end_to_end_id: str, refu
 
 
 async def request_refund(
-    context: RefundContext,
+    context: Context,
     caller: Caller,
     original: Transfer,
     refund_id: str,
@@ -129,9 +129,7 @@ async def _judge(pool: Pool, clock: Clock, original: Transfer, amount_cents: int
     return rows
 
 
-async def _start(
-    context: RefundContext, caller: Caller, refund_id: str, request: RefundRequest, *, is_new: bool
-) -> Refund:
+async def _start(context: Context, caller: Caller, refund_id: str, request: RefundRequest, *, is_new: bool) -> Refund:
     sent = format_reais(request.amount_cents)
     try:
         return await start_refund(context, caller, request, is_new=is_new)

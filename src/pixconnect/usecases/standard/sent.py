@@ -14,7 +14,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer, TransferStatus
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 
 EnvioStatus = Literal["EM_PROCESSAMENTO", "REALIZADO", "NAO_REALIZADO"]
 STATUSES: Final = dict[TransferStatus, EnvioStatus](
@@ -80,7 +80,7 @@ def show_sent_notice(transfer: Transfer) -> EnvioAvisado:
 
 
 async def find_sent(
-    context: HasPool, caller: Caller, *, id_envio: str = "", end_to_end_id: str = ""
+    context: Context, caller: Caller, *, id_envio: str = "", end_to_end_id: str = ""
 ) -> Transfer | None:
     """What the caller sent, by one of its two names."""
     pool, holder_id = context.pool, caller.holder_id
@@ -91,7 +91,7 @@ async def find_sent(
     return found if found is not None and found.direction == "OUT" else None
 
 
-async def find_returns(context: HasPool, sent: Sequence[Transfer]) -> Mapping[int, list[DevolucaoRecebida]]:
+async def find_returns(context: Context, sent: Sequence[Transfer]) -> Mapping[int, list[DevolucaoRecebida]]:
     """What came back of each, by the transfer's id."""
     found = await refund_store.find_of_transfers(context.pool, [(each.id, each.holder_id) for each in sent])
     return {

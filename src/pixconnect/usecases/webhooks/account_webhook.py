@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -17,25 +17,18 @@ from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, Endpoi
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.send_record import show_ended, show_outcome
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks.endpoint import CallbackTerms, EndpointConflict
-from pixconnect.usecases.webhooks.event_callback import CallbackContext, tell_event
+from pixconnect.usecases.webhooks.event_callback import tell_event
 from pixconnect.usecases.webhooks.host import HostIsAnothers
-from pixconnect.usecases.webhooks.key_webhook import KeyWebhookContext
-
-
-class AccountWebhookContext(CallbackContext, Protocol): ...
-
 
 _TRIES_MAX: Final = 8
 _EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
 
 
-async def set_account_webhook(
-    context: KeyWebhookContext, caller: Caller, url: str, profile: InstitutionProfile
-) -> None:
+async def set_account_webhook(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
     """Let a URL be told of the caller's sends; if there is one already, change it from now on."""
     try:
         for _ in range(_TRIES_MAX - 1):
@@ -48,7 +41,7 @@ async def set_account_webhook(
         raise Violated("webhook", [Violation(property="webhookUrl", reason=reason, value=url[:200])]) from None
 
 
-async def _set(context: KeyWebhookContext, caller: Caller, url: str, profile: InstitutionProfile) -> None:
+async def _set(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
     found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
     if found is not None:
         change = EndpointChange(url=url, status="active")
@@ -61,20 +54,20 @@ async def _set(context: KeyWebhookContext, caller: Caller, url: str, profile: In
     await endpoint_usecases.create_endpoint(context, caller, request, terms=terms)
 
 
-async def read_account_webhook(context: HasPool, caller: Caller, profile: InstitutionProfile) -> Endpoint:
+async def read_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> Endpoint:
     found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
     if found is None:
         raise errors.NotFound("tipoWebhook: there is no such webhook")
     return found
 
 
-async def delete_account_webhook(context: KeyWebhookContext, caller: Caller, profile: InstitutionProfile) -> None:
+async def delete_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> None:
     await read_account_webhook(context, caller, profile)
     for found in await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name):
         await endpoint_usecases.delete_endpoint(context, caller, found.id)
 
 
-async def tell_as(context: AccountWebhookContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+async def tell_as(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
     """The delivery with a body in the institution's words: the same each time, as the send has ended."""
     if profile.webhook.events:
         return await tell_event(context, profile, delivery)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.webhooks.callback_key import CallbackKey, callback_key_seal
 from pixconnect.foundation.rsa_key import RsaSigner, make_rsa_key
 from pixconnect.store.webhooks import callback_key as callback_key_store
-from pixconnect.usecases.frame.context import HasClock, HasPool, HasSecretBox
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone
 
 _KEPT_MAX: Final = 8
 
 
-class CallbackKeyContext(HasPool, HasClock, HasSecretBox, Protocol): ...
-
-
-async def list_callback_keys(context: CallbackKeyContext, profile: str) -> list[CallbackKey]:
+async def list_callback_keys(context: Context, profile: str) -> list[CallbackKey]:
     """All that callbacks may be signed with; the first signs now."""
     found = await callback_key_store.list_of_profile(context.pool, profile)
     if found and _open_key(context, found[0]) is not None:
@@ -28,7 +25,7 @@ async def list_callback_keys(context: CallbackKeyContext, profile: str) -> list[
     return await callback_key_store.list_of_profile(context.pool, profile)
 
 
-async def open_callback_signer(context: CallbackKeyContext, profile: str) -> RsaSigner:
+async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
     """Sign with the newest key, or with a new one where that was sealed with a secret key that is gone.
 
     Two processes may each make one at first: both are published, so either is believed.
@@ -51,7 +48,7 @@ async def open_callback_signer(context: CallbackKeyContext, profile: str) -> Rsa
     return load_signer(made.private_der)
 
 
-def _open_key(context: HasSecretBox, key: CallbackKey) -> bytes | None:
+def _open_key(context: Context, key: CallbackKey) -> bytes | None:
     """The private key; ``None`` where it was sealed with a secret key that is gone."""
     try:
         return context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier))

@@ -31,16 +31,7 @@ from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import notice as notice_store
-from pixconnect.usecases.frame.context import (
-    HasClock,
-    HasEntropy,
-    HasPool,
-    HasReceivers,
-    HasSandboxControl,
-    HasSecretBox,
-    HasWakeWorkers,
-    HasWrites,
-)
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.fault import draw_fault
 from pixconnect.usecases.webhooks import account_webhook, event_callback
 from pixconnect.usecases.webhooks.key_webhook import find_callback_url
@@ -52,20 +43,6 @@ _KEPT_BACK = b"a fault rule kept this callback back"
 _OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
 
 _log = structlog.get_logger(__name__)
-
-
-class AttemptContext(
-    account_webhook.AccountWebhookContext, HasClock, HasEntropy, HasReceivers, HasSandboxControl, HasSecretBox, Protocol
-):
-    """What an attempt needs."""
-
-
-class BacklogContext(HasPool, HasClock, Protocol):
-    """What reading the deliveries that wait needs."""
-
-
-class WalkContext(BacklogContext, HasWakeWorkers, Protocol):
-    """What waiting for the workers needs."""
 
 
 class Recording(Struct, frozen=True, kw_only=True):
@@ -109,16 +86,14 @@ class Recipient:
         waits_s = () if self.sent_profile is None else self.sent_profile.webhook.retry_waits_s
         return [timedelta(seconds=wait_s) for wait_s in waits_s] or None
 
-    def open_secrets(self, context: AttemptContext) -> list[str]:
+    def open_secrets(self, context: Context) -> list[str]:
         """Those that sign; ``SealBroken`` if they were sealed with another secret key."""
         if self._secrets is None:
             self._secrets = open_secrets(context.secret_box, self.endpoint, context.clock.now())
         return self._secrets
 
 
-async def attempt(
-    context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
-) -> Conclusion:
+async def attempt(context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures) -> Conclusion:
     """Post a delivery once; whatever goes wrong, on our side too, becomes the conclusion.
 
     Raises:
@@ -134,13 +109,13 @@ async def attempt(
         return conclude_defect(context, delivery)
 
 
-def conclude_defect(context: AttemptContext, delivery: DueDelivery) -> Conclusion:
+def conclude_defect(context: Context, delivery: DueDelivery) -> Conclusion:
     """The conclusion of an attempt that failed by a defect of ours; its details are in the log only."""
     return _conclude(context, delivery, _failed(_OUR_DEFECT))
 
 
 async def _post(
-    context: AttemptContext, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
+    context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures
 ) -> WebhookExchange:
     try:
         secrets = recipient.open_secrets(context)
@@ -175,7 +150,7 @@ async def _post(
         current_party.reset(whose)
 
 
-async def _draw_fault(context: AttemptContext, delivery: DueDelivery, endpoint: Endpoint) -> str:
+async def _draw_fault(context: Context, delivery: DueDelivery, endpoint: Endpoint) -> str:
     """What a fault rule does to the callback of an institution; our own webhooks are asked about nothing."""
     if endpoint.profile is None:
         return ""
@@ -188,7 +163,7 @@ def _failed(reason: str) -> WebhookExchange:
 
 
 def _conclude(
-    context: AttemptContext,
+    context: Context,
     delivery: DueDelivery,
     exchange: WebhookExchange,
     waits: Sequence[timedelta] | None = None,
@@ -213,7 +188,7 @@ def open_secrets(secret_box: SecretBox, endpoint: Endpoint, now: datetime) -> li
     return secrets
 
 
-async def record(context: HasWrites, conclusion: Conclusion, epoch: int) -> bool:
+async def record(context: Context, conclusion: Conclusion, epoch: int) -> bool:
     """Record an attempt and what follows from it; False if its slot belongs to another worker by now.
 
     After ``OutcomeUnknown`` it is safe to record it again.
@@ -272,7 +247,7 @@ async def _update_endpoints(connection: Connection, conclusions: Sequence[Conclu
 
 
 async def wait_until_sent(
-    context: WalkContext, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
+    context: Context, until: datetime, timeout_s: float, except_endpoint_ids: Collection[int] = ()
 ) -> bool:
     """Wait in real time until workers have tried every delivery that is due by then; returns whether they have."""
     give_up_s = context.clock.monotonic_s() + timeout_s
@@ -284,7 +259,7 @@ async def wait_until_sent(
     return True
 
 
-async def read_oldest_due(context: BacklogContext) -> datetime | None:
+async def read_oldest_due(context: Context) -> datetime | None:
     """Since when the oldest delivery is due that neither its endpoint's limit nor an earlier event holds back."""
     async with context.pool.acquire() as connection:
         # Workers note what they could send and have not yet.

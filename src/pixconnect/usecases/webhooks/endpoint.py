@@ -7,7 +7,7 @@ For an id that the holder does not have, each function raises ``NotFound``.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
@@ -29,9 +29,8 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import event as event_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import HasClock, HasPolicy, HasPool, HasReceivers, HasSecretBox, HasWakeWorkers
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 from pixconnect.usecases.webhooks import host as webhook_host
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -59,15 +58,8 @@ class EndpointConflict(Exception):  # noqa: N818 the caller changes that one
     """Somebody else has just made the only endpoint that there may be."""
 
 
-class ResumingContext(HasPool, HasClock, HasWakeWorkers, Protocol): ...
-
-
-class EndpointContext(ResumingContext, HasPolicy, HasReceivers, HasSecretBox, Protocol):
-    """What webhook endpoints need."""
-
-
 async def create_endpoint(
-    context: EndpointContext,
+    context: Context,
     caller: Caller,
     request: EndpointRequest,
     act: Act | None = None,
@@ -111,17 +103,17 @@ async def create_endpoint(
     return endpoint
 
 
-async def list_endpoints(context: EndpointContext, caller: Caller, span: Span) -> Page[Endpoint]:
+async def list_endpoints(context: Context, caller: Caller, span: Span) -> Page[Endpoint]:
     """The holder's endpoints, newest first."""
     return await endpoint_store.read_page(context.pool, caller.holder_id, span)
 
 
-async def read_endpoint(context: EndpointContext, caller: Caller, endpoint_id: int) -> Endpoint:
+async def read_endpoint(context: Context, caller: Caller, endpoint_id: int) -> Endpoint:
     return _found(await endpoint_store.find(context.pool, caller.holder_id, endpoint_id))
 
 
 async def change_endpoint(
-    context: EndpointContext, caller: Caller, endpoint_id: int, change: EndpointChange, act: Act | None = None
+    context: Context, caller: Caller, endpoint_id: int, change: EndpointChange, act: Act | None = None
 ) -> Endpoint:
     """Change an endpoint, from its next attempt on; what it is already changes nothing, and is not recorded.
 
@@ -202,14 +194,12 @@ async def resume_backlog(connection: Connection, endpoint_id: int, now: datetime
         await endpoint_store.forget_resumed(connection, endpoint_id, now)
 
 
-async def list_all_endpoints(
-    context: OperatorContext, holder_id: int | None, status: EndpointStatus | None
-) -> list[Endpoint]:
+async def list_all_endpoints(context: Operator, holder_id: int | None, status: EndpointStatus | None) -> list[Endpoint]:
     """Endpoints of one holder, or of all, by their ids."""
     return await endpoint_store.list_all(context.pool, holder_id, status, _LISTED_MAX)
 
 
-async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoint:
+async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
     """Make an endpoint active again that was disabled; workers see it when they look next."""
     async with write_alone(context.pool) as connection:
         before = await endpoint_store.lock_by_id(connection, endpoint_id)
@@ -234,7 +224,7 @@ async def resume_endpoint(context: OperatorContext, endpoint_id: int) -> Endpoin
     return after
 
 
-async def finish_resuming(context: ResumingContext) -> int:
+async def finish_resuming(context: Context) -> int:
     """Make the backlog of resumed endpoints due now, in batches, and count those; several processes may do it at once."""
     batches_count = 0
     for endpoint_id, resumed_at in await endpoint_store.find_resumed(context.pool, _RESUMED_MAX):
@@ -250,9 +240,7 @@ async def finish_resuming(context: ResumingContext) -> int:
     return batches_count
 
 
-async def delete_endpoint(
-    context: EndpointContext, caller: Caller, endpoint_id: int, act: Act | None = None
-) -> Endpoint:
+async def delete_endpoint(context: Context, caller: Caller, endpoint_id: int, act: Act | None = None) -> Endpoint:
     """Delete an endpoint; the service gives up its pending deliveries."""
     async with write_alone(context.pool) as connection:
         endpoint = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
@@ -264,26 +252,26 @@ async def delete_endpoint(
 
 
 async def list_deliveries(
-    context: EndpointContext, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
+    context: Context, caller: Caller, endpoint_id: int, status: DeliveryStatus | None, span: Span
 ) -> Page[Delivery]:
     """An endpoint's deliveries with their attempts, newest first; of one status, or of all."""
     await read_endpoint(context, caller, endpoint_id)
     return await delivery_history_store.read_page(context.pool, endpoint_id, status, span)
 
 
-async def read_delivery(context: EndpointContext, caller: Caller, delivery_id: int) -> Delivery:
+async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> Delivery:
     delivery = await delivery_history_store.find(context.pool, caller.holder_id, delivery_id)
     if delivery is None:
         raise errors.NotFound("id: there is no such delivery")
     return delivery
 
 
-async def list_events(context: EndpointContext, caller: Caller, span: Span) -> Page[Event]:
+async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:
     """The holder's events, newest first, whether or not any endpoint was sent them."""
     return await event_store.read_page(context.pool, caller.holder_id, span)
 
 
-def _changed(context: EndpointContext, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
+def _changed(context: Context, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:
     after = before
     if change.url is not None:
         after = structs.replace(after, url=change.url)
@@ -299,17 +287,17 @@ def _changed(context: EndpointContext, before: Endpoint, change: EndpointChange,
     return after
 
 
-def _mark(context: EndpointContext, endpoint: Endpoint, terms: CallbackTerms) -> Endpoint:
+def _mark(context: Context, endpoint: Endpoint, terms: CallbackTerms) -> Endpoint:
     word = terms.authorization
     sealed = None if word is None else _seal(context, endpoint.id, word)
     return structs.replace(endpoint, profile=terms.profile, name=terms.name, authorization_sealed=sealed)
 
 
-def _seal(context: EndpointContext, endpoint_id: int, secret: str) -> bytes:
+def _seal(context: Context, endpoint_id: int, secret: str) -> bytes:
     return context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(endpoint_id))
 
 
-def _open_secret(context: EndpointContext, endpoint: Endpoint) -> str | None:
+def _open_secret(context: Context, endpoint: Endpoint) -> str | None:
     """The current secret; ``None`` if it was sealed with a key that is gone."""
     try:
         return context.secret_box.open(endpoint.secret_sealed, endpoint_rules.endpoint_seal(endpoint.id)).decode()

@@ -9,7 +9,6 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
-from typing import Protocol
 
 import msgspec
 from msgspec import Struct, structs
@@ -27,7 +26,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import HasClock, HasDirectory, HasPolicy, HasPool, HasSecretBox
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.cents_records import (
     show_cents_charge,
     show_cents_pix,
@@ -36,10 +35,7 @@ from pixconnect.usecases.standard.cents_records import (
     show_movement,
     show_order,
 )
-from pixconnect.usecases.webhooks.callback_key import CallbackKeyContext, open_callback_signer
-
-
-class CallbackContext(HasPool, HasPolicy, HasClock, HasDirectory, HasSecretBox, Protocol): ...
+from pixconnect.usecases.webhooks.callback_key import open_callback_signer
 
 
 class _Named(Struct):
@@ -49,7 +45,7 @@ class _Named(Struct):
 _read_name = msgspec.json.Decoder(_Named).decode
 
 
-async def tell_event(context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+async def tell_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
     """The delivery with a body in the institution's words; an event that it has no name for is told in ours."""
     name = _read_name(delivery.body).name
     theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
@@ -60,9 +56,7 @@ async def tell_event(context: CallbackContext, profile: InstitutionProfile, deli
     return structs.replace(delivery, body=msgspec.json.encode(said).decode())
 
 
-async def _tell_charge(
-    context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery
-) -> Mapping[str, object]:
+async def _tell_charge(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
     charge = await charge_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
     if charge is None:
         raise errors.InvariantBroken("charges are never deleted")
@@ -75,9 +69,7 @@ async def _tell_charge(
     return {"charge": shown, "pix": show_cents_pix(paying, own, charge, base_url), "pixQrCode": None}
 
 
-async def _tell_transfer(
-    context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery
-) -> Mapping[str, object]:
+async def _tell_transfer(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
     transfer = await _find_transfer(context, delivery.holder_id, delivery.resource_id)
     own = await _read_own(context, transfer)
     if transfer.direction == "IN":
@@ -102,9 +94,7 @@ async def _tell_transfer(
     return said
 
 
-async def _tell_refund(
-    context: CallbackContext, profile: InstitutionProfile, delivery: DueDelivery
-) -> Mapping[str, object]:
+async def _tell_refund(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> Mapping[str, object]:
     refund = await refund_store.find_by_id(context.pool, delivery.holder_id, delivery.resource_id)
     if refund is None:
         raise errors.InvariantBroken("refunds are never deleted")
@@ -119,14 +109,14 @@ async def _tell_refund(
     }
 
 
-async def _find_transfer(context: CallbackContext, holder_id: int, transfer_id: int) -> Transfer:
+async def _find_transfer(context: Context, holder_id: int, transfer_id: int) -> Transfer:
     transfer = await transfer_store.find_by_id(context.pool, holder_id, transfer_id)
     if transfer is None:
         raise errors.InvariantBroken("transfers are never deleted")
     return transfer
 
 
-async def _read_own(context: CallbackContext, transfer: Transfer) -> Party:
+async def _read_own(context: Context, transfer: Transfer) -> Party:
     return (await context.directory.read_account(transfer.holder_id)).party
 
 
@@ -146,7 +136,7 @@ def _as_prepared(transfer: Transfer) -> PreparedTransfer:
 
 
 async def sign_for(
-    context: CallbackContext, profile: InstitutionProfile, endpoint: Endpoint, secret: str, body: bytes
+    context: Context, profile: InstitutionProfile, endpoint: Endpoint, secret: str, body: bytes
 ) -> list[tuple[str, str]]:
     """The headers of an attempt, as the institution has them."""
     sealed, word = endpoint.authorization_sealed, None
@@ -156,7 +146,7 @@ async def sign_for(
 
 
 async def sign_as(
-    context: CallbackKeyContext, profile: InstitutionProfile, authorization: str | None, secret: str, body: bytes
+    context: Context, profile: InstitutionProfile, authorization: str | None, secret: str, body: bytes
 ) -> list[tuple[str, str]]:
     headers = [("Content-Type", "application/json"), ("User-Agent", USER_AGENT)]
     if authorization is not None:

@@ -11,8 +11,9 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
 from pixconnect.store.webhooks import endpoint as endpoint_store
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks.endpoint import CallbackTerms, EndpointContext
+from pixconnect.usecases.webhooks.endpoint import CallbackTerms
 
 
 class NewEventWebhook(Struct, frozen=True, kw_only=True):
@@ -33,7 +34,7 @@ class EventWebhook(Struct, frozen=True, kw_only=True):
 
 
 async def add_event_webhook(
-    context: EndpointContext, caller: Caller, profile: InstitutionProfile, new: NewEventWebhook
+    context: Context, caller: Caller, profile: InstitutionProfile, new: NewEventWebhook
 ) -> EventWebhook:
     try:
         endpoint = await endpoint_usecases.create_endpoint(
@@ -50,23 +51,19 @@ async def add_event_webhook(
     return _show(context, profile, endpoint)
 
 
-async def list_event_webhooks(
-    context: EndpointContext, caller: Caller, profile: InstitutionProfile
-) -> list[EventWebhook]:
+async def list_event_webhooks(context: Context, caller: Caller, profile: InstitutionProfile) -> list[EventWebhook]:
     found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
     return [_show(context, profile, endpoint) for endpoint in found]
 
 
-async def remove_event_webhook(
-    context: EndpointContext, caller: Caller, profile: InstitutionProfile, endpoint_id: int
-) -> None:
+async def remove_event_webhook(context: Context, caller: Caller, profile: InstitutionProfile, endpoint_id: int) -> None:
     found = await endpoint_usecases.read_endpoint(context, caller, endpoint_id)
     if found.profile != profile.name:
         raise errors.NotFound("id: there is no such webhook")
     await endpoint_usecases.delete_endpoint(context, caller, endpoint_id)
 
 
-def _show(context: EndpointContext, profile: InstitutionProfile, endpoint: Endpoint) -> EventWebhook:
+def _show(context: Context, profile: InstitutionProfile, endpoint: Endpoint) -> EventWebhook:
     about = endpoint_seal(endpoint.id)
     events = profile.webhook.events
     # Its owner may have changed it at our own door since: then it has no event there.
@@ -79,7 +76,7 @@ def _show(context: EndpointContext, profile: InstitutionProfile, endpoint: Endpo
     )
 
 
-def _open(context: EndpointContext, sealed: bytes, about: str) -> str | None:
+def _open(context: Context, sealed: bytes, about: str) -> str | None:
     try:
         return context.secret_box.open(sealed, about).decode()
     except SealBroken:

@@ -8,7 +8,7 @@ ever.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol, get_args
+from typing import Final, get_args
 
 import structlog
 
@@ -24,7 +24,7 @@ from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import feed as feed_store
 from pixconnect.store.webhooks.feed import NewPositions, Rows
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.service_time import service_now
 
 GIVEN_MAX: Final = 10_000
@@ -40,10 +40,7 @@ _BEGINNING: Final = FeedCursor(position=0, passed_count=0)
 _log = structlog.get_logger(__name__)
 
 
-class FeedContext(HasPool, Protocol): ...
-
-
-async def give_positions(context: FeedContext, given_max: int = GIVEN_MAX) -> NewPositions:
+async def give_positions(context: Context, given_max: int = GIVEN_MAX) -> NewPositions:
     """Give positions to newly committed events, and wake the requests that wait for them."""
     with for_everybody():
         given = await feed_store.give_positions(context.pool, given_max)
@@ -53,7 +50,7 @@ async def give_positions(context: FeedContext, given_max: int = GIVEN_MAX) -> Ne
     return given
 
 
-async def sweep_positions(context: FeedContext, swept_max: int = SWEPT_MAX) -> int:
+async def sweep_positions(context: Context, swept_max: int = SWEPT_MAX) -> int:
     """Give positions to events that were missed; returns how many there were."""
     with for_everybody():
         late = await feed_store.sweep_positions(context.pool, swept_max)
@@ -63,9 +60,7 @@ async def sweep_positions(context: FeedContext, swept_max: int = SWEPT_MAX) -> i
     return len(late)
 
 
-async def read_feed(
-    context: FeedContext, caller: Caller, query: FeedQuery, looked_at_max: int = LOOKED_AT_MAX
-) -> FeedPage:
+async def read_feed(context: Context, caller: Caller, query: FeedQuery, looked_at_max: int = LOOKED_AT_MAX) -> FeedPage:
     """The events after a cursor that a query asks for, in their order.
 
     Raises:

@@ -13,16 +13,15 @@ from pixconnect.domain.webhooks import address_rules
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.webhooks import host as webhook_host_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import HasPolicy
+from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.operator import OperatorContext
 
 
 class HostIsAnothers(errors.InvalidWebhookUrl):
     """This host gets another holder's key webhooks already."""
 
 
-async def refuse_anothers_host(context: HasPolicy, connection: Connection, caller: Caller, url: str) -> None:
+async def refuse_anothers_host(context: Context, connection: Connection, caller: Caller, url: str) -> None:
     """Refuse a URL, which was checked, in the transaction that takes it; raises ``HostIsAnothers``."""
     # In a sandbox one machine may get the webhooks of all of a team's holders.
     if context.policy.is_sandbox:
@@ -36,7 +35,7 @@ async def refuse_anothers_host(context: HasPolicy, connection: Connection, calle
         )
 
 
-async def allow_host(context: OperatorContext, host: str) -> str:
+async def allow_host(context: Operator, host: str) -> str:
     """Let several holders have webhooks at a host, for good; the host as it is kept."""
     try:
         kept = address_rules.spell_host(host)[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 import asyncpg
 from msgspec import structs
@@ -28,10 +28,10 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.store.webhooks import notice as notice_store
-from pixconnect.usecases.frame.context import HasEntropy, HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone, writing
 from pixconnect.usecases.webhooks import redelivery
-from pixconnect.usecases.webhooks.endpoint import EndpointContext, note_change, refuse_succeeded, resume_backlog
+from pixconnect.usecases.webhooks.endpoint import note_change, refuse_succeeded, resume_backlog
 from pixconnect.usecases.webhooks.host import HostIsAnothers, refuse_anothers_host
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -42,12 +42,8 @@ _WHERE: Final = "deve ser uma URL https que leva a um endereço público, na por
 _ANOTHERS: Final = "é de um host avisado das chaves de outro titular; peça à instituição que o libere"
 
 
-class KeyWebhookContext(EndpointContext, HasEntropy, Protocol):
-    """What webhooks of keys need."""
-
-
 async def set_webhook(
-    context: KeyWebhookContext, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
+    context: Context, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
 ) -> KeyWebhook:
     """Set the webhook of one of the caller's keys; if there is one already, change its URL from now on.
 
@@ -69,7 +65,7 @@ async def set_webhook(
 
 
 async def judge_webhook(
-    context: KeyWebhookContext, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
+    context: Context, caller: Caller, key: str, url: str, profile: InstitutionProfile | None = None
 ) -> None:
     """Refuse a key that is not the caller's, and a URL that cannot be told; raises ``Violated``."""
     rows: list[Violation] = []
@@ -84,7 +80,7 @@ async def judge_webhook(
 
 
 async def _set(
-    context: KeyWebhookContext,
+    context: Context,
     connection: Connection,
     caller: Caller,
     key: str,
@@ -135,7 +131,7 @@ def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
     return key_webhook_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
 
 
-def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:
+def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
     # Its owner names no secret, so one is made for the signatures by HMAC.
     secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
     sealed = context.secret_box.seal(secret.encode(), endpoint_rules.endpoint_seal(webhook.endpoint_id))
@@ -150,7 +146,7 @@ def _open_endpoint(context: KeyWebhookContext, webhook: KeyWebhook) -> Endpoint:
     )
 
 
-async def read_webhook(context: HasPool, caller: Caller, key: str) -> KeyWebhook:
+async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook:
     """The webhook of a key; raises ``NotFound``."""
     found = await key_webhook_store.find(context.pool, caller.holder_id, key)
     if found is None:
@@ -158,12 +154,12 @@ async def read_webhook(context: HasPool, caller: Caller, key: str) -> KeyWebhook
     return found
 
 
-async def list_webhooks(context: HasPool, caller: Caller, span: Span) -> Page[KeyWebhook]:
+async def list_webhooks(context: Context, caller: Caller, span: Span) -> Page[KeyWebhook]:
     """The caller's webhooks of keys; the one that was set last comes first."""
     return await key_webhook_store.read_page(context.pool, caller.holder_id, span)
 
 
-async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -> None:
+async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
     """Remove the webhook, and give up pending deliveries. Raises ``NotFound``."""
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
@@ -178,14 +174,14 @@ async def delete_webhook(context: KeyWebhookContext, caller: Caller, key: str) -
 
 
 async def list_deliveries(
-    context: HasPool, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
+    context: Context, caller: Caller, key: str, status: DeliveryStatus | None, span: Span
 ) -> Page[KeyDelivery]:
     """Deliveries of a key webhook with their attempts, newest first; of one status, or all."""
     webhook = await read_webhook(context, caller, key)
     return await notice_store.read_page(context.pool, webhook.endpoint_id, status, span)
 
 
-async def redeliver(context: KeyWebhookContext, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
+async def redeliver(context: Context, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
     """Send a body again, now, on a new schedule: all that it tells, in the same bytes; the count of attempts goes on."""
     webhook = await read_webhook(context, caller, key)
     await _read_delivery(context, webhook, delivery_id)
@@ -194,16 +190,14 @@ async def redeliver(context: KeyWebhookContext, caller: Caller, key: str, delive
         return await _read_delivery(context, webhook, delivery_id)
 
 
-async def _read_delivery(context: HasPool, webhook: KeyWebhook, delivery_id: int) -> KeyDelivery:
+async def _read_delivery(context: Context, webhook: KeyWebhook, delivery_id: int) -> KeyDelivery:
     delivery = await notice_store.find(context.pool, webhook.endpoint_id, delivery_id)
     if delivery is None:
         raise errors.NotFound("id: there is no such delivery")
     return delivery
 
 
-async def redeliver_events(
-    context: KeyWebhookContext, caller: Caller, key: str, initial_at: datetime, final_at: datetime
-) -> int:
+async def redeliver_events(context: Context, caller: Caller, key: str, initial_at: datetime, final_at: datetime) -> int:
     """Send a key's webhook the notices of an interval again, but for pending ones, and count them."""
     webhook = await read_webhook(context, caller, key)
     endpoint = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
@@ -213,7 +207,7 @@ async def redeliver_events(
 
 
 async def redeliver_told(
-    context: KeyWebhookContext,
+    context: Context,
     caller: Caller,
     end_to_end_ids: Sequence[str],
     direction: Direction,

@@ -17,7 +17,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import notice as notice_store
-from pixconnect.usecases.frame.context import HasPool
+from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard.sent import show_sent_notice
 
@@ -25,7 +25,7 @@ _encoder = msgspec.json.Encoder()
 
 
 async def make_notice(
-    context: HasPool, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
+    context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
 ) -> DueDelivery | None:
     """Write the body of a delivery to the webhook of a key, which tells of these other deliveries too.
 

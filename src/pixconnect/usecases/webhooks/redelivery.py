@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
@@ -24,10 +24,9 @@ from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.store.webhooks import redelivery as redelivery_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import HasClock, HasPolicy, HasPool, HasWakeWorkers
+from pixconnect.usecases.frame.context import Context, Core, Operator
 from pixconnect.usecases.frame.lone_write import LoneWrite, writing
-from pixconnect.usecases.frame.operator import OperatorContext
-from pixconnect.usecases.webhooks.endpoint import EndpointContext, read_delivery, read_endpoint
+from pixconnect.usecases.webhooks.endpoint import read_delivery, read_endpoint
 from pixconnect.writing.service_time import service_now, service_now_to_write
 
 BATCH_MAX: Final = 2_000
@@ -38,15 +37,7 @@ _ARRIVING_LOOKS_MAX: Final = 20
 _ARRIVING_LOOK_S: Final = 0.05
 
 
-class ReplayContext(HasPool, HasClock, HasPolicy, Protocol):
-    """Needed to send the events of an interval again."""
-
-
-class RedeliveryContext(ReplayContext, HasWakeWorkers, Protocol):
-    """Needed to send a delivery again, at once."""
-
-
-async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int, act: Act | None = None) -> Delivery:
+async def redeliver(context: Context, caller: Caller, delivery_id: int, act: Act | None = None) -> Delivery:
     """Start a delivery's schedule of retries again, now; the count of its attempts goes on."""
     await read_delivery(context, caller, delivery_id)
     async with writing(context.pool) as write:
@@ -55,7 +46,7 @@ async def redeliver(context: EndpointContext, caller: Caller, delivery_id: int, 
 
 
 async def redeliver_one(
-    context: RedeliveryContext, write: LoneWrite, holder_id: int, delivery_id: int, act: Act | None = None
+    context: Context, write: LoneWrite, holder_id: int, delivery_id: int, act: Act | None = None
 ) -> None:
     """Send again what one delivery was sent, with all that the same body tells."""
     async with write.transaction() as connection:
@@ -72,7 +63,7 @@ async def redeliver_one(
 
 
 async def redeliver_events(
-    context: EndpointContext, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
+    context: Context, caller: Caller, endpoint_id: int, initial_at: datetime, final_at: datetime
 ) -> int:
     """Send an endpoint all events of an interval again, of the types that it asks for; while it is not active they wait.
 
@@ -82,14 +73,14 @@ async def redeliver_events(
 
 
 async def redeliver_events_to(
-    context: RedeliveryContext, endpoint: Endpoint, initial_at: datetime, final_at: datetime, batch_max: int = BATCH_MAX
+    context: Context, endpoint: Endpoint, initial_at: datetime, final_at: datetime, batch_max: int = BATCH_MAX
 ) -> int:
     """The same, to an endpoint of either kind."""
     return await _replay(context, endpoint, initial_at, final_at, batch_max=batch_max, on_batch=context.wake_workers)
 
 
 async def redeliver_events_as_operator(
-    context: OperatorContext, endpoint_id: int, initial_at: datetime, final_at: datetime | None
+    context: Operator, endpoint_id: int, initial_at: datetime, final_at: datetime | None
 ) -> int:
     """The same, to any holder's endpoint; workers send the deliveries at their next look.
 
@@ -116,7 +107,7 @@ async def redeliver_events_as_operator(
 
 
 async def _replay(
-    context: ReplayContext,
+    context: Core,
     endpoint: Endpoint,
     initial_at: datetime,
     final_at: datetime,
@@ -155,7 +146,7 @@ async def _replay(
 
 
 async def _replay_some(
-    context: ReplayContext,
+    context: Core,
     connection: Connection,
     endpoint_id: int,
     holder_id: int,
@@ -171,7 +162,7 @@ async def _replay_some(
     return await redelivery_store.redeliver_events(connection, endpoint, holder_id, place, newest, now, count_max)
 
 
-async def _let_arrive(context: ReplayContext, endpoint_id: int) -> None:
+async def _let_arrive(context: Core, endpoint_id: int) -> None:
     # A delivery that is just being sent still counts as waiting, so its event would be left out.
     for _ in range(_ARRIVING_LOOKS_MAX):
         async with context.pool.acquire() as connection:
@@ -183,7 +174,7 @@ async def _let_arrive(context: ReplayContext, endpoint_id: int) -> None:
 
 
 async def _check_room(
-    context: ReplayContext,
+    context: Core,
     connection: Connection,
     endpoint: Endpoint,
     holder_ids: Sequence[int],

@@ -21,7 +21,7 @@ from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import AdjustmentKind
 from pixconnect.domain.proof.case import CaseKind
 from pixconnect.domain.proof.case_ending import EVIDENCE_SIZE_MAX, CaseEnding, Evidence, SaidEnd
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import case_ending as ending_usecases
@@ -190,7 +190,7 @@ def close(
     if reason is None:
         raise CommandError("--reason: must be said, or --as and --evidence of an order")
 
-    async def do(context: OperatorContext) -> list[ShownCase]:
+    async def do(context: Operator) -> list[ShownCase]:
         chosen = await _choose(context, case_ids, kind, institution, said)
         return await case_usecases.close_cases(context, chosen, reason)
 
@@ -201,7 +201,7 @@ def close(
 
 
 async def _choose(
-    context: OperatorContext, case_ids: Sequence[int], kind: CaseKind | None, institution: str | None, said: str | None
+    context: Operator, case_ids: Sequence[int], kind: CaseKind | None, institution: str | None, said: str | None
 ) -> Sequence[int]:
     if case_ids and (kind or institution or said):
         raise errors.BadRequest("case: name cases, or a kind of them, and not both")

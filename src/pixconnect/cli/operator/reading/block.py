@@ -12,7 +12,7 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.block_report import BlockKind
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.reading.infraction_page import browse_blocks
 
 app = App(name="block", help="Money that institutions keep holders from spending.")
@@ -33,7 +33,7 @@ def list_(*, kind: BlockKind | None = None, holder_id: OfHolder = None, json: Js
     output.show_list("blocks", [_shown(block) for block in found], as_json=json)
 
 
-async def _list_all(context: OperatorContext, holder_id: int | None, kinds: tuple[BlockKind, ...]) -> list[Block]:
+async def _list_all(context: Operator, holder_id: int | None, kinds: tuple[BlockKind, ...]) -> list[Block]:
     page = await browse_blocks(context, holder_id, kinds)
     found = [*page.items]
     while page.next is not None:

@@ -16,7 +16,7 @@ from msgspec import structs
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.usecases.frame.operator import OperatorContext
+from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.reading import person as person_usecases
 from pixconnect.usecases.reading.person import ErasedRow, Erasure
 
@@ -56,7 +56,7 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
     output.show({"file": str(file), "lines": count}, as_json=json)
 
 
-async def _write_lines(context: OperatorContext, tax_id: str, write: Callable[[str], None]) -> int:
+async def _write_lines(context: Operator, tax_id: str, write: Callable[[str], None]) -> int:
     count = 0
     async with aclosing(person_usecases.export_person(context, tax_id)) as lines:
         async for line in lines:

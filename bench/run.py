@@ -31,7 +31,7 @@ def main() -> None:
     is_quick = not (given["only"] or given["all"])
     for name in given["only"] or [name for name in MEASURES if given["all"] or MEASURES[name].quick is not None]:
         options = options_of(name, given, is_quick=is_quick)
-        for row in MEASURES[name].start(argparse.Namespace(**options)):
+        for row in MEASURES[name].start(**options):
             show(row)
             if not given["show_only"]:
                 keep(row, command_of(name, options))

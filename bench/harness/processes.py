@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -117,6 +117,17 @@ def stopped_processes(service_pid: int, kind: str) -> Iterator[None]:
     finally:
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def on_cores(cores: Iterable[int]) -> Iterator[None]:
+    """Run this process, and what it starts meanwhile, on these cores only."""
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def kind_of(pid: int) -> str:

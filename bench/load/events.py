@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from itertools import cycle, islice
 
 from bench.harness.installation import Installation
 from pixconnect.foundation.notifier import Notifier
@@ -23,12 +22,10 @@ class Writer:
 
     Attributes:
         committed_at_s: When each was committed, by id, on the machine's monotonic clock.
-        resource_ids: What each is about, by id.
     """
 
     def __init__(self, pool: Pool) -> None:
         self.committed_at_s: dict[int, float] = {}
-        self.resource_ids: dict[int, int] = {}
         self._pool = pool
         self._notifier = Notifier(pool)
 
@@ -40,24 +37,18 @@ class Writer:
             due_at = datetime.now(UTC) + timedelta(seconds=due_in_s)
             for event_id, resource_id in enumerate(resource_ids, start=first_id):
                 changes.add_event(make_event(event_id, holder_id, resource_id, "qrcode.pending", due_at))
-                self.resource_ids[event_id] = resource_id
             await changes.write(connection)
         now_s = time.monotonic()
         self.committed_at_s.update(dict.fromkeys(range(first_id, first_id + len(resource_ids)), now_s))
         self._notifier.notify()
 
-    async def write_steadily(
-        self, holder_ids: Sequence[int], resource_ids: Iterable[int], events_per_second: float
-    ) -> None:
+    async def write_steadily(self, holder_id: int, resource_ids: Sequence[int], events_per_second: float) -> None:
         """Write one event for each of these resources, at a pace that nothing slows down: what came late comes together."""
         started_s, written_count = time.monotonic(), 0
-        waiting = iter(resource_ids)
-        for holder_id in cycle(holder_ids):
+        while written_count < len(resource_ids):
             while (wanted := int((time.monotonic() - started_s) * events_per_second) - written_count) <= 0:  # noqa: ASYNC110
                 await asyncio.sleep(_TICK_S)
-            group = list(islice(waiting, wanted))
-            if not group:
-                return
+            group = resource_ids[written_count : written_count + wanted]
             await self.write(holder_id, group)
             written_count += len(group)
 

@@ -69,14 +69,19 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._read += data
-        end = self._read.find(b"\r\n\r\n")
-        if end < 0:
-            return
-        length = int(self._read[:end].lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-        if len(self._read) >= end + 4 + length:
-            body, self._read = self._read[end + 4 :], b""
+        if (begin := find_whole_body(self._read)) is not None:
+            body, self._read = self._read[begin:], b""
             self._answer.set_result(body)
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._answer.done():
             self._answer.set_exception(exc or ConnectionResetError("closed before the answer"))
+
+
+def find_whole_body(answer: bytes) -> int | None:
+    """Where an answer's body begins; None while a part of it is missing."""
+    end = answer.find(b"\r\n\r\n")
+    if end < 0:
+        return None
+    length = int(answer[:end].lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+    return end + 4 if len(answer) >= end + 4 + length else None

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from bench.figures import Row, percentile
 from bench.harness.installation import Account
+from bench.load.http_client import find_whole_body
 
 _TICK_S = 0.002
 _ANSWER_TIMEOUT_S = 30.0
@@ -163,11 +164,7 @@ class _Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._read += data
-        end = self._read.find(b"\r\n\r\n")
-        if end < 0:
-            return
-        length = int(self._read[:end].lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
-        if len(self._read) < end + 4 + length:
+        if find_whole_body(self._read) is None:
             return
         status, self._read = int(self._read[9:12]), b""
         self.is_asking = False

@@ -1,9 +1,6 @@
 """Webhook receivers as cheap as can be, in a process of their own that notes what came when.
 
-Each listens on a port of its own. What one does stands in the path that is posted to::
-
-    /count  notes, and answers          /quiet  answers, and notes nothing
-    /hang   never answers               /drip   answers one octet a second
+Each listens on a port of its own, and answers; what is posted to ``/count`` is noted too.
 """
 
 import asyncio
@@ -13,7 +10,6 @@ import time
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import cast
@@ -153,21 +149,9 @@ class _Notes:
         self.at_s = array("d")
 
     def hear(self, head: bytes, _: bytes, transport: asyncio.Transport) -> None:
-        behaviour = head[: head.index(b" HTTP/")].rpartition(b"/")[2]
-        if behaviour == b"count":
+        if head[: head.index(b" HTTP/")].endswith(b"/count"):
             id_at = head.index(b"webhook-id: evt_") + 16
             end = head.find(b"\r\n", id_at)
             self.event_ids.append(int(head[id_at : end if end >= 0 else None]))
             self.at_s.append(time.monotonic())
-        loop = asyncio.get_running_loop()
-        if behaviour in {b"count", b"quiet"}:
-            answer(transport)
-        elif behaviour == b"drip":
-            transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
-            loop.call_later(1, partial(_drip, loop, transport))
-
-
-def _drip(loop: asyncio.AbstractEventLoop, transport: asyncio.Transport) -> None:
-    if not transport.is_closing():
-        transport.write(b".")
-        loop.call_later(1, _drip, loop, transport)
+        answer(transport)

@@ -147,10 +147,10 @@ def measure_key_transfers(seconds: float, rounds: int) -> Iterator[Row]:
         )
 
 
-def measure_spread_transfers(seconds: float, rounds: int, holders_count: int) -> Iterator[Row]:
+def measure_spread_transfers(seconds: float, rounds: int, holders: int) -> Iterator[Row]:
     """Transfers of many holders."""
     with installed() as service:
-        accounts = service.onboard(holders_count)
+        accounts = service.onboard(holders)
         yield Rounds(service, seconds, rounds).measure("transfer_spread", TRANSFER, TRANSFER_BODY, accounts, 256)
 
 

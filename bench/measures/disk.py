@@ -43,9 +43,9 @@ _SIZES: Final = """
 """
 
 
-def measure_disk(seconds: float, stories: Sequence[str]) -> Iterator[Row]:
-    """Of each of these stories, on a service of its own."""
-    for name in stories:
+def measure_disk(seconds: float, kinds: Sequence[str]) -> Iterator[Row]:
+    """Of each of these stories, or of all, on a service of its own."""
+    for name in kinds or STORIES:
         story, told = STORIES[name]
         with installed(is_proved=True) as service:
             # What is made once, such as partitions and the first pages, is no life's.

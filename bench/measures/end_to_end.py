@@ -1,8 +1,8 @@
 """Charges and transfers from end to end: asked for, settled over the rail, told by webhook and confirmed.
 
-- ``transfer_life``, ``charge_life``: lives a second, as many at once as ``--in-flight`` says. A transfer's: accepted, handed
-  over, settled, and both its events delivered and confirmed; a charge's: created, paid from outside, its approval delivered and
-  confirmed. ``charge_paid``: a charge's with both its webhooks, that it is there and that it is paid.
+- ``transfer_life``, ``charge_paid``: lives a second, as many at once as ``--in-flight`` says. A transfer's: accepted, handed
+  over, settled, and both its events delivered and confirmed; a charge's: created, paid from outside, and both delivered and
+  confirmed.
   ``orders_open`` and ``deliveries_due`` are the backlog, looked at every five seconds: where it does not grow, the rate was
   sustained. ``left_after_s`` is how long the service took to finish all, once the last life had ended.
 - ``confirmed``: transfers at 100 a second at a pace that nothing slows down; milliseconds from the instant at which one was to
@@ -32,7 +32,6 @@ from bench.measures.accepting import CHARGE, TRANSFER, TRANSFER_BODY
 from pixconnect.config import Settings
 
 CONFIRMED_PER_SECOND = 100
-CHARGE_TOLD = ("qrcode.approved",)
 CHARGE_TOLD_TWICE = ("qrcode.pending", "qrcode.approved")
 TRANSFER_TOLD = ("transfer.out.processing", "transfer.out.confirmed")
 _TOLD_TIMEOUT_S = 60
@@ -71,15 +70,8 @@ class Run:
 Story = Callable[[Run], Awaitable[None]]
 
 
-async def pay_charge(run: Run) -> None:
-    """A charge is created, paid from outside, and its approval told."""
-    charge = await run.client.post(CHARGE, {"amount": 100, "key": run.pix_key})
-    await run.client.post("/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
-    await run.told("qrcode.approved", charge["id"])
-
-
 async def pay_charge_told_twice(run: Run) -> None:
-    """The same, and that it was there is told too."""
+    """A charge is created, paid from outside, and both are told."""
     charge = await run.client.post(CHARGE, {"amount": 100, "key": run.pix_key})
     await run.client.post("/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
     await run.told("qrcode.pending", charge["id"])
@@ -93,10 +85,16 @@ async def settle_transfer(run: Run) -> None:
     await run.told("transfer.out.confirmed", transfer["id"])
 
 
-def measure_one_after_the_other(
-    name: str, story: Story, told: Sequence[str], seconds: float, in_flight: int
-) -> Iterator[Row]:
-    """As many as possible, one after the other in each of several places."""
+def measure_paid_charges(seconds: float, in_flight: int) -> Iterator[Row]:
+    """One after the other in each of several places."""
+    yield from _measure_lives("charge_paid", pay_charge_told_twice, CHARGE_TOLD_TWICE, seconds, in_flight)
+
+
+def measure_transfer_lives(seconds: float, in_flight: int) -> Iterator[Row]:
+    yield from _measure_lives("transfer_life", settle_transfer, TRANSFER_TOLD, seconds, in_flight)
+
+
+def _measure_lives(name: str, story: Story, told: Sequence[str], seconds: float, in_flight: int) -> Iterator[Row]:
     with installed() as service:
         lives = uvloop.run(repeat_story(service, story, told, seconds, in_flight))
         yield {"name": name, "in_flight": in_flight, **lives}

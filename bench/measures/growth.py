@@ -4,7 +4,7 @@
 in and settled, each with its ledger entry, numbers and running balances as the service would have written them, and counted in
 the balance and the tally. Triggers and foreign keys are off meanwhile, checks and unique indexes are not; afterwards numbers,
 running balances and the balance are looked through (``filled_s`` includes that). Their events and deliveries are not filled,
-which would be 50 GB at 10 million: ``feed`` measures beside as many events.
+which would be 50 GB at 10 million.
 
 - ``life``: transfers of this holder, 64 at once, as ``transfer_life``;
 - ``pages``: lists of transfers, 100 a page: the first, one by cursor behind half of all, and the hundredth by number; for each
@@ -93,11 +93,11 @@ offset $2 limit 1
 """
 
 
-def measure_growth(seconds: float, counts: Sequence[int]) -> Iterator[Row]:
+def measure_growth(seconds: float, transfers: Sequence[int]) -> Iterator[Row]:
     """At each of these sizes, in ascending order."""
     with installed(is_proved=False) as service:
         account, filled_count = service.onboard(1)[0], 0
-        for count in sorted(counts):
+        for count in sorted(transfers):
             filled_s = asyncio.run(fill(service, account.holder_id, count - filled_count))
             filled_count = count
             uvloop.run(repeat_story(service, settle_transfer, TRANSFER_TOLD, 1, IN_FLIGHT, [account]))  # plans, cache

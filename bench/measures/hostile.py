@@ -11,12 +11,12 @@ import asyncio
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from bench.figures import Row, percentile
 from bench.harness.installation import installed
+from bench.harness.processes import on_cores
 from bench.load.hostile import (
     attacking,
     compose,
@@ -42,7 +42,7 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
     """The victim alone and beside each attack, in turn; beside some of them only, if ``kinds`` are named."""
     all_cores = sorted(os.sched_getaffinity(0))
     with (
-        _on_cores({all_cores[0]}),
+        on_cores({all_cores[0]}),
         reserved_port() as tls_port,
         installed(
             PIXCONNECT_LOG_LEVEL="error",
@@ -108,14 +108,3 @@ async def ask_balance(base_url: str, token: str, seconds: float) -> tuple[list[f
         writer.close()
         await asyncio.sleep(PAUSE_S)
     return took_s, refused_count
-
-
-@contextmanager
-def _on_cores(cores: set[int]) -> Iterator[None]:
-    """What is started meanwhile stays on these cores."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

@@ -17,14 +17,13 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import uvloop
 
 from bench.figures import Row
 from bench.harness.installation import Installation, installed, read_backlog
-from bench.harness.processes import CpuMeter
+from bench.harness.processes import CpuMeter, on_cores
 from bench.load.open_loop import Answers, OpenLoop
 from bench.measures.accepting import TRANSFER, TRANSFER_BODY
 from bench.measures.end_to_end import TRANSFER_TOLD, Run, running, settle_transfer
@@ -41,7 +40,7 @@ def measure_overload(seconds: float) -> Iterator[Row]:
     """Ask for four times as much as it took before."""
     *cores, last = sorted(os.sched_getaffinity(0))
     # On a single core they share it.
-    with _on_cores(cores or [last]), installed() as service, _on_cores([last]):
+    with on_cores(cores or [last]), installed() as service, on_cores([last]):
         yield {"name": "overload", "seconds": seconds, "times": TIMES, **uvloop.run(_overload(service, seconds))}
 
 
@@ -98,14 +97,3 @@ async def _measure_capacity(run: Run, seconds: float) -> float:
 def _calm(when: str, answers: Answers) -> Row:
     said = answers.said()
     return {f"calm_{when}_{part}_ms": said[f"accepted_{part}_ms"] for part in ("p50", "p99")}
-
-
-@contextmanager
-def _on_cores(cores: Sequence[int]) -> Iterator[None]:
-    """Run this process, and what it starts meanwhile, on these cores only."""
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, before)

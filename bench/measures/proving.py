@@ -100,7 +100,7 @@ _CHAIN = f"select chain_entries({_CHAINED_AT_ONCE}, '0')"
 _IS_CHAINED = "select chained_id >= $1 from entry_chain_state"
 
 
-def measure_verify(seconds: float, counts: Sequence[int], holders: int) -> Iterator[Row]:
+def measure_verify(seconds: float, entries: Sequence[int], holders: int) -> Iterator[Row]:
     """At each of these numbers of entries, in ascending order."""
     with installed(is_proved=False) as service:
         os.environ["PIXCONNECT_HOME"] = str(service.home)
@@ -111,9 +111,9 @@ def measure_verify(seconds: float, counts: Sequence[int], holders: int) -> Itera
         _live(service, living, _WARM_S)
         # Of what began within a day of the oldest event that is kept no rule judges the events.
         _advance(service, living, timedelta(days=2))
-        begin, step = datetime.now(UTC) - HISTORY, (HISTORY - timedelta(days=2)) / max(counts)
+        begin, step = datetime.now(UTC) - HISTORY, (HISTORY - timedelta(days=2)) / max(entries)
         number = 0
-        for count in sorted(counts):
+        for count in sorted(entries):
             more = count // holders - number
             filled_s, last_id = asyncio.run(_fill(service, filled, number, more, begin + number * holders * step, step))
             number += more

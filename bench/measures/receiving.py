@@ -54,11 +54,11 @@ where pace = $1
 _ENDED = "select items_count from institution_sweep where pace = $1 and ended_at > 'epoch' and failed_at is null"
 
 
-def measure_receiving(count: int, seconds: float, kinds: Sequence[str]) -> Iterator[Row]:
+def measure_receiving(pix: int, seconds: float, kinds: Sequence[str]) -> Iterator[Row]:
     """Of each kind, and beside them the sandbox's own rail."""
     for kind in kinds or KINDS:
         with paired(kind) as pair:
-            yield {"name": f"receive_{kind}", "pix": count, **asyncio.run(_receive(pair, kind, count))}
+            yield {"name": f"receive_{kind}", "pix": pix, **asyncio.run(_receive(pair, kind, pix))}
     if not kinds:
         yield _receive_over_sandbox(seconds)
 

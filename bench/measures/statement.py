@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -174,7 +174,7 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
     }
 
 
-def measure_statements(lines_count: int, formats: Sequence[str] = ("json", "csv", "ofx", "camt053")) -> Iterator[Row]:
+def measure_statements(lines: int) -> Iterator[Row]:
     """Fill, then read in each format, each in a process of its own."""
     with tempfile.TemporaryDirectory(prefix="pixconnect-bench-", ignore_cleanup_errors=True) as folder:
         os.chmod(folder, 0o711)
@@ -182,16 +182,10 @@ def measure_statements(lines_count: int, formats: Sequence[str] = ("json", "csv"
         with asyncio.Runner() as runner:
             runner.run(postgres.start())
             try:
-                runner.run(fill(postgres.owner_url, lines_count))
-                for form in formats:
-                    command = [
-                        sys.executable,
-                        "-m",
-                        "bench.measures.statement",
-                        postgres.login_url,
-                        form,
-                        str(lines_count),
-                    ]
+                runner.run(fill(postgres.owner_url, lines))
+                for form in ("json", "csv", "ofx", "camt053"):
+                    words = [postgres.login_url, form, str(lines)]
+                    command = [sys.executable, "-m", "bench.measures.statement", *words]
                     read_row = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
                     yield {"name": f"statement_{form}", **json.loads(read_row)}
             finally:

@@ -86,7 +86,7 @@ def measure_first_octet(seconds: float) -> Iterator[Row]:
         async def write() -> Writer:
             async with writing(service) as writer:
                 resource_ids = range(1, round((seconds + _WARM_S) * EVENTS_PER_SECOND) + 1)
-                await writer.write_steadily([account.holder_id], resource_ids, EVENTS_PER_SECOND)
+                await writer.write_steadily(account.holder_id, resource_ids, EVENTS_PER_SECOND)
                 return writer
 
         writer = asyncio.run(write())

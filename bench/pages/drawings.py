@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 
 from bench.figures import Row
 from bench.pages.charts import COLOURS, Bar, Panel, Series, draw_bars, draw_lines, short
-from bench.pages.lines import LONE_RATES
 
 _Lines = Mapping[str, Sequence[float]]
 
@@ -46,29 +45,6 @@ def _draw_ratios(rows: Mapping[str, Row]) -> str | None:
         if name in rows
     ]
     return draw_bars("Requests for each transaction of pgbench", bars, ("pgbench itself", 1.0)) if bars else None
-
-
-def _draw_lone(rows: Mapping[str, Row]) -> str | None:
-    bars = [
-        _cost_bar(f"{what} at {rate} a second", row, f"p50 {row['p50_ms']:.1f} ms")
-        for kind, what in (("transfer", "transfer"), ("event", "event"))
-        for rate in LONE_RATES
-        if (row := rows.get(f"lone_{kind}_{rate}"))
-    ]
-    return (
-        draw_bars("One alone: CPU of one beyond rest, in microseconds, and how long it takes", bars) if bars else None
-    )
-
-
-def _draw_standby(rows: Mapping[str, Row]) -> str | None:
-    labels = {"charge": "charge", "transfer_64": "transfer and settling", "transfer_life": "transfer's life"}
-    bars = [
-        Bar(label, [("", row["per_second"])], f"{row['per_second']:,.0f}/s, kept {row['rate_kept']:.2f}")
-        for name, label in labels.items()
-        if (row := rows.get(f"standby_{name}"))
-    ]
-    title = "With a synchronous standby: how many a second, and what part that is of the rate without"
-    return draw_bars(title, bars) if bars else None
 
 
 def _draw_soak(rows: Mapping[str, Row]) -> str | None:
@@ -135,21 +111,6 @@ def _draw_growth(rows: Mapping[str, Row]) -> str | None:
     return draw_bars("Growth: CPU of one, in microseconds, by how many transfers there are", bars) if bars else None
 
 
-def _draw_overload(rows: Mapping[str, Row]) -> str | None:
-    if "overload" not in rows:
-        return None
-    row = rows["overload"]
-    named = {
-        "can take": row["capacity_per_second"],
-        "is asked for": row["offered_per_second"],
-        "accepts": row["accepted"] / row["seconds"],
-        "refuses": row["refused"] / row["seconds"],
-        "settles and tells meanwhile": row["served_per_second"],
-    }
-    bars = [Bar(label, [("", value)], f"{value:,.0f}/s") for label, value in named.items()]
-    return draw_bars("Four times what it can take: transfers a second", bars)
-
-
 def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
     cpu = row["cpu_us_each"]
     # What is measured beyond rest may come out a little below nothing.
@@ -160,10 +121,7 @@ def _cost_bar(label: str, row: Row, said: str = "") -> Bar:
 
 CHARTS: dict[str, dict[str, Callable[[Mapping[str, Row]], str | None]]] = {
     "Requests accepted": {"cost.svg": _draw_cost, "ratios.svg": _draw_ratios},
-    "One alone": {"lone.svg": _draw_lone},
     "For long": {"soak.svg": _draw_soak},
     "Growth": {"growth.svg": _draw_growth},
-    "More than it can take": {"overload.svg": _draw_overload},
-    "With a synchronous standby": {"standby.svg": _draw_standby},
 }
 """By the part of the page that they stand in."""

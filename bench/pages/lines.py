@@ -75,7 +75,6 @@ PARTS: dict[str, list[Line]] = {
         ),
     ],
     "Whole lives": [
-        Line("charge_life", "charge_life", "charge created, paid, the webhook of that received", phrases.say_life),
         Line("charge_paid", "charge_paid", "charge created, paid, the webhooks of both received", phrases.say_life),
         Line(
             "transfer_life",
@@ -179,14 +178,6 @@ PARTS: dict[str, list[Line]] = {
             "from the commit to the first octet at the receiver, 500 events a second",
             lambda row: f"p50 {row['p50_ms']:.1f} ms, p99 {row['p99_ms']:.1f} ms",
         ),
-        Line(
-            "isolation",
-            "isolation",
-            "200 endpoints of which 10 hang, 10 drip and 10 refuse: p99 of the others, with these by without",
-            lambda row: f"{row['ratio']:.2f} (rounds {', '.join(f'{ratio:.2f}' for ratio in row['ratios'])})",
-        ),
-        Line("feed", "feed_few", "an event can be read by who waits for it, at 500 a second", phrases.say_feed),
-        Line("feed", "feed_many", "the same, behind 10 million events", phrases.say_feed),
         Line(
             "targets",
             "forbidden_connects",

@@ -148,13 +148,6 @@ def say_statement(row: Row) -> str:
     )
 
 
-def say_feed(row: Row) -> str:
-    return (
-        f"after p50 {row['p50_ms']:.0f} ms, p99 {row['p99_ms']:.0f} ms; a page of 100 p50 {row['page_p50_ms']:.1f} ms, "
-        f"p99 {row['page_p99_ms']:.1f} ms"
-    )
-
-
 def say_fairness(row: Row) -> str:
     return (
         f"{row['p99_ms_alone']:.0f} ms alone, {row['p99_ms_beside']:.0f} ms beside it: {'' if row['is_fair'] else 'not '}fair; "

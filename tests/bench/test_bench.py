@@ -22,7 +22,7 @@ def bench(*options: str) -> str:
 def test_every_measure_can_be_asked_for_by_its_name() -> None:
     said = bench("--help")
     assert "transfer_hot" in said
-    assert "isolation" in said
+    assert "fairness" in said
 
 
 def test_no_webhook_connects_to_where_it_must_not_go() -> None:

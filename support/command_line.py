@@ -28,7 +28,8 @@ DISABLED_ENDPOINT = f"""
 OPEN_CHARGE = """
     insert into pixconnect.charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
         created_at, modified_at, expires_at)
-    values (7, 1, 'c7', '', repeat('a', 32), 1000, 'ana@shop.example', '000201', 'PENDING', 7, now(), now(), now() + '1 day');
+    values (7, 1, 'c7', '', repeat('a', 32), 1000, 'ana@shop.example', repeat('a', 32), 'PENDING', 7, now(), now(),
+        now() + '1 day');
     select setval('pixconnect.charge_id', 1)
 """
 """A charge of holder 1 that nobody has paid."""

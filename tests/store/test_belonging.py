@@ -198,7 +198,8 @@ async def test_what_is_under_way_has_its_order(attacker: Connection, service: Se
     await attacker.execute(f"with x as ({held}), y as ({new_order(name, 777, slot=slot)}) {made}")
     # It ends with its order.
     freed = entry("reserved", "available", 500, transfer_id=777, id=10**9 + 1)
-    early = "update transfer set status = 'CANCELLED', modified_at = now() - interval '1 year' where id = 777"
+    ended = "status = 'CANCELLED', outcome_code = 'X', modified_at = now()"
+    early = f"update transfer set {ended} - interval '1 year' where id = 777"
     cancelled = early.replace("-", "+")
     await refuse(attacker, f"with x as ({freed}) {cancelled}")
     await refuse(attacker, f"with x as ({freed}), y as ({end_order(777)}) {early}")

@@ -132,8 +132,8 @@ async def test_a_transfer_is_settled_once_and_by_its_own_amount(
     await attacker.execute(f"with x as ({taken}), y as ({end_order(sent_id)}) {settle}")
     again = entry("reserved", "settlement", 500, transfer_id=sent_id, id=10**9 + 1)
     await refuse(attacker, again)
-    for status in ("ERROR", "CANCELLED", "PROCESSING"):
-        failed = f"update transfer set status = '{status}', settled_at = null where id = {sent_id}"
+    for status in ("'ERROR', outcome_code = 'X'", "'CANCELLED', outcome_code = 'X'", "'PROCESSING'"):
+        failed = f"update transfer set status = {status}, settled_at = null where id = {sent_id}"
         await refuse(attacker, failed)
         await refuse(
             attacker,
@@ -195,11 +195,12 @@ async def test_both_legs_of_a_book_transfer_are_of_one_amount(
 
     def leg(id: int, holder_id: int, direction: str, cents: int, status: str = "CONFIRMED") -> str:  # noqa: A002
         client = "'x', ''" if direction == "OUT" else "null, null"
-        settled = "now()" if status == "CONFIRMED" else "null"
+        settled, code = ("now()", "null") if status == "CONFIRMED" else ("null", "'X'")
         return f"""insert into transfer (external_id, fingerprint, id, holder_id, direction, initiation_type, is_book,
-            end_to_end_id, correlation_id, amount_cents, status, counterparty, slot, settled_at, created_at, modified_at)
+            end_to_end_id, correlation_id, amount_cents, status, outcome_code, counterparty, slot, settled_at, created_at,
+            modified_at)
             values ({client}, {id}, {holder_id}, '{direction}', 'KEY', true, 'E{"9" * 31}', gen_random_uuid(), {cents},
-                '{status}', '{{}}', 0, {settled}, now(), now())"""
+                '{status}', {code}, '{{}}', 0, {settled}, now(), now())"""
 
     def both(sent_cents: int, received_cents: int, received_status: str = "CONFIRMED") -> str:
         paid = entry(
@@ -221,7 +222,7 @@ async def test_a_refund_has_its_original_and_its_entries(
     request = RefundRequest(end_to_end_id=name, amount_cents=400)
     refund = await refund_usecases.start_refund(service.context, caller, request)
     done = f"update refund set status = 'RETURNED', settled_at = now() where id = {refund.id}"
-    failed = f"update refund set status = 'ERROR' where id = {refund.id}"
+    failed = f"update refund set status = 'ERROR', outcome_code = 'X' where id = {refund.id}"
     await refuse(attacker, done)
     await refuse(attacker, failed)
     cause = {"transfer_id": refund.transfer_id, "refund_id": refund.id}
@@ -311,10 +312,13 @@ async def test_an_accepted_payment_is_no_money_and_ends_once(
     await refuse(attacker, paid)
     await refuse(attacker, settle)
     await refuse(attacker, f"with x as ({entry('settlement', 'available', 999, transfer_id=transfer_id)}) {settle}")
-    await refuse(attacker, "update transfer set status = 'CANCELLED'")
+    await refuse(attacker, "update transfer set status = 'CANCELLED', outcome_code = 'X'")
     await incoming.receive_credit(service.context, report)
-    await refuse(attacker, "update transfer set status = 'PROCESSING', settled_at = null")
-    await refuse(attacker, "update transfer set status = 'ERROR', settled_at = null")
+    await refuse(attacker, "update transfer set status = 'PROCESSING', settled_at = null, network_settled_at = null")
+    await refuse(
+        attacker,
+        "update transfer set status = 'ERROR', outcome_code = 'X', settled_at = null, network_settled_at = null",
+    )
 
 
 async def test_a_held_charge_and_the_payment_that_holds_it_agree(
@@ -325,7 +329,7 @@ async def test_a_held_charge_and_the_payment_that_holds_it_agree(
     await incoming.receive_credit(service.context, accepted(report))
     transfer_id = await attacker.fetchval("select id from transfer")
     hold, free = f"update charge set held_by = {transfer_id}", "update charge set held_by = null"
-    cancel = f"update transfer set status = 'ERROR' where id = {transfer_id}"
+    cancel = f"update transfer set status = 'ERROR', outcome_code = 'X' where id = {transfer_id}"
     await refuse(attacker, f"{free} where id = {charge.id}")  # it is still under way
     await refuse(attacker, cancel)  # and would be over with the charge still held
     await refuse(attacker, f"{hold} where id = {other.id}")
@@ -370,7 +374,8 @@ async def test_later_states_are_added_and_not_recoded(
 ) -> None:
     """What a later state may do is a row of a table: so a blocked amount could be given back after a settlement."""
     sent_id = await send(service, caller)
-    cancel = f"update transfer set status = 'CANCELLED', modified_at = now() + interval '1 year' where id = {sent_id}"
+    ended = f"status = 'CANCELLED', outcome_code = 'X', modified_at = now() + interval '1 year' where id = {sent_id}"
+    cancel = f"update transfer set {ended}"
     freed = entry("reserved", "available", 500, transfer_id=sent_id)
     released = f"with x as ({freed}), y as ({end_order(sent_id)}) {cancel}"
     owner = await asyncpg.connect(database.owner_url)

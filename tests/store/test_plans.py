@@ -74,7 +74,7 @@ _ROWS = "(select n, $3::bigint as holder_id, $4::timestamptz + n * interval '1 s
 _FILL: Final = (
     f"""insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
         created_at, modified_at, expires_at, payer_name, payer_tax_id, is_unbound)
-    select n, holder_id, 'c' || n, '', 'T' || lpad(n::text, 31, '0'), 1, 'k', 'b',
+    select n, holder_id, 'c' || n, '', 'T' || lpad(n::text, 31, '0'), 1, 'k', 'T' || lpad(n::text, 31, '0'),
         case when n % 100 = 0 then 'PENDING' else 'EXPIRED' end, n % 256, at, at, at, 'p', (n / 8)::text,
         case when n % 1000 = 1 then true end from {_ROWS}""",
     f"""insert into charge_opening (charge_id, holder_id, institution_id, external_id, txid, state, wanted, fingerprint,
@@ -107,10 +107,10 @@ _FILL: Final = (
     select n, holder_id, 'funding', 'available', 1, n, n, at from {_ROWS}""",
     f"""insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
     select n, holder_id, 'qrcode.pending', 'charge', n, n % 256, '{{}}', at from {_ROWS}""",
-    f"""insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
-        modified_at)
+    f"""insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at,
+        attempts_count, created_at, modified_at)
     select n, holder_id, 1, n, 'charge', n, n % 256, case when n % 100 = 0 then 'pending' else 'delivered' end,
-        case when n % 100 = 0 then at end, at, at from {_ROWS}""",
+        case when n % 100 = 0 then at end, 1, at, at from {_ROWS}""",
     f"""insert into event_feed (position, holder_id, event_ids)
     select n, holder_id, array[n] from {_ROWS} where at > $4""",
     f"""insert into token_failure (subject, failed_at)
@@ -268,7 +268,14 @@ async def refuse_payments(connection: "Connection") -> None:
     changes = Changes()
     for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
         name = f"E99999004{transfer.end_to_end_id[9:]}"
-        refused = {"status": "ERROR", "direction": "IN", "external_id": None, "fingerprint": None, "charge_id": None}
+        refused = {
+            "status": "ERROR",
+            "outcome_code": "X",
+            "direction": "IN",
+            "external_id": None,
+            "fingerprint": None,
+            "charge_id": None,
+        }
         changes.add_transfer(
             msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused)
         )

@@ -41,8 +41,10 @@ DELIVERIES = """
     insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
     select n, 1, 'qrcode.approved', 'charge', n, 0, '{}', timestamptz '2026-06-30 12:00Z' + n * interval '1 day'
     from generate_series(1, 4) as n;
-    insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, created_at, modified_at)
-    select id, 1, 5, id, 'charge', id, 0, case id when 4 then 'delivered' else 'failed' end, created_at, created_at from event;
+    insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, attempts_count,
+        created_at, modified_at)
+    select id, 1, 5, id, 'charge', id, 0, case id when 4 then 'delivered' else 'failed' end, 1, created_at, created_at
+        from event;
     select setval('delivery_id', 4);
 """
 

@@ -29,7 +29,8 @@ _CHARGES = """
     begin; set local session_replication_role = replica;
     insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
         created_at, modified_at, expires_at)
-    select id, {owner}, 'c' || id, '', 'T' || lpad(id::text, 31, '0'), 1, 'k', 'b', 'EXPIRED', 0, at, at, at from {rows};
+    select id, {owner}, 'c' || id, '', 'T' || lpad(id::text, 31, '0'), 1, 'k', 'T' || lpad(id::text, 31, '0'), 'EXPIRED', 0,
+        at, at, at from {rows};
     insert into tally_change (holder_id, kind, status, hour, change)
     select {owner}, 'charge', 'EXPIRED', date_trunc('hour', at, 'UTC'), 1 from {rows};
     commit
@@ -39,9 +40,9 @@ _EVENTS = """
     select id, {owner}, 'qrcode.pending', 'charge', id, 0, '{{}}', at from {rows}
 """
 _DELIVERIES = """
-    insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
-        modified_at)
-    select id, {holder_id}, {owner}, id, 'charge', id, 0, status, case status when 'pending' then at end, at, at
+    insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at,
+        attempts_count, created_at, modified_at)
+    select id, {holder_id}, {owner}, id, 'charge', id, 0, status, case status when 'pending' then at end, 1, at, at
     from (select *, (array['pending', 'delivered', 'failed'])[1 + id % 3] as status from {rows}) as made
 """
 

@@ -16,7 +16,7 @@ from support.service import Service, credit_report
 
 _COPIED = {
     "transfer": """id, holder_id, direction, initiation_type, is_book, external_id, fingerprint, end_to_end_id, correlation_id,
-        txid, charge_id, amount_cents, status, own_key, counterparty, slot, handed_at, settled_at, created_at,
+        txid, charge_id, amount_cents, status, outcome_code, own_key, counterparty, slot, handed_at, settled_at, created_at,
         modified_at""",
     "refund": """id, holder_id, transfer_id, flow, is_book, external_id, fingerprint, return_id, original_end_to_end_id,
         correlation_id, amount_cents, status, reason, slot, settled_at, created_at, modified_at""",
@@ -56,7 +56,13 @@ async def test_a_charge_is_not_paid_twice(service: Service, caller: Caller) -> N
     paid_id = await receive(service, charge.txid)
     with pytest.raises(asyncpg.UniqueViolationError, match="charge_is_paid_once"):
         await copy(service, "transfer", paid_id, id="id + 1", end_to_end_id=NEW_NAME)
-    refused = {"id": "id + 1", "end_to_end_id": NEW_NAME, "status": "'ERROR'", "settled_at": "null"}
+    refused = {
+        "id": "id + 1",
+        "end_to_end_id": NEW_NAME,
+        "status": "'ERROR'",
+        "settled_at": "null",
+        "outcome_code": "'AC07'",
+    }
     await copy(service, "transfer", paid_id, **refused)  # a refused payment of it is no second payment
 
 
@@ -74,8 +80,8 @@ async def test_names_are_used_once(service: Service, caller: Caller) -> None:
 async def test_what_was_handed_over_is_not_cancelled(service: Service, caller: Caller) -> None:
     sent_id = await send(service, caller)
     cancel = f"""with released as ({RELEASE}), ended as (delete from open_order where resource_id = $1)
-        update transfer set status = 'CANCELLED', modified_at = modified_at + interval '1 hour', handed_at = {{}}
-        where id = $1"""
+        update transfer set status = 'CANCELLED', outcome_code = 'X', modified_at = modified_at + interval '1 hour',
+            handed_at = {{}} where id = $1"""
     with pytest.raises(asyncpg.CheckViolationError, match="handed_transfer_is_never_cancelled"):
         await service.context.pool.execute(cancel.format("now()"), sent_id)
     await service.context.pool.execute(cancel.format("null"), sent_id)
@@ -88,6 +94,8 @@ async def test_impossible_states_are_refused(service: Service, caller: Caller) -
         (sent_id, "settled_at = now()"),  # an instant and not settled
         (sent_id, "status = 'LOST'"),
         (received_id, "handed_at = now()"),
+        (received_id, "outcome_code = 'AC07'"),  # failed, and settled
+        (sent_id, "network_settled_at = now()"),  # settled on the network alone
         (received_id, "returned_cents = 1001"),
         (received_id, "returned_cents = 600, returning_cents = 600"),
         (received_id, "returned_cents = -1"),
@@ -131,7 +139,8 @@ async def test_what_was_handed_over_is_not_cancelled_as_if_it_had_not_been(servi
     await service.context.pool.execute("update open_order set handed_at = now() where resource_id = $1", sent_id)
     cancel = f"""
         with released as ({RELEASE}), cancelled as (
-            update transfer set status = 'CANCELLED', modified_at = modified_at + interval '1 hour' where id = $1
+            update transfer set status = 'CANCELLED', outcome_code = 'X', modified_at = modified_at + interval '1 hour'
+            where id = $1
         )
         delete from open_order where resource_id = $1
     """

@@ -115,7 +115,7 @@ async def test_adding_notes_together_changes_no_total(service: WebhookService) -
     for number in range(1, 6):
         await service.announce([number, number])
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id in (2, 4)")
-    await service.context.pool.execute("update delivery set status = 'delivered' where id = 4")
+    await service.context.pool.execute("update delivery set status = 'delivered', attempts_count = 1 where id = 4")
     before = await check_totals(service, endpoint)
     assert before == {"pending": 8, "delivered": 1, "failed": 1}
     while await fold(service, 3):
@@ -186,10 +186,10 @@ _BLOCKS_MAX = 600
 """The index of either list alone has more blocks, and a count would read it all. What is read depends on the minute: the rows
 of the hours at the edges, 120 each, and of a page of which one row in ten is wanted."""
 _FILL_DELIVERIES = f"""
-    insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
-        modified_at)
+    insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, attempts_count,
+        due_at, created_at, modified_at)
     select nextval('delivery_id'), 1, {{endpoint_id}}, n, 'charge', n, 0,
-        case n % 10 when 0 then 'failed' when 1 then 'pending' else 'delivered' end, case n % 10 when 1 then now() end,
+        case n % 10 when 0 then 'failed' when 1 then 'pending' else 'delivered' end, 1, case n % 10 when 1 then now() end,
         now() - n * interval '30 s', now() from generate_series(1, {_ROWS_COUNT}) as n
 """
 _FILL_EVENTS = f"""

@@ -209,7 +209,7 @@ async def test_the_database_refuses_a_second_use_of_an_external_id(service: Serv
         await service.context.pool.execute(
             """insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
                 created_at, modified_at, expires_at)
-            select id + 1, holder_id, external_id, fingerprint, reverse(txid), amount_cents, key, br_code, status, slot,
+            select id + 1, holder_id, external_id, fingerprint, reverse(txid), amount_cents, key, reverse(txid), status, slot,
                 created_at, modified_at, expires_at from charge where id = $1""",
             charge.id,
         )

@@ -76,7 +76,7 @@ async def test_how_long_webhooks_took_is_counted_from_the_event_to_the_answer(se
         insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response)
         select id, 1, created_at + interval '3 s', 200, 250000, '' from delivery;
         update delivery set attempts_count = 1;
-        update delivery set status = 'delivered', due_at = null where id = (select min(id) from delivery)
+        update delivery set status = 'delivered', attempts_count = 1, due_at = null where id = (select min(id) from delivery)
     """)
     found = await _read(service, _viewer(caller))
     assert found.delivering is not None

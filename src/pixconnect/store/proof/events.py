@@ -1,4 +1,7 @@
-"""The rules of events, of the feed and of deliveries, as far back as they are kept."""
+"""The rules of events, the feed, deliveries and webhooks of keys, as far back as they are kept.
+
+Events are dropped by whole partitions: what is older than the edge is not judged, and not missed either.
+"""
 
 from __future__ import annotations
 
@@ -10,51 +13,70 @@ _RESEND: Final = (
     "no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`"
 )
 
-# No index leads from a transfer to its events. Looked for one by one, each would read all that its holder was told since then:
-# a day's work would grow with its square. So a slice's events are read once, and gathered with what they are asked for.
-_TOLD: Final[LiteralString] = """(
-                select holder_id, id, array_agg(name order by event_id) filter (where name is not null) as names
-                from (
-                    select holder_id, id, null as name, null::bigint as event_id, true as is_asked from {rows} as changed
-                    where created_at >= {kept_since}
-                    union all
-                    select holder_id, resource_id, name, id, null from event
-                    where holder_id between $1 and $2 and resource = '{resource}' {names}
-                ) as listed
-                group by holder_id, id having count(is_asked) > 0
-            )"""
-_STATES_OF_TRANSFERS: Final[LiteralString] = """and name in (
-                        'transfer.in.processing', 'transfer.in.confirmed', 'transfer.in.error',
-                        'transfer.out.processing', 'transfer.out.confirmed', 'transfer.out.error'
-                    )"""
-_TOLD_OF: Final = {
-    resource: _TOLD.replace("{rows}", rows).replace("{resource}", resource).replace("{names}", names)
-    for resource, rows, names in (
-        ("transfer", "{transfers}", _STATES_OF_TRANSFERS),
-        ("refund", "{refunds}", ""),
-        ("charge", "{charges}", ""),
-    )
-}
-# Events are dropped by whole partitions: what is older than the edge is not judged, and not missed either.
+# Deliveries are dropped by whole partitions of their own.
+_DELIVERED_SINCE: Final[LiteralString] = """(
+    select case
+        when (select min(first_id) from event_partition where parent = 'delivery' and detached_at is null) > 1 then (
+            select min(created_at) + interval '1 day'
+            from (select created_at from delivery order by id limit 1000) as oldest
+        )
+        else '-infinity'::timestamptz
+    end
+)"""
+
 EVENTS: Final = (
     Rule(
-        name="transfer_has_its_events",
-        says="every state of a transfer has exactly one event, in order",
-        broken="""
-            select transfer.holder_id, array['transfer ' || transfer.id] as ids, array_to_string(wanted.names, ' ') as expected,
-                array_to_string(told.names, ' ') as found, transfer.modified_at as since
-            from {told} as told
-            join transfer on transfer.id = told.id and transfer.holder_id = told.holder_id
-            cross join lateral (
-                select case when status = 'PROCESSING' then array['transfer.' || lower(direction) || '.processing']
-                    else array[
-                        'transfer.' || lower(direction) || '.processing',
-                        'transfer.' || lower(direction) || case when settled_at is null then '.error' else '.confirmed' end
-                    ] end as names
-            ) as wanted
-            where told.names is distinct from wanted.names
-        """.replace("{told}", _TOLD_OF["transfer"]),
-        meaning="an event was lost or invented: who is told by events knows another state",
+        name="states_have_their_events",
+        says="every state of a transfer, refund or charge has exactly one event, in order, and an end has its event's instant",
+        # No index leads from a transfer to its events. Looked for one by one, each would read all events of its holder since:
+        # a day's work would grow with its square. So a slice's events are read once, and gathered with what they are of.
+        broken=r"""
+            with changed as (
+                select 'transfer' as resource, id, holder_id, created_at, modified_at, settled_at,
+                    format('transfer.%1$s.processing', lower(direction)) || case when status <> 'PROCESSING' then
+                        format(' transfer.%s.%s', lower(direction), case when settled_at is null then 'error' else 'confirmed'
+                        end) else '' end as wanted
+                from {transfers} as transfer
+                union all
+                select 'refund', id, holder_id, created_at, modified_at, settled_at,
+                    format('refund.%1$s.processing', lower(flow)) || case when status <> 'PROCESSING' then
+                        format(' refund.%s.%s', lower(flow), case status when 'RETURNED' then 'returned' else 'error' end)
+                    else '' end
+                from {refunds} as refund
+                union all
+                -- One that had expired is pending again when the standard's door gives it more time.
+                select 'charge', id, holder_id, created_at, modified_at, null, '(qrcode.pending qrcode.expired )*' || case
+                    when status = 'PENDING' then 'qrcode.pending'
+                    -- At an institution it may be paid after it has expired here.
+                    when status in ('APPROVED', 'RETURNED') and institution_id is not null
+                        then 'qrcode.pending (qrcode.expired )?qrcode.approved'
+                    when status in ('APPROVED', 'RETURNED') then 'qrcode.pending qrcode.approved'
+                    else 'qrcode.pending qrcode.expired'
+                end
+                from {charges} as charge
+            )
+            select holder_id, array[resource || ' ' || id] as ids, concat_ws(' at ', wanted, settled_at) as expected,
+                concat_ws(' at ', names, told_at) as found, modified_at as since
+            from (
+                select resource, holder_id, id, min(wanted) as wanted, min(created_at) as created_at,
+                    min(modified_at) as modified_at, min(settled_at) as settled_at, min(told_at) as told_at,
+                    string_agg(name, ' ' order by event_id) as names
+                from (
+                    select *, null as name, null::bigint as event_id, null::timestamptz as told_at from changed
+                    union all
+                    select resource, resource_id, holder_id, null, null, null, null, name, id,
+                        case when name ~ '\.(confirmed|returned)$' then created_at end
+                    from event
+                    where holder_id between $1 and $2 and (
+                        resource in ('refund', 'charge') or name ~ '^transfer\.(in|out)\.(processing|confirmed|error)$'
+                    )
+                ) as listed
+                group by resource, holder_id, id
+            ) as told
+            where created_at >= {kept_since} and coalesce(names, '') !~ ('^' || replace(wanted, '.', '\.') || '$')
+                or settled_at <> told_at or settled_at < created_at and {runs_on}
+        """,
+        meaning="an event was lost, invented or dated anew, or a state was: who is told by events knows another one",
         todo=_RESEND,
     ),
     Rule(
@@ -81,115 +103,88 @@ EVENTS: Final = (
         todo=_RESEND,
     ),
     Rule(
-        name="waiting_transfer_is_told_once",
-        says="a transfer that began to wait for an operator, or for a person at its institution, has one event of each",
+        name="notices_have_their_cause",
+        says="a transfer that began to wait has one event of that; a diverged payment, movement and adjustment one at most",
         broken="""
-            select told.holder_id, array['transfer ' || told.id] as ids, sum(told.waits)::text as expected,
-                sum(told.times)::text as found, min(told.since) as since
+            select holder_id, array[resource || ' ' || resource_id, name] as ids, coalesce(waits.times, 1)::text as expected,
+                coalesce(told.times, 0)::text as found, coalesce(created_at, since) as since
             from (
-                select holder_id, resource_id as id, count(*) as times, 0 as waits, min(created_at) as since from event
-                where holder_id between $1 and $2 and name = 'transfer.out.waiting' group by holder_id, resource_id
-                union all
-                select holder_id, transfer_id, 0, 1, since from waiting_order
-                where holder_id between $1 and $2 and since >= {kept_since}
-                union all
-                select holder_id, transfer_id, 0, 1, since from pending_approval
-                where holder_id between $1 and $2 and since >= {kept_since}
+                select holder_id, resource, resource_id, name, count(*) as times, min(created_at) as created_at from event
+                where holder_id between $1 and $2
+                    and (resource in ('movement', 'adjustment') or name in ('charge.diverged', 'transfer.out.waiting'))
+                group by holder_id, resource, resource_id, name
             ) as told
-            group by told.holder_id, told.id having sum(told.waits) <> sum(told.times)
-        """,
-        meaning="the event, or what it tells, was written by hand or lost",
-        todo=_RESEND,
-    ),
-    Rule(
-        name="diverged_payment_is_told_once",
-        says="a payment has one event at most of how it differs from its charge, and only at an institution",
-        broken="""
-            select told.holder_id, array['event ' || told.id] as ids, '1' as expected, told.times::text as found,
-                told.created_at as since
-            from (
-                select holder_id, resource_id, min(id) as id, min(created_at) as created_at, count(*) as times
-                from event where holder_id between $1 and $2 and name = 'charge.diverged' group by holder_id, resource_id
-            ) as told
-            left join transfer on transfer.id = told.resource_id and transfer.holder_id = told.holder_id
-                and transfer.direction = 'IN' and (transfer.institution_id is not null or transfer.is_book)
-            where told.times <> 1 or transfer.id is null
-        """,
-        meaning="an event was invented, or its payment was lost",
-        todo=_RESEND,
-    ),
-    Rule(
-        name="refund_has_its_events",
-        says="every state of a refund has exactly one event, in order",
-        broken="""
-            select refund.holder_id, array['refund ' || refund.id] as ids, array_to_string(wanted.names, ' ') as expected,
-                array_to_string(told.names, ' ') as found, refund.modified_at as since
-            from {told} as told
-            join refund on refund.id = told.id and refund.holder_id = told.holder_id
-            cross join lateral (
-                select case when status = 'PROCESSING' then array['refund.' || lower(flow) || '.processing']
-                    else array[
-                        'refund.' || lower(flow) || '.processing',
-                        'refund.' || lower(flow) || case status when 'RETURNED' then '.returned' else '.error' end
-                    ] end as names
-            ) as wanted
-            where told.names is distinct from wanted.names
-        """.replace("{told}", _TOLD_OF["refund"]),
-        meaning="an event was lost or invented: who is told by events knows another state",
-        todo=_RESEND,
-    ),
-    Rule(
-        name="charge_has_its_events",
-        says="every state of a charge has exactly one event, in order",
-        broken=r"""
-            select charge.holder_id, array['charge ' || charge.id] as ids, charge.status as expected, told.names as found,
-                charge.modified_at as since
-            from (select holder_id, id, array_to_string(names, ' ') as names from {told} as told) as told
-            join charge on charge.id = told.id and charge.holder_id = told.holder_id
-            -- One that had expired is pending again when the standard's door gives it more time.
-            where told.names is null or told.names !~ ('^(qrcode.pending qrcode.expired )*' || case
-                when status = 'PENDING' then 'qrcode.pending$'
-                -- At an institution it may be paid after it has expired here.
-                when status in ('APPROVED', 'RETURNED') and institution_id is not null
-                    then 'qrcode.pending (qrcode.expired )?qrcode.approved$'
-                when status in ('APPROVED', 'RETURNED') then 'qrcode.pending qrcode.approved$'
-                else 'qrcode.pending qrcode.expired$'
-            end)
-        """.replace("{told}", _TOLD_OF["charge"]),
-        meaning="an event was lost or invented: who is told by events knows another state",
-        todo=_RESEND,
-    ),
-    Rule(
-        name="event_has_its_fact",
-        says="each event is of a charge, transfer, refund, movement, adjustment or infraction of its holder",
-        broken="""
-            select event.holder_id, array['event ' || event.id] as ids, event.resource || ' ' || resource_id as expected,
-                null as found, event.created_at as since
-            from (select * from event where holder_id between $1 and $2) as event
-            where not case resource
-                when 'charge' then exists (
-                    select from charge where charge.id = resource_id and charge.holder_id = event.holder_id
+            full join (
+                select holder_id, 'transfer' as resource, transfer_id as resource_id, 'transfer.out.waiting' as name,
+                    count(*) as times, min(since) as since
+                from (
+                    select holder_id, transfer_id, since from waiting_order
+                    union all
+                    select holder_id, transfer_id, since from pending_approval
+                ) as each
+                where holder_id between $1 and $2 group by holder_id, transfer_id
+            ) as waits using (holder_id, resource, resource_id, name)
+            where not case name
+                when 'transfer.out.waiting'
+                    then coalesce(told.times, 0) = coalesce(waits.times, 0) or coalesce(since < {kept_since}, false)
+                when 'charge.diverged' then told.times = 1 and exists (
+                    select from transfer where id = resource_id and transfer.holder_id = told.holder_id
+                        and direction = 'IN' and (institution_id is not null or is_book)
                 )
-                when 'transfer' then exists (
-                    select from transfer where transfer.id = resource_id and transfer.holder_id = event.holder_id
+                when 'movement.posted' then told.times = 1 and exists (
+                    select from movement where coalesce(entry_id, deficit_entry_id) = resource_id
+                        and movement.holder_id = told.holder_id and status = 'POSTED' and amount_cents > 0
                 )
-                when 'refund' then exists (
-                    select from refund where refund.id = resource_id and refund.holder_id = event.holder_id
+                when 'adjustment.posted' then told.times = 1 and exists (
+                    select from adjustment
+                    where id = resource_id and adjustment.holder_id = told.holder_id and account = 'available'
                 )
-                when 'adjustment' then exists (
-                    select from adjustment where adjustment.id = resource_id and adjustment.holder_id = event.holder_id
-                )
-                when 'infraction' then exists (
-                    select from infraction where infraction.id = resource_id and infraction.holder_id = event.holder_id
-                )
-                else exists (
-                    select from movement
-                    where resource_id in (entry_id, deficit_entry_id) and movement.holder_id = event.holder_id
-                )
+                -- Nothing else is told of a movement or adjustment.
+                else false
             end
         """,
+        meaning="the event was invented or lost, or what it tells was written by hand",
+        todo=_RESEND,
+    ),
+    Rule(
+        name="event_agrees_with_its_fact",
+        says="an event is of something of its holder, and says its own name and instant, and the id, names and amount of that",
+        broken="""
+            select event.holder_id, array['event ' || event.id, resource || ' ' || resource_id] as ids,
+                format('%s %s', event.name, coalesce(transfer.amount_cents, refund.amount_cents)) as expected,
+                format('%s %s %s', body ->> 'name', payload ->> 'id', payload ->> 'amount') as found, event.created_at as since
+            from (
+                select id, holder_id, event.name, resource, resource_id, created_at, told.body,
+                    told.body -> 'payload' as payload
+                -- Read once, however often it is looked into.
+                from event cross join lateral (select event.body::jsonb as body offset 0) as told
+                where holder_id between $1 and $2
+            ) as event
+            left join transfer on resource = 'transfer' and transfer.id = resource_id and transfer.holder_id = event.holder_id
+            left join refund on resource = 'refund' and refund.id = resource_id and refund.holder_id = event.holder_id
+            left join charge on resource = 'charge' and charge.id = resource_id and charge.holder_id = event.holder_id
+            where (body ->> 'id')::bigint <> event.id or body ->> 'name' <> event.name
+                or (body ->> 'create_timestamp')::timestamptz <> event.created_at or (payload ->> 'id')::bigint <> resource_id
+                or (payload ->> 'amount')::bigint <> coalesce(transfer.amount_cents, refund.amount_cents)
+                or payload ->> 'end_to_end_id' not in (transfer.end_to_end_id, transfer.network_id)
+                or payload ->> 'return_identification' not in (refund.return_id, refund.network_id)
+                or event.name like 'qrcode.%' and payload ->> 'transaction_identification' <> charge.txid
+                or coalesce(transfer.id, refund.id, charge.id) is null and not case resource
+                    when 'adjustment' then exists (
+                        select from adjustment where adjustment.id = resource_id and adjustment.holder_id = event.holder_id
+                    )
+                    when 'infraction' then exists (
+                        select from infraction where infraction.id = resource_id and infraction.holder_id = event.holder_id
+                    )
+                    when 'movement' then exists (
+                        select from movement
+                        where resource_id in (entry_id, deficit_entry_id) and movement.holder_id = event.holder_id
+                    )
+                    else false
+                end
+        """,
         is_of_whole_runs=True,
-        meaning="the event was invented or moved to another holder, or what it is of was lost",
+        meaning="the event was invented or moved, or its fact was lost: another payment was told than there was",
         todo=_RESEND,
     ),
     Rule(
@@ -219,48 +214,58 @@ EVENTS: Final = (
         todo=_RESEND,
     ),
     Rule(
+        name="event_has_its_deliveries",
+        says="each event has a delivery for each endpoint that wanted it and has not changed since",
+        # Endpoints change while events are being written; where instants do not rise nobody can tell which came first.
+        broken=f"""
+            select event.holder_id, array['event ' || event.id, 'endpoint ' || endpoint.id] as ids, '1' as expected,
+                '0' as found, event.created_at as since
+            from (
+                select id, holder_id, event_types, modified_at from webhook_endpoint
+                where holder_id between $1 and $2 and status = 'active' and pix_key is null and {{runs_on}}
+            ) as endpoint
+            join event on event.holder_id = endpoint.holder_id and event.name = any (event_types)
+                and event.created_at > endpoint.modified_at + interval '1 minute' and event.created_at >= {_DELIVERED_SINCE}
+            left join delivery on delivery.endpoint_id = endpoint.id and delivery.event_id = event.id
+                and delivery.created_at = event.created_at
+            where delivery.id is null
+        """,
+        is_of_whole_runs=True,
+        meaning="a delivery was lost: nobody was told",
+        todo=_RESEND,
+    ),
+    Rule(
         name="delivery_agrees_with_event",
-        says="a delivery tells of an event of its endpoint's holder",
+        says="a delivery is of an event, or of a Pix to the key, of its endpoint's holder, and has the attempts that it counts",
         broken="""
             select delivery.holder_id, array['delivery ' || delivery.id] as ids,
-                format('%s %s %s', event.holder_id, event.resource, event.resource_id) as expected,
-                format('%s %s %s', delivery.holder_id, delivery.resource, delivery.resource_id) as found,
+                format('%s %s %s, %s attempts', event.holder_id, event.resource, event.resource_id, attempted) as expected,
+                format('%s %s %s, %s attempts', delivery.holder_id, delivery.resource, delivery.resource_id, attempts_count)
+                    as found,
                 delivery.created_at as since
             from (select * from delivery where holder_id between $1 and $2) as delivery
             left join event on event.id = delivery.event_id and event.holder_id = delivery.holder_id
-            where delivery.created_at >= {kept_since} and (
-                event.id is null
-                -- What a key's webhook is told goes by its endpoint and its payment.
-                or delivery.resource <> 'pix' and (delivery.slot, delivery.resource, delivery.resource_id)
-                    <> (event.slot, event.resource, event.resource_id)
-                or exists (
-                    select from webhook_endpoint
-                    where webhook_endpoint.id = endpoint_id and webhook_endpoint.holder_id <> coalesce(
-                        (select successor_id from holder where holder.id = delivery.holder_id), delivery.holder_id
-                    )
-                )
-            )
-        """,
-        is_of_whole_runs=True,
-        meaning="one holder may be told of what is another's",
-        todo="set the endpoint inactive, and look at whom it belongs to: `pixconnect endpoint show ID`",
-    ),
-    Rule(
-        name="delivery_counts_its_attempts",
-        says="a delivery has the attempts that it counts",
-        broken="""
-            select delivery.holder_id, array['delivery ' || delivery.id] as ids, attempts_count::text as expected,
-                attempted::text as found, delivery.modified_at as since
-            from (select * from delivery where holder_id between $1 and $2) as delivery
+            left join webhook_endpoint as endpoint on endpoint.id = endpoint_id
+            left join transfer on delivery.resource = 'pix' and transfer.id = delivery.resource_id
+                and transfer.holder_id = delivery.holder_id
             cross join lateral (
                 select count(*) as attempted from delivery_attempt where delivery_id = delivery.id
             ) as made
             where attempts_count <> attempted and covered_by is null
-                or status = 'delivered' and attempts_count = 0 and covered_by is null
+                or delivery.resource = 'pix' and transfer.own_key is distinct from endpoint.pix_key
+                or delivery.created_at >= {kept_since} and (
+                    event.id is null
+                    -- What a key's webhook is told goes by its endpoint and its payment.
+                    or delivery.resource <> 'pix' and (delivery.slot, delivery.resource, delivery.resource_id)
+                        <> (event.slot, event.resource, event.resource_id)
+                    or endpoint.holder_id <> coalesce(
+                        (select successor_id from holder where holder.id = delivery.holder_id), delivery.holder_id
+                    )
+                )
         """,
         is_of_whole_runs=True,
-        meaning="an attempt was lost or invented, or the delivery was written by hand",
-        todo=_RESEND,
+        meaning="one holder may be told of what is another's, or an attempt was lost or invented",
+        todo="set the endpoint inactive, and look at whom it belongs to: `pixconnect endpoint show ID`",
     ),
     Rule(
         name="covered_delivery_follows_its_first",
@@ -277,37 +282,50 @@ EVENTS: Final = (
         todo=_RESEND,
     ),
     Rule(
-        name="movement_has_its_event",
-        says="a movement that moved money has one event at most, and nothing else has such",
+        name="key_webhook_is_of_its_holder",
+        says="the webhook of a key is of the key's holder, which counts it, and has its endpoint",
         broken="""
-            select told.holder_id, array['event ' || told.id] as ids, 'movement.posted' as expected,
-                array_to_string(names, ' ') as found, told.created_at as since
-            from (
-                select array_agg(name) as names, min(id) as id, min(created_at) as created_at, resource_id, holder_id
-                from event where holder_id between $1 and $2 and resource = 'movement' group by resource_id, holder_id
-            ) as told
-            left join movement on movement.holder_id = told.holder_id and status = 'POSTED' and amount_cents > 0
-                and coalesce(entry_id, deficit_entry_id) = resource_id
-            where movement.item_id is null or names <> array['movement.posted']
+            select coalesce(watched.holder_id, endpoint.holder_id) as holder_id,
+                array['key ' || watched.pix_key, 'endpoint ' || coalesce(endpoint_id, endpoint.id)] as ids,
+                format('%s %s', watched.holder_id, watched.pix_key) as expected,
+                format('%s %s %s', owned.holder_id, endpoint.holder_id, endpoint.pix_key) as found,
+                coalesce(watched.created_at, endpoint.created_at) as since
+            from (select * from key_webhook where holder_id between $1 and $2) as watched
+            full join (
+                select id, holder_id, pix_key, created_at from webhook_endpoint
+                where holder_id between $1 and $2 and pix_key is not null
+            ) as endpoint on endpoint.id = endpoint_id
+            left join pix_key as owned on owned.key = watched.pix_key
+            where (owned.holder_id, endpoint.holder_id, endpoint.pix_key)
+                is distinct from (watched.holder_id, watched.holder_id, watched.pix_key)
+            union all
+            -- At 0 no batch looks for them, and above what there is each batch does.
+            select id, array['holder ' || id], watched_count::text, key_webhooks_count::text, created_at
+            from holder
+            cross join lateral (select count(*) as watched_count from key_webhook where holder_id = holder.id) as watched
+            where id between $1 and $2 and watched_count <> key_webhooks_count
         """,
-        meaning="an event was invented, or its movement was lost",
-        todo=_RESEND,
+        meaning="another holder is told of payments to the key, or nobody is",
+        todo="remove the webhook of the key, and let its holder set it anew; the trigger `key_webhook_is_counted` counts it",
     ),
     Rule(
-        name="adjustment_has_its_event",
-        says="an adjustment of what a holder has has one event at most, and nothing else has such",
-        broken="""
-            select told.holder_id, array['event ' || told.id] as ids, 'adjustment.posted' as expected,
-                array_to_string(names, ' ') as found, told.created_at as since
-            from (
-                select array_agg(name) as names, min(id) as id, min(created_at) as created_at, resource_id, holder_id
-                from event where holder_id between $1 and $2 and resource = 'adjustment' group by resource_id, holder_id
-            ) as told
-            left join adjustment on adjustment.holder_id = told.holder_id and adjustment.id = resource_id
-                and account = 'available'
-            where adjustment.id is null or names <> array['adjustment.posted']
+        name="key_webhook_is_told",
+        says="the webhook of a key is told of each Pix to the key",
+        broken=f"""
+            select watched.holder_id, array['transfer ' || transfer.id, 'endpoint ' || endpoint.id] as ids, '1' as expected,
+                '0' as found, transfer.settled_at as since
+            from (select * from key_webhook where holder_id between $1 and $2 and {{runs_on}}) as watched
+            join webhook_endpoint as endpoint on endpoint.id = endpoint_id and endpoint.status = 'active'
+            join transfer on transfer.holder_id = watched.holder_id and direction = 'IN' and own_key = watched.pix_key
+                and settled_at > greatest(endpoint.modified_at, watched.created_at) + interval '1 minute'
+                and settled_at >= {_DELIVERED_SINCE} and (transfer.txid is not null or not only_with_txid)
+            join event on event.holder_id = transfer.holder_id and event.resource = 'transfer'
+                and event.resource_id = transfer.id and event.name = 'transfer.in.confirmed'
+            left join delivery on delivery.endpoint_id = endpoint.id and delivery.event_id = event.id
+            where delivery.id is null
         """,
-        meaning="an event was invented, or its adjustment was lost",
-        todo=_RESEND,
+        is_of_whole_runs=True,
+        meaning="a program waits for a payment that has come",
+        todo="let its owner ask for the received Pix of that time: `GET /pix`",
     ),
 )

@@ -10,36 +10,17 @@ _ASK: Final = (
     "look at the report and at what it names: `pixconnect report list --all`; what the rail settled is the truth"
 )
 
-# Whatever has a name of the network, or an institution's, here.
-_NAMED: Final[LiteralString] = """
-    exists (select from transfer where end_to_end_id = {name}) or exists (select from transfer where network_id = {name})
-    or exists (select from refund where return_id = {name}) or exists (select from refund where network_id = {name})
-    or exists (select from movement where item_id = {name})
-"""
 _ASK_CLIENT: Final = "ask the holder whether they asked for it: `pixconnect find ID` shows by whom it is said to be"
-# Kept for 400 days, the oldest are deleted first: what is older than the first that is kept was told, or was before all this.
-# Where something is older than the first of all, processes of a version that told nothing went on beside, for a day at most.
+# Kept for 400 days, the oldest are deleted first: what is older than the first that is kept was told once.
 _TOLD_SINCE: Final[LiteralString] = """(
-                select case when first_id = 1 and not is_upgraded then first_at else first_at + interval '1 day' end from (
-                    select first_id, first_at, exists (
-                        select from (
-                            (select created_at from charge order by id limit 1)
-                            union all
-                            select created_at from (select direction, created_at from transfer order by id limit 1000) as oldest
-                            where direction = 'OUT'
-                        ) as made where made.created_at < first_at
-                    ) as is_upgraded
-                    from (
-                        select min(id) as first_id, min(at) as first_at
-                        from (select id, at from origin_batch order by id limit 1000) as oldest
-                    ) as first
-                ) as told
-            )"""
+    select min(at) + case min(id) when 1 then interval '0' else interval '1 day' end
+    from (select id, at from origin_batch order by id limit 1000) as oldest
+)"""
 
 REPORTS: Final = (
     Rule(
         name="kept_report_is_as_it_came",
-        says="a kept report is of the kind and of the name that its own text says",
+        says="a kept report is of the kind and name that its text says, and what it contradicts or repeats is here",
         # Its text may hold what PostgreSQL's JSON does not: a report is kept whatever it says.
         broken="""
             select null::bigint as holder_id, array['report ' || id] as ids, format('%s %s', kind, name) as expected,
@@ -48,27 +29,19 @@ REPORTS: Final = (
             where kind <> 'unreadable' and (
                 strpos(report, format('"type": "%s"', kind)) = 0
                 or name ~ '^[a-zA-Z0-9]+$' and strpos(report, format('"%s"', name)) = 0
-            ) or last_seen_at < first_seen_at
-        """,
-        of="installation",
-        meaning="the report was written by hand: whoever closes it decides about another payment",
-        todo=_ASK,
-    ),
-    Rule(
-        name="kept_report_names_what_is_here",
-        says="a report that contradicts an end, or comes again changed, is of something that is here",
-        broken="""
-            select null::bigint as holder_id, array['report ' || id] as ids, name as expected, null as found,
-                first_seen_at as since
-            from kept_report
-            where (
+            ) or last_seen_at < first_seen_at or (
                 reason = 'contradiction' and kind in ('settled', 'rejected', 'taken', 'never_taken')
                 or reason = 'changed_repeat' and kind in ('credit', 'return', 'movement')
-            ) and not ("""
-        + _NAMED.replace("{name}", "name")
-        + ")",
+            ) and not exists (
+                select from transfer where end_to_end_id = kept_report.name
+                union all select from transfer where network_id = kept_report.name
+                union all select from refund where return_id = kept_report.name
+                union all select from refund where network_id = kept_report.name
+                union all select from movement where item_id = kept_report.name
+            )
+        """,
         of="installation",
-        meaning="the transfer, refund or movement was lost, or the report was written by hand",
+        meaning="what it names was lost, or the report was written by hand: closing it decides about another payment",
         todo=_ASK,
     ),
     Rule(

@@ -52,40 +52,32 @@ RETURNED: Final = (
         todo=_COMPARE,
     ),
     Rule(
-        name="sides_of_book_transfer_agree",
-        says="a transfer by book has two sides, of one amount and state, of two holders",
+        name="sides_of_book_agree",
+        says="a transfer or refund by book has two sides, of one amount and state, of two holders",
         broken="""
-            select own.holder_id, array['transfer ' || own.id] as ids,
+            select own.holder_id, array[kind || ' ' || own.id] as ids,
                 format('%s %s %s', own.amount_cents, own.status, own.returned_cents) as expected,
                 format('%s %s %s', other.amount_cents, other.status, other.returned_cents) as found, own.created_at as since
-            from {transfers} as own
-            left join transfer as other on other.end_to_end_id = own.end_to_end_id and other.direction <> own.direction
-                and other.is_book
-            where own.is_book and (
-                other.id is null or other.holder_id = own.holder_id
+            from (
+                select 'transfer' as kind, id, holder_id, end_to_end_id as name, direction, amount_cents, status,
+                    returned_cents, settled_at, created_at
+                from {transfers} as transfer where is_book
+                union all
+                select 'refund', id, holder_id, return_id, flow, amount_cents, status, null, settled_at, created_at
+                from {refunds} as refund where is_book
+            ) as own
+            left join lateral (
+                select holder_id, amount_cents, status, returned_cents, settled_at from transfer
+                where kind = 'transfer' and end_to_end_id = own.name and direction <> own.direction and is_book
+                union all
+                select holder_id, amount_cents, status, null, settled_at from refund
+                where kind = 'refund' and return_id = own.name and flow <> own.direction and is_book
+            ) as other on true
+            where other.holder_id is null or other.holder_id = own.holder_id
                 or (own.amount_cents, own.status, own.returned_cents, own.settled_at)
                     is distinct from (other.amount_cents, other.status, other.returned_cents, other.settled_at)
-            )
         """,
-        meaning="one side was lost or written by hand: what one holder paid is not what the other got",
-        todo="compare both holders' entries; the side with its entry and event is the true one",
-    ),
-    Rule(
-        name="sides_of_book_refund_agree",
-        says="a refund by book has two sides, of one amount and state, of two holders",
-        broken="""
-            select own.holder_id, array['refund ' || own.id] as ids,
-                format('%s %s', own.amount_cents, own.status) as expected,
-                format('%s %s', other.amount_cents, other.status) as found, own.created_at as since
-            from {refunds} as own
-            left join refund as other on other.return_id = own.return_id and other.flow <> own.flow and other.is_book
-            where own.is_book and (
-                other.id is null or other.holder_id = own.holder_id
-                or (own.amount_cents, own.status, own.settled_at)
-                    is distinct from (other.amount_cents, other.status, other.settled_at)
-            )
-        """,
-        meaning="one side was lost or written by hand: what one holder returned is not what the other got",
+        meaning="one side was lost or written by hand: what one holder paid or returned is not what the other got",
         todo="compare both holders' entries; the side with its entry and event is the true one",
     ),
     Rule(

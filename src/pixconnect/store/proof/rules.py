@@ -15,7 +15,6 @@ from pixconnect.store.proof.events import EVENTS
 from pixconnect.store.proof.guards import GUARDS
 from pixconnect.store.proof.institutions import INSTITUTIONS
 from pixconnect.store.proof.ledger import LEDGER
-from pixconnect.store.proof.notices import NOTICES
 from pixconnect.store.proof.orders import ORDERS
 from pixconnect.store.proof.postings import POSTINGS
 from pixconnect.store.proof.rail import RAIL
@@ -36,7 +35,6 @@ RULES: Final = (
     *INSTITUTIONS,
     *TOTALS,
     *EVENTS,
-    *NOTICES,
     *REPORTS,
     *AUDIT,
     *AUDIT_CHAIN,

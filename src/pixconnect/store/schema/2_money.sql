@@ -550,6 +550,7 @@ create table charge (
     constraint charge_status_check check (status in ('PENDING', 'APPROVED', 'EXPIRED', 'RETURNED', 'REMOVED_BY_RECEIVER',
         'REMOVED_BY_PSP')),
     constraint charge_txid_check check (length(txid) >= 26 and length(txid) <= 35),
+    constraint code_names_its_charge check (contents is not null or institution_id is not null or strpos(br_code, txid) > 0),
     constraint only_pending_charge_is_held check (held_by is null or status = 'PENDING'),
     constraint revision_has_contents check (revision is null or contents is not null and revision > 0)
 );
@@ -973,18 +974,20 @@ create table transfer (
     institution_id smallint,
     constraint transfer_pkey primary key (id, holder_id),
     constraint transfer_external_id_is_used_once unique (external_id, holder_id),
+    constraint failed_transfer_has_its_outcome check ((outcome_code is not null) = (status in ('ERROR', 'CANCELLED'))),
     constraint handed_transfer_is_never_cancelled check (status <> 'CANCELLED' or handed_at is null),
     constraint network_id_is_of_an_order check (network_id is null or length(network_id) = 32 and network_id ~~ 'E%' and
         network_id <> end_to_end_id and direction = 'OUT' and not is_book),
     constraint returns_stay_within_transfer check (returned_cents >= 0 and returning_cents >= 0 and (returned_cents +
         returning_cents) <= amount_cents and ((returned_cents + returning_cents) = 0 or settled_at is not null) and (status =
         'RETURNED') = (returned_cents = amount_cents)),
+    constraint network_has_settled_what_settled check (network_settled_at is null or settled_at is not null and not is_book),
     constraint transfer_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
     constraint transfer_check check ((direction = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is
         null)),
     constraint transfer_check1 check (charge_id is null or direction = 'IN'),
     constraint transfer_check2 check ((settled_at is not null) = (status in ('CONFIRMED', 'RETURNED'))),
-    constraint transfer_check3 check (handed_at is null or direction = 'OUT'),
+    constraint transfer_check3 check (handed_at is null or direction = 'OUT' and not is_book),
     constraint transfer_direction_check check (direction in ('IN', 'OUT')),
     constraint transfer_end_to_end_id_check check (length(end_to_end_id) = 32 and end_to_end_id ~~ 'E%'),
     constraint transfer_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
@@ -1654,14 +1657,16 @@ create table refund (
     made_by text default 'service' not null,
     constraint refund_pkey primary key (id, holder_id),
     constraint refund_external_id_is_used_once unique (external_id, holder_id),
+    constraint failed_refund_has_its_outcome check ((outcome_code is not null) = (status = 'ERROR')),
     constraint made_there_is_told_at_its_end check (made_by = 'service' or made_by = 'institution' and flow = 'OUT' and not
         is_book and status = 'RETURNED' and handed_at is null and external_id ~~ 'theirs:%'),
     constraint network_id_is_of_an_order check (network_id is null or length(network_id) = 32 and network_id ~~ 'D%' and
         network_id <> return_id and flow = 'OUT' and not is_book),
+    constraint network_has_settled_what_settled check (network_settled_at is null or settled_at is not null and not is_book),
     constraint refund_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
     constraint refund_check check ((flow = 'OUT') = (external_id is not null) and (external_id is null) = (fingerprint is null)),
     constraint refund_check1 check ((settled_at is not null) = (status = 'RETURNED')),
-    constraint refund_check2 check (handed_at is null or flow = 'OUT'),
+    constraint refund_check2 check (handed_at is null or flow = 'OUT' and not is_book),
     constraint refund_description_check check (length(description) <= 140),
     constraint refund_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
     constraint refund_flow_check check (flow in ('IN', 'OUT')),

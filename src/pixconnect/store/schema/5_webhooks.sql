@@ -382,6 +382,7 @@ create table delivery (
     covers bigint[],
     covered_by bigint,
     constraint delivery_pkey primary key (id, holder_id),
+    constraint delivered_by_an_attempt check (status <> 'delivered' or attempts_count > 0 or covered_by is not null),
     constraint delivery_check check ((due_at is not null) = (status = 'pending')),
     constraint delivery_id_check check (id >= 1 and id <= 9007199254740991),
     constraint delivery_slot_check check (slot >= 0 and slot <= 255),

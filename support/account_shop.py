@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import OpenAccount, ReceivedPix
 from pixconnect.domain.money.charge import Charge, ChargeRequest
@@ -135,3 +135,12 @@ async def open_shop(live: Service, there: FakeInstitution, **changes: Any) -> Sh
         context=structs.replace(live.context, institutions=accounts),
         house=Caller(client_id="test", holder_id=house_id, scopes=frozenset(SCOPES)),
     )
+
+
+async def open_banco(shop: Shop) -> InstitutionAccount:
+    """An account of the same owner at another bank."""
+    operator, house_id = as_operator(shop.live.context), await make_owner(shop.live, "9")
+    said = a_description(
+        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
+    )
+    return await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)

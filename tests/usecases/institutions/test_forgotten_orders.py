@@ -9,20 +9,18 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_there
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import return_name as name_store
-from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
 from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import transfer as transfer_usecases
-from support.account_shop import Shop, make_owner
+from support.account_shop import Shop, open_banco
 from support.books import check_books
-from support.fake_institution import FakeInstitution, a_description
+from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.records import own_key
 from support.service import Service, read_funds
@@ -66,15 +64,6 @@ async def note_loss(shop: Shop) -> None:
         "update institution_account set lost_at = null, state = 'active', paused_because = null",
     ):
         await shop.live.execute_as_owner(statement)
-
-
-async def open_banco(shop: Shop) -> InstitutionAccount:
-    """An account of the same owner at another bank."""
-    operator, house_id = as_operator(shop.live.context), await make_owner(shop.live, "9")
-    said = a_description(
-        keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
-    )
-    return await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
 
 
 async def tell_line(shop: Shop, sent: SentPix) -> None:
@@ -268,3 +257,15 @@ async def test_a_successor_under_another_id_finds_what_was_paid_in_its_familys_n
     await tell_line(heir, sent)
     assert await end(heir, asked) == "CONFIRMED"
     assert shop.there.paid_cents == 400
+
+
+async def test_a_line_that_was_recorded_before_the_loss_makes_no_request_doubtful(shop: Shop) -> None:
+    await shop.allow_sending()
+    banco = structs.replace(shop, account=await open_banco(shop))
+    shop.pay(RECEIVED_CENTS)
+    await shop.read()
+    shop.live.clock.advance(minutes=1)
+    await tell_line(banco, await send_unknown(banco, "by hand", 400))
+    shop.live.clock.advance(hours=2)
+    await note_loss(shop)
+    assert await end(shop, await ask(shop, "t1", 400)) == "CONFIRMED"

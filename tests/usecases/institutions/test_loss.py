@@ -19,7 +19,7 @@ from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.institutions.statement_sweep import note_listed
 from pixconnect.usecases.institutions.sweep import sweep_due
 from pixconnect.usecases.running.health import check_accounts
-from support.account_shop import Shop, open_shop
+from support.account_shop import Shop, open_banco, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses
@@ -149,4 +149,26 @@ async def test_where_no_name_of_ours_is_known_a_word_is_not_enough(live: Service
         with pytest.raises(errors.BadRequest, match=f"record that of {today - timedelta(days=1)} first"):
             await recover_account(operator, there.open, "loja", statement_was_read=True)
     await note_listed(shop.at, shop.account, (today - timedelta(days=1), today))
+    assert (await recover_account(operator, there.open, "loja", statement_was_read=True)).state == "active"
+
+
+async def test_where_the_owner_has_another_account_a_word_is_not_enough(live: Service, there: FakeInstitution) -> None:
+    """A successor repeats a forgotten request over an account whose institution does not know its name."""
+    shop = await open_shop(live, there)
+    operator = as_operator(live.context)
+    banco = await open_banco(shop)
+    await lose(live)
+    await read_again(shop)
+    now = live.clock.real_now()
+    await live.execute_as_owner(f"update database_loss set noticed_at = '{now}', known_until = '{now}'")
+    with pytest.raises(errors.BadRequest, match=f"is of the owner of banco.*record that of {to_day(now)} first"):
+        await recover_account(operator, there.open, "loja", statement_was_read=True)
+    await note_listed(shop.at, shop.account, (to_day(now), to_day(now)))
+    assert (await recover_account(operator, there.open, "loja", statement_was_read=True)).state == "active"
+    # Nothing is repeated over a closed account.
+    await lose(live)
+    await read_again(shop)
+    closed = f"state = 'closed', lost_at = null, paused_because = null where id = {banco.id}"
+    await live.execute_as_owner(f"update institution_account set {closed}")
+    await live.execute_as_owner("update institution_day set read_at = null")
     assert (await recover_account(operator, there.open, "loja", statement_was_read=True)).state == "active"

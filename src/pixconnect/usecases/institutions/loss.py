@@ -18,7 +18,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import InstitutionAccount, may_lie_on
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.sweep import is_read_since
 from pixconnect.foundation.pool import Connection
@@ -60,13 +60,14 @@ async def recover_account(
         statement_was_read: The operator's word, where the institution's API tells no statement.
 
     Raises:
-        BadRequest: Nothing is known to be forgotten of it, or not everything was read since; or it pays under no name of ours,
-            and a day of that time has no statement here.
+        BadRequest: Nothing is known to be forgotten of it, or not everything was read since; or a day of that time has no
+            statement here, and nothing else shows whether a repeated request was paid before.
         NotFound: There is no such account.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
         lasts = await sweep_store.list_last_of(connection, account.id)
+        accounts = await account_store.list_all(connection)
     if account.lost_at is None:
         raise errors.BadRequest(f"institution: nothing is known to be forgotten of {name}")
     traits = await _read_traits(context, open_institution, account)
@@ -86,9 +87,10 @@ async def recover_account(
             f"forgotten (`pixconnect database show` says which), record its file by `pixconnect institution statement {name}`, "
             "and say so with --statement-was-read"
         )
+    doubt = None if traits.has_statement else _find_doubt(account, traits, accounts)
     async with write_alone(context.pool) as connection:
-        if traits.names_first and not traits.has_statement:
-            await _check_recorded(connection, account, account.lost_at)
+        if doubt is not None:
+            await _check_recorded(connection, account, account.lost_at, doubt)
         before = await account_store.lock_named(connection, name)
         if before is None or before.lost_at != account.lost_at:
             raise errors.BadRequest(f"institution: {name} has changed meanwhile: say it again")
@@ -97,7 +99,20 @@ async def recover_account(
     return after
 
 
-async def _check_recorded(connection: Connection, account: InstitutionAccount, lost_at: datetime) -> None:
+def _find_doubt(
+    account: InstitutionAccount, traits: InstitutionTraits, accounts: Sequence[InstitutionAccount]
+) -> str | None:
+    """Why only the lines of its statement show whether a repeated request was paid before; ``None`` if a name shows it too."""
+    if traits.names_first:
+        return "pays under no name of ours"
+    for other in accounts:
+        # Its institution does not know the names that this one knows (``admit_forgotten``).
+        if other.id != account.id and other.state != "closed" and may_lie_on(account.tax_id, other.tax_id):
+            return f"is of the owner of {other.name}, and a holder of either may succeed one of the other"
+    return None
+
+
+async def _check_recorded(connection: Connection, account: InstitutionAccount, lost_at: datetime, doubt: str) -> None:
     """Refuse what rests on a word alone where nothing but the statement tells later whether a request was paid before."""
     losses = await loss_store.find_losses(connection)
     # Where nobody knows how much is forgotten, a day may be.
@@ -109,8 +124,8 @@ async def _check_recorded(connection: Connection, account: InstitutionAccount, l
     missing: list[date] = [day for day in list_span(first_on, last_on) if day not in recorded]
     if missing:
         raise errors.BadRequest(
-            f"institution: {account.name} pays under no name of ours, so that only its statement tells what a repeated request "
-            f"has paid before: record that of {missing[0]} first (`pixconnect institution statement {account.name}`)"
+            f"institution: {account.name} {doubt}, so that only its statement shows what a repeated request has paid before: "
+            f"record that of {missing[0]} first (`pixconnect institution statement {account.name}`)"
         )
 
 

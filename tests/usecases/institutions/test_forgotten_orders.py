@@ -14,11 +14,12 @@ from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, nam
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import return_name as name_store
+from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
 from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import transfer as transfer_usecases
-from support.account_shop import Shop, open_banco
+from support.account_shop import Shop, make_owner, open_banco
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
@@ -269,3 +270,35 @@ async def test_a_line_that_was_recorded_before_the_loss_makes_no_request_doubtfu
     shop.live.clock.advance(hours=2)
     await note_loss(shop)
     assert await end(shop, await ask(shop, "t1", 400)) == "CONFIRMED"
+
+
+@pytest.mark.parametrize("is_account", [True, False])
+async def test_what_was_added_again_after_the_loss_does_not_pay_again(shop: Shop, *, is_account: bool) -> None:
+    """The copy is older than the account or the holder, so the institution knows the forgotten order by another name."""
+    await shop.allow_sending()
+    shop.there.balance_cents = RECEIVED_CENTS
+    if not is_account:
+        banco = await open_banco(shop)
+    payee = structs.replace(UNKNOWN_PARTY, key=KEY)
+    order = OutgoingPix(name="f" * 32, amount_cents=400, payer_key=None, payee=payee, is_by_key=True)
+    sent = await shop.there.send(order)
+    assert isinstance(sent, SentPix)
+    await note_loss(shop)
+    shop.live.clock.advance(minutes=1)
+    if is_account:
+        banco = await open_banco(shop)
+        operator = as_operator(shop.live.context)
+        done = await succeed_holder(operator, shop.house.holder_id, "banco", "77", "0001")
+        holder_id = done.heir.id
+    else:
+        holder_id = await make_owner(shop.live, "2")
+        await move_holder(as_operator(shop.live.context), holder_id, "banco")
+    again = structs.replace(shop, account=banco, house=structs.replace(shop.house, holder_id=holder_id))
+    await again.allow_sending()
+    again.pay(RECEIVED_CENTS, key=own_key("1" if is_account else "2"))
+    await again.read()
+    await tell_line(again, sent)
+    with pytest.raises(errors.OutcomeUnknown, match="external_id 't1'"):
+        await ask(again, "t1", 400)
+    assert await end(again, await ask(again, "t2", 399)) == "CONFIRMED"
+    assert shop.there.paid_cents == 400 + 399

@@ -220,29 +220,35 @@ async def find_first(connection: Connection | Pool, holder_ids: Collection[int])
     return {row["holder_id"]: row["first_id"] for row in await connection.fetch(_FIND_FIRST, list(holder_ids))}
 
 
-# A succession can be forgotten too: then its successor was another account's of the same owner, and its client is the former's
-# again.
-_LIST_OTHER_ACCOUNTS: LiteralString = """
-    select distinct account.id from holder as asked join institution_account as account
-        on account.id is distinct from asked.institution_id and (
-            exists (
-                select from holder as member where member.family_id = asked.family_id and member.institution_id = account.id
-            )
-            or exists (select from database_loss where noticed_at > $2) and is_same_owner(account.tax_id, asked.tax_id)
+# After a loss any account of the same owner counts, since the loss can have forgotten a succession. The holder's own account
+# counts too if the account, or the first of the family, was added after the loss: if it was added again, the institution knows
+# its former orders by other names.
+_LIST_DOUBTFUL_ACCOUNTS: LiteralString = """
+    select member.institution_id from holder as asked join holder as member on member.family_id = asked.family_id
+    where asked.id = $1 and member.institution_id is distinct from asked.institution_id
+    union
+    select account.id from holder as asked
+    join holder_family on holder_id = asked.id join holder as first on first.id = first_id
+    join institution_account as account on is_same_owner(account.tax_id, asked.tax_id)
+    where asked.id = $1 and exists (select from database_loss where noticed_at > $2) and (
+        account.id is distinct from asked.institution_id or exists (
+            select from database_loss
+            where noticed_at > $2 and noticed_at < greatest(account.created_at, first.created_at)
         )
-    where asked.id = $1
+    )
 """
 
 
-async def list_other_accounts(pool: Pool, holder_id: int, lost_since: datetime) -> list[int]:
-    """The accounts over which another holder may have sent what this one's client had asked for.
+async def list_doubtful_accounts(pool: Pool, holder_id: int, lost_since: datetime) -> list[int]:
+    """The accounts that may have paid a request of this holder's client under a name that its own account does not ask for.
 
     Args:
         pool: The database.
         holder_id: The holder.
-        lost_since: A loss of the database that was noticed since then may have forgotten a succession.
+        lost_since: Losses of the database that were noticed since then count.
     """
-    return [row["id"] for row in await pool.fetch(_LIST_OTHER_ACCOUNTS, holder_id, lost_since)]
+    rows = await pool.fetch(_LIST_DOUBTFUL_ACCOUNTS, holder_id, lost_since)
+    return [row["institution_id"] for row in rows if row["institution_id"] is not None]
 
 
 _FIND_IN_FAMILY: LiteralString = """

@@ -56,7 +56,7 @@ async def choose_way(
         ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
         OutcomeUnknown: The database was restored, and it may have been paid before over another account.
     """
-    await _admit_forgotten_elsewhere(context, payer, request)
+    await _admit_renamed(context, payer, request)
     opened = None if context.policy.is_sandbox else await _find_account(context, payer, payee, request)
     if opened is None:
         return Way(payer=payer.party, payee=payee, terms=terms)
@@ -136,18 +136,19 @@ async def admit_forgotten(context: Context, payer: OwnAccount, request: Transfer
         return
     if payer.institution_id is not None:
         await _admit_forgotten_there(context, payer.institution_id, request, until)
-    await _admit_forgotten_elsewhere(context, payer, request)
+    await _admit_renamed(context, payer, request)
 
 
-async def _admit_forgotten_elsewhere(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
-    """The same of accounts on which one that the payer has succeeded lies, or one that had succeeded it and is forgotten.
+async def _admit_renamed(context: Context, payer: OwnAccount, request: TransferRequest) -> None:
+    """The same of accounts that may have paid the request under a name by which the payer's institution does not know it.
 
-    Called before anything is accepted: the payer's own institution would not know it again.
+    These are other accounts of the payer's owner, and the payer's own if it was added after the loss. Called before anything is
+    accepted.
     """
     if request.external_id is None or context.policy.is_sandbox:
         return
     lost_since = context.clock.now() - _REPEATED_FOR
-    for account_id in await holder_store.list_other_accounts(context.pool, payer.holder_id, lost_since):
+    for account_id in await holder_store.list_doubtful_accounts(context.pool, payer.holder_id, lost_since):
         await _admit_forgotten_there(context, account_id, request, _FOUND_OUT)
 
 

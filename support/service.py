@@ -274,6 +274,25 @@ class Service(Struct, frozen=True, kw_only=True):
         await postgres.execute_as_owner(self.database, statement)
 
 
+def a_context(*, pool: Any = None, **given: Any) -> Context:
+    """A context with fakes for all ports that are not given."""
+    clock, rules = given.setdefault("clock", FakeClock()), given.setdefault("policy", a_policy())
+    made = {
+        "entropy": SystemEntropy(),
+        "ids": IdBlocks(pool),
+        "writes": None,
+        "directory": HolderDirectory(pool, ISPB, rules.institution_name, clock.monotonic_s),
+        "rail": FakeRail(rules.abilities),
+        "locations": FakeLocations(),
+        "signer": FakeSigner(),
+        "receivers": FakeReceivers(),
+        "secret_box": AesSecretBox(bytes(32), SystemEntropy()),
+        "sandbox_control": None,
+        "wake_workers": lambda *_arguments, **_options: None,
+    }
+    return Context(pool=pool, **(made | given))
+
+
 @asynccontextmanager
 async def open_service(
     database: Addresses,
@@ -315,22 +334,17 @@ async def open_service(
         )
         box = AesSecretBox(secret_key or bytes(32), SystemEntropy())
         core = Core(pool=pool, clock=clock, entropy=SystemEntropy(), policy=rules, secret_box=box)
-        signer = FakeSigner() if secret_key is None else Keyring(core)
-        context = Context(
+        context = a_context(
             pool=pool,
             clock=clock,
             server=ServerWatch(has_rail=rules.has_rail),
-            entropy=SystemEntropy(),
-            ids=IdBlocks(pool),
             writes=writes,
             policy=rules,
-            directory=HolderDirectory(pool, ISPB, rules.institution_name, clock.monotonic_s),
             rail=rail,
             locations=locations,
-            signer=signer,
+            signer=FakeSigner() if secret_key is None else Keyring(core),
             receivers=receivers or FakeReceivers(),
             secret_box=box,
-            sandbox_control=None,
             wake_workers=wake_workers,
         )
         try:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.adapters.system import SystemClock
 from pixconnect.api import descriptions
 from pixconnect.api.application import make_application
 from pixconnect.api.contract import charge, endpoint, feed, ledger, refund, sandbox, transfer
@@ -17,6 +17,8 @@ from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from support.api import Api, StubVerifier, UseCases
+from support.records import a_policy
+from support.service import a_context
 
 BASE_URL = "http://127.0.0.1:8080"
 
@@ -53,16 +55,12 @@ def standard_use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
 @pytest.fixture(scope="session")
 def described() -> Descriptions:
     """The interface's description of itself, in sandbox mode."""
-    policy: Any = SimpleNamespace(is_sandbox=True, auth_url=BASE_URL)
-    return descriptions.describe(policy, base_url=BASE_URL, version="0.1.0")
+    return descriptions.describe(a_policy(), base_url=BASE_URL, version="0.1.0")
 
 
 @pytest.fixture
 def services(use_cases: UseCases, described: Descriptions) -> Services:
     """As little behind the interface as it can be made with."""
-    policy: Any = SimpleNamespace(is_sandbox=True, auth_url=BASE_URL)
-    lookups: Any = SimpleNamespace(recall_left=lambda _context, _holder_id: None)
-    context: Any = SimpleNamespace(clock=SystemClock(), entropy=SystemEntropy(), policy=policy, lookups=lookups)
 
     async def no_health() -> Any:
         raise AssertionError("not asked for")
@@ -71,7 +69,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         return b"picture of " + text.encode()
 
     return Services(
-        context=context,
+        context=a_context(clock=SystemClock()),
         verifier=StubVerifier(),
         token_issuer=use_cases,
         keys=SimpleNamespace(),

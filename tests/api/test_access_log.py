@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.operation import Reply
@@ -24,7 +25,7 @@ from pixconnect.foundation.logging import AccessLog, AccessLogWanted
 from pixconnect.foundation.terminal_log import LinesOnTerminal
 from pixconnect.usecases.standard.pix import Devolucao, Horario
 from support.api import Api, UseCases
-from support.service import FakeClock
+from support.service import FakeClock, a_context
 
 CHARGES = "/v1/connect/charge/list"
 
@@ -149,7 +150,7 @@ def test_a_terminal_is_shown_so_many_lines_a_second_and_as_many_again_that_are_b
 async def test_who_goes_away_before_a_refusal_is_told_leaves_a_line_too(
     services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    services.context.clock = FakeClock(monotonic_s=0.0)
+    services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
     logged = Logged(services, "refused")
     waits = asyncio.Event()
 

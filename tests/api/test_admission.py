@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
@@ -11,7 +12,7 @@ from pixconnect.flow.overload import Admission
 from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
-from support.service import FakeClock
+from support.service import FakeClock, a_context
 
 
 async def test_a_full_process_refuses_writes_before_it_reads_them_and_answers_reads(services: Services) -> None:
@@ -70,7 +71,7 @@ async def test_whatever_else_might_be_said_takes_the_long_way(
 
 
 async def test_a_flood_of_one_holder_is_slowed_down_on_the_long_way(services: Services) -> None:
-    services.context.clock = FakeClock(monotonic_s=0.0)
+    services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
     application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     application._admission = Admission(0)
     told = [application.answer_at_once(_scope("POST", "/v1/connect/charge")) for _ in range(AT_ONCE_COUNT + 5)]

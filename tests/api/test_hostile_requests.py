@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.decoding import FORM_FIELDS_MAX, FORM_MAX, PARAMETERS_MAX, READ_SLOWLY_MAX
@@ -14,7 +15,7 @@ from pixconnect.flow.refusal_pace import COSTLY_EACH_MIN_S, EACH_S, RefusalPace
 from pixconnect.foundation import jose
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
-from support.service import FakeClock
+from support.service import FakeClock, a_context
 
 CHARGE = "/v1/connect/charge"
 COB = "/pix/v2/cob"
@@ -153,7 +154,7 @@ async def test_a_flood_of_malformed_bodies_is_told_later_and_later(
     services: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited_s: list[float] = []
-    services.context.clock = FakeClock(monotonic_s=0.0)
+    services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
     api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
 
     async def note(delay_s: float) -> None:

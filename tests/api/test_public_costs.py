@@ -32,7 +32,7 @@ from pixconnect.flow.refusal_pace import RefusalPace
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.running.health import HealthWatch
 from support.api import Answer, Api, UseCases
-from support.service import FakeClock
+from support.service import FakeClock, a_context
 
 TIMES_MAX = 2
 """How much a request may cost, as a multiple of one of ``/livez``."""
@@ -121,7 +121,7 @@ def open_application(services: Services, use_cases: UseCases, monkeypatch: pytes
     monkeypatch.setattr(fault, "draw_fault", draw)
     monkeypatch.setattr(webhook, "callback_key_usecases", use_cases)
     use_cases.refuse_limited = lambda _: None
-    clock: Any = FakeClock(monotonic_s=0.0)
+    clock = FakeClock(monotonic_s=0.0)
     watch = HealthWatch(dict.fromkeys(map(str, range(12)), fine), clock)
     health: Any = dict(read_health=watch.read_health, read_readiness=watch.read_health)
     keys: Any = _Keys()
@@ -201,10 +201,9 @@ async def test_an_address_that_asks_too_often_is_refused_before_the_work_and_ano
         pass
 
     monkeypatch.setattr(asyncio, "sleep", skip)
-    clock: Any = FakeClock(monotonic_s=0.0)
-    monkeypatch.setattr(services.context, "clock", clock)
+    clock = FakeClock(monotonic_s=0.0)
     asked = structs.replace(row, handler=handle, pace=structs.replace(row.pace, tokens_max=2))
-    trusted = structs.replace(services, trusted_proxies=(ip_network("127.0.0.0/8"),))
+    trusted = structs.replace(services, context=a_context(clock=clock), trusted_proxies=(ip_network("127.0.0.0/8"),))
     api = Api(Application(trusted, (asked,), AccessLog(clock, wanted="off")))
     target = re.sub(r"\{[^}]*\}", "a" * 32, row.path)
 

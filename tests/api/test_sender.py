@@ -16,7 +16,7 @@ from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, UseCases
-from support.service import FakeClock
+from support.service import FakeClock, a_context
 
 PROXIES = tuple(map(ip_network, ("127.0.0.1/32", "10.0.0.0/8", "fd00::/8")))
 CHARGES = "/v1/connect/charge/list"
@@ -53,9 +53,10 @@ def test_the_sender_is_the_first_that_no_trusted_proxy_vouches_for(
 
 
 def behind_proxies(services: Services, trusted: str) -> Api:
-    services.context.clock = FakeClock(monotonic_s=0.0)  # or the pace would forgive what took long
-    behind = structs.replace(services, trusted_proxies=(ip_network(trusted),) if trusted else ())
-    return Api(make_application(behind, AccessLog(services.context.clock, wanted="off")))
+    context = a_context(clock=FakeClock(monotonic_s=0.0))  # or the pace would forgive what took long
+    proxies = (ip_network(trusted),) if trusted else ()
+    behind = structs.replace(services, context=context, trusted_proxies=proxies)
+    return Api(make_application(behind, AccessLog(context.clock, wanted="off")))
 
 
 @pytest.mark.parametrize(("trusted", "counts_apart"), [("127.0.0.0/8", True), ("", False), ("10.0.0.0/8", False)])

@@ -11,6 +11,7 @@ from pixconnect.usecases.webhooks.delivery import Recording
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
 from support.records import NOW, make_delivery
+from support.service import a_context
 
 ANSWERED = WebhookExchange(status_code=200, retry_after=None, response=b"", error=None, duration_us=1000)
 
@@ -46,7 +47,7 @@ class Told:
         self.told: list[tuple[int, bool, bool]] = []
         queue = DeliveryQueue(QueueLimits(), lambda _slot, _epoch: True)
         leases = SimpleNamespace(is_held=lambda _slot, _epoch: is_held)
-        self.records = AttemptRecords(cast(Any, SimpleNamespace(writes=writes)), cast(Any, leases), queue, self._tell)
+        self.records = AttemptRecords(a_context(writes=writes), cast(Any, leases), queue, self._tell)
 
     def add(self, number: int) -> None:
         conclusion = conclude(make_delivery(id=number), ANSWERED, ended_at=NOW, real_now=NOW, chance=0)

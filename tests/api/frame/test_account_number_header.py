@@ -3,9 +3,11 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from pixconnect.api.frame.services import Services
 from support.api import Api, UseCases
+from support.service import a_context
 
 BALANCE = "/v1/connect/ledger/balance"
 FORMER = {"X-Account-Number": "1234"}
@@ -18,10 +20,9 @@ class Family:
         return {(7, "1234"): 4}.get((holder_id, account_number))
 
 
-@pytest.fixture(autouse=True)
-def family(services: Services) -> None:
-    context: Any = services.context
-    context.pool = Family()
+@pytest.fixture
+def services(services: Services) -> Services:
+    return structs.replace(services, context=a_context(pool=Family()))
 
 
 async def test_a_read_is_of_the_account_that_it_names(api: Api, use_cases: UseCases) -> None:

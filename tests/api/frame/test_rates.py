@@ -1,5 +1,8 @@
 """The operator's limits of requests, which are off unless they are set."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from msgspec import structs
 
@@ -9,6 +12,7 @@ from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
+from support.service import a_context
 
 BALANCE = "/v1/connect/ledger/balance"
 
@@ -41,8 +45,9 @@ async def test_without_a_setting_there_is_no_limit_and_no_header(api: Api) -> No
 
 async def test_what_is_left_of_look_ups_is_told_with_answers_to_transfers_alone(services: Services) -> None:
     policy = RatePolicy(name="lookups", tokens_max=1000, refill_per_s=20 / 60)
-    services.context.lookups.recall_left = lambda _context, _holder_id: (policy, 980, 60)
-    api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
+    lookups: Any = SimpleNamespace(recall_left=lambda _context, _holder_id: (policy, 980, 60))
+    told = structs.replace(services, context=a_context(lookups=lookups))
+    api = Api(make_application(told, AccessLog(services.context.clock, wanted="off")))
     answer = await api.post("/v1/connect/transfer/key", {"amount": 5, "key": "a@b.example", "key_type": "EMAIL"})
     assert answer.headers["ratelimit-policy"] == '"lookups";q=1000;w=3000'
     assert answer.headers["ratelimit"] == '"lookups";r=980;t=60'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import make_application
@@ -17,6 +17,7 @@ from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.running.standby import Standby
 from support.api import Api, UseCases
 from support.installation import ROOT
+from support.service import a_context
 
 LIST = "/v1/connect/charge/list"
 OF_CALLERS = {
@@ -30,16 +31,6 @@ OF_CALLERS = {
     "list_events",
 }
 OF_THE_STANDARD = {"cob.listar", "cobv.listar"}
-
-
-class Behind(Struct, kw_only=True):
-    """As much of a context as the application asks for; its pool says where it leads."""
-
-    clock: Any
-    entropy: Any
-    policy: Any
-    lookups: Any
-    pool: Any = "primary"
 
 
 class Lists:
@@ -74,10 +65,8 @@ def standby() -> Standby:
 
 @pytest.fixture
 def api(services: Services, standby: Standby, lists: Lists) -> Api:
-    given: Any = services.context
-    context: Any = Behind(clock=given.clock, entropy=given.entropy, policy=given.policy, lookups=given.lookups)
-    there = structs.replace(services, context=context, standby=standby)
-    return Api(make_application(there, AccessLog(given.clock, wanted="off")))
+    there = structs.replace(services, context=a_context(pool="primary"), standby=standby)
+    return Api(make_application(there, AccessLog(there.context.clock, wanted="off")))
 
 
 def test_what_decides_about_money_or_shows_what_was_just_written_is_asked_at_the_primary() -> None:

@@ -5,7 +5,6 @@ import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from types import SimpleNamespace
 from typing import Any, cast
 
 import httpx
@@ -31,20 +30,17 @@ from pixconnect.worker.accounts import AccountReaders
 from pixconnect.worker.leases import SlotLeases
 from support.account_shop import Shop
 from support.operators import as_operator
-from support.service import read_funds
+from support.service import a_context, read_funds
 from support.waiting import until
 
 
 @asynccontextmanager
 async def serving(shop: Shop) -> AsyncIterator[str]:
     """The API on a free port, with nothing behind it but callbacks."""
-    context: Any = SimpleNamespace(
-        clock=shop.context.clock, entropy=shop.context.entropy, policy=shop.context.policy, pool=shop.context.pool
-    )
     empty: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     present = dict(
-        context=context,
-        callbacks=Callbacks(context),
+        context=shop.context,
+        callbacks=Callbacks(shop.context),
         admission=Admission(),
         turns=Turns(),
         trusted_proxies=(),
@@ -145,8 +141,7 @@ class CountingPool:
 
 async def test_a_thousand_strangers_cost_one_look_and_no_notice(shop: Shop) -> None:
     pool = CountingPool(shop.context.pool)
-    context: Any = SimpleNamespace(clock=shop.context.clock, pool=pool)
-    callbacks = Callbacks(context)
+    callbacks = Callbacks(a_context(clock=shop.context.clock, pool=pool))
     for number in range(1000):
         await callbacks.take("loja", f"wrong{number}", b"{}", has_certificate=False)
     # The clock of the test stands still; a notice would be a statement, which this pool has not got.

@@ -59,18 +59,14 @@ def read_offset_notice(notice: str) -> tuple[timedelta, int]:
     return timedelta(microseconds=int(offset_us)), int(revision)
 
 
-_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1)"
-_UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1)"
-
-
 async def try_lock_clock(connection: Connection) -> bool:
     """Become the only one who moves the clock, until ``unlock`` or the end of the connection."""
-    return await connection.fetchval(_TRY_LOCK, LOCK_KEY)
+    return await connection.fetchval("select pg_try_advisory_lock($1)", LOCK_KEY)
 
 
 async def unlock(connection: Connection) -> None:
     """Let others move the clock."""
-    await connection.execute(_UNLOCK, LOCK_KEY)
+    await connection.execute("select pg_advisory_unlock($1)", LOCK_KEY)
 
 
 _FIRST_DUE: Final[LiteralString] = """

@@ -84,9 +84,6 @@ async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
     return clock_of(row), row["first_id"]
 
 
-_TAKE_BLOCK: Final[LiteralString] = "select nextval('write_group_id') where refuse_old_session()"
-
-
 async def take_block(pool: Connection | Pool) -> int:
     """The first id of a block of its own, for an entry whose id must be known before its group."""
-    return await pool.fetchval(_TAKE_BLOCK)
+    return await pool.fetchval("select nextval('write_group_id') where refuse_old_session()")

@@ -173,13 +173,10 @@ async def read_events_total(pool: Pool, holder_id: int) -> int:
     return await pool.fetchval(_READ_EVENTS, holder_id)
 
 
-# Tried, and not waited for: who has it does what there is to do.
-_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_xact_lock($1)"
-
-
 async def try_lock_tally(connection: Connection) -> bool:
     """Whether no other process folds until this transaction ends."""
-    return await connection.fetchval(_TRY_LOCK, _FOLD_LOCK)
+    # Tried, and not waited for: who has it does what there is to do.
+    return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _FOLD_LOCK)
 
 
 async def fold(connection: Connection, rows_max: int) -> int:

@@ -248,12 +248,9 @@ async def set_scopes(
     return _CLIENT.read_found(row)
 
 
-_DELETE: LiteralString = "delete from client where client_id = $1"
-
-
 async def delete(connection: Connection, client_id: str) -> None:
     """Forget a client; its tokens belong to nobody then, and are refused."""
-    await connection.execute(_DELETE, client_id)
+    await connection.execute("delete from client where client_id = $1", client_id)
 
 
 _END_TOKENS: LiteralString = f"""
@@ -267,11 +264,8 @@ async def end_tokens(connection: Connection, client_id: str, tokens_from: dateti
     return _CLIENT.read_found(row)
 
 
-_REVISION: LiteralString = "select revision from access_revision"
-
-
 async def read_revision(pool: Pool) -> int:
-    return await pool.fetchval(_REVISION)
+    return await pool.fetchval("select revision from access_revision")
 
 
 # One statement is one snapshot: the states are those of this revision. Zero stands for tokens that nobody has ended.
@@ -297,12 +291,9 @@ async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientSta
     )
 
 
-_LOCK: LiteralString = "select pg_advisory_xact_lock($1, $2)"
-
-
 async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
     """Let nobody else count this subject's failures until the transaction ends."""
-    await connection.execute(_LOCK, lock_class, _lock_key(subject))
+    await connection.execute("select pg_advisory_xact_lock($1, $2)", lock_class, _lock_key(subject))
 
 
 def _lock_key(subject: bytes) -> int:
@@ -324,13 +315,8 @@ async def limited_for_s(connection: Connection, subject: bytes, window_s: int, f
     return await connection.fetchval(_LIMITED_FOR, subject, timedelta(seconds=window_s), failures_max)
 
 
-_APPEND_FAILURES: LiteralString = """
-insert into token_failure (subject) select unnest($1::bytea[])
-"""
-
-
 async def append_failures(connection: Connection, subjects: Sequence[bytes]) -> None:
-    await connection.execute(_APPEND_FAILURES, list(subjects))
+    await connection.execute("insert into token_failure (subject) select unnest($1::bytea[])", list(subjects))
 
 
 # Each request deletes a few, so that the table never grows past its minute; rows that another one deletes are skipped.

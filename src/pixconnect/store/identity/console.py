@@ -105,12 +105,9 @@ async def note_code_used(connection: Connection, operator: ConsoleOperator) -> N
     await connection.execute(_NOTE_CODE_USED, operator.name, operator.totp_step, list(operator.recovery_hashes))
 
 
-_DELETE_OPERATOR: Final[LiteralString] = "delete from console_operator where name = $1"
-
-
 async def delete_operator(connection: Connection, name: str) -> None:
     """Remove an account; its sessions go with it."""
-    await connection.execute(_DELETE_OPERATOR, name)
+    await connection.execute("delete from console_operator where name = $1", name)
 
 
 _LIST_OPERATORS: Final[LiteralString] = f"select {_OPERATOR.select} from console_operator order by name"
@@ -120,11 +117,8 @@ async def list_operators(connection: Connection) -> list[ConsoleOperator]:
     return [_OPERATOR.read(row) for row in await connection.fetch(_LIST_OPERATORS)]
 
 
-_LOCK_OPERATORS: Final[LiteralString] = f"{_LIST_OPERATORS} for update"
-
-
 async def lock_operators(connection: Connection) -> list[ConsoleOperator]:
-    return [_OPERATOR.read(row) for row in await connection.fetch(_LOCK_OPERATORS)]
+    return [_OPERATOR.read(row) for row in await connection.fetch(f"{_LIST_OPERATORS} for update")]
 
 
 _NEW_SESSION: Final = _SESSION.without("id")
@@ -152,12 +146,11 @@ _FROM_GOOD: Final[LiteralString] = """
     )
 """
 _FOUND: Final[LiteralString] = f"select {_SESSION.select}, role, holder.id as holder_id, client.scopes {_FROM_GOOD}"
-_FIND_SESSION: Final[LiteralString] = f"{_FOUND} and token_hash = $2"
 
 
 async def find_session(connection: Connection, token_hash: bytes, now: datetime) -> FoundSession | None:
     """The session of a token; ``None`` if it is over, or what it began with is good no more."""
-    row = await connection.fetchrow(_FIND_SESSION, now, token_hash)
+    row = await connection.fetchrow(f"{_FOUND} and token_hash = $2", now, token_hash)
     if row is None:
         return None
     return FoundSession(
@@ -195,11 +188,8 @@ async def delete_session(connection: Connection, session_id: int, client_id: str
     return _SESSION.read_found(await connection.fetchrow(_DELETE_SESSION, session_id, client_id))
 
 
-_DELETE_OF_OPERATOR: Final[LiteralString] = "delete from console_session where operator_name = $1"
-
-
 async def delete_sessions_of(connection: Connection, operator_name: str) -> None:
-    await connection.execute(_DELETE_OF_OPERATOR, operator_name)
+    await connection.execute("delete from console_session where operator_name = $1", operator_name)
 
 
 _FORGET_OLD: Final[LiteralString] = """

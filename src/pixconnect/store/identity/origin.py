@@ -288,9 +288,6 @@ async def list_of_request(
     return [convert(dict(row), Origin) for row in rows]
 
 
-_FORGET: Final[LiteralString] = "select forget_origins($1)"
-
-
 async def forget(pool: Pool, count_max: int) -> int:
     """Forget the oldest that are kept no more; answers how many rows went."""
-    return await pool.fetchval(_FORGET, count_max)
+    return await pool.fetchval("select forget_origins($1)", count_max)

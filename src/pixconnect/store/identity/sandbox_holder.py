@@ -10,8 +10,6 @@ from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity.access import StoredClient
 
-_TAKE_FUNDING_ROLE: Final[LiteralString] = f"set local role {privileges.FUNDING_ROLE}"
-_TAKE_SERVICE_ROLE: Final[LiteralString] = f"set local role {privileges.SERVICE_ROLE}"
 _OPEN: Final[LiteralString] = "select open_sandbox_holder($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12)"
 
 
@@ -32,11 +30,11 @@ async def open_sandbox_holder(
     """
     own = client.client
     # As for deposits, we take this role for one statement.
-    await connection.execute(_TAKE_FUNDING_ROLE)
+    await connection.execute(f"set local role {privileges.FUNDING_ROLE}")
     holder_id: int | None = await connection.fetchval(
         _OPEN,
         *(name, tax_id, key.key, now, own.name, list(own.scopes), own.client_id),
         *(client.secret_hash, client.secret_key_id, own.created_at, asked_by, holders_max),
     )
-    await connection.execute(_TAKE_SERVICE_ROLE)
+    await connection.execute(f"set local role {privileges.SERVICE_ROLE}")
     return holder_id

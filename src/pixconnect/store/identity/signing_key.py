@@ -32,12 +32,11 @@ SIGNING_KEY: Final = Table(
     key=("kid",),
     read={"certificates": (tuple, "certificates")},
 )
-_LOCK: LiteralString = "select pg_advisory_xact_lock($1, 0)"
 
 
 async def lock(connection: Connection) -> None:
     """Let nobody else make keys until the transaction ends."""
-    await connection.execute(_LOCK, _KEY_LOCK)
+    await connection.execute("select pg_advisory_xact_lock($1, 0)", _KEY_LOCK)
 
 
 _LIST: LiteralString = f"""
@@ -54,13 +53,12 @@ async def read_all(connection: Connection | Pool) -> Keys:
     return Keys(revision=rows[0]["revision"], keys=keys)
 
 
-_HAS_TABLE: LiteralString = "select to_regclass('signing_key') is not null"
 _FIND_SEALED: LiteralString = "select kid, private_sealed from signing_key where private_sealed is not null"
 
 
 async def find_sealed(connection: Connection) -> Mapping[str, bytes]:
     """The private parts that are there, by key; there may be no tables yet."""
-    if not await connection.fetchval(_HAS_TABLE):
+    if not await connection.fetchval("select to_regclass('signing_key') is not null"):
         return {}
     return {row["kid"]: row["private_sealed"] for row in await connection.fetch(_FIND_SEALED)}
 
@@ -107,9 +105,6 @@ async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> Non
     await connection.execute(_RESEAL, kid, private_sealed)
 
 
-_DELETE: LiteralString = "delete from signing_key where kid = any($1)"
-
-
 async def delete(connection: Connection, kids: Sequence[str]) -> None:
     """Forget keys that nothing is verified with any more."""
-    await connection.execute(_DELETE, list(kids))
+    await connection.execute("delete from signing_key where kid = any($1)", list(kids))

@@ -38,13 +38,10 @@ class SealedCredentials(Struct, frozen=True, kw_only=True):
     sending: bytes | None
 
 
-# Ids never come again: an id that was used stands in rows for ever, and a row here is never deleted.
-_NEXT_ID: Final[LiteralString] = "select coalesce(max(id), 0) + 1 from institution_account"
-
-
 async def next_id(connection: Connection) -> int:
     """A number that no account has, nor had; the caller holds the lock of the installation."""
-    return await connection.fetchval(_NEXT_ID)
+    # Ids never come again: an id that was used stands in rows for ever, and a row here is never deleted.
+    return await connection.fetchval("select coalesce(max(id), 0) + 1 from institution_account")
 
 
 _INSERT: Final[LiteralString] = f"""
@@ -63,7 +60,6 @@ _FIND: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account
 _FIND_NAMED: Final[LiteralString] = (
     f"select {ACCOUNT.select} from institution_account where name = $1 and removed_at is null"
 )
-_LOCK_NAMED: Final[LiteralString] = f"{_FIND_NAMED} for no key update"
 _LIST: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where removed_at is null order by name"
 
 
@@ -76,7 +72,7 @@ async def find_named(connection: Connection | Pool, name: str) -> InstitutionAcc
 
 
 async def lock_named(connection: Connection, name: str) -> InstitutionAccount | None:
-    return ACCOUNT.read_found(await connection.fetchrow(_LOCK_NAMED, name))
+    return ACCOUNT.read_found(await connection.fetchrow(f"{_FIND_NAMED} for no key update", name))
 
 
 async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
@@ -151,9 +147,6 @@ async def reseal(connection: Connection, account_id: int, sealed: SealedCredenti
     await connection.execute(_RESEAL, account_id, sealed.receiving, sealed.sending)
 
 
-_WAIT_TO_NAME: Final[LiteralString] = "select set_config('lock_timeout', '3s', true), pg_advisory_xact_lock($1)"
-
-
 async def name_alone(connection: Connection) -> None:
     """Let nobody else add an account, or compare one with those that are there, until this transaction has ended.
 
@@ -162,7 +155,7 @@ async def name_alone(connection: Connection) -> None:
     Raises:
         asyncpg.LockNotAvailableError: Somebody does.
     """
-    await connection.execute(_WAIT_TO_NAME, _NAMING_LOCK)
+    await connection.execute("select set_config('lock_timeout', '3s', true), pg_advisory_xact_lock($1)", _NAMING_LOCK)
 
 
 # The lock also keeps two accounts from being the first at once.

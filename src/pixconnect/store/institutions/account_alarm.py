@@ -32,16 +32,13 @@ ALARM: Final = Table(
     key=("id",),
 )
 
-_RAISE: Final[LiteralString] = "select raise_alarm($1, $2, $3, $4)"
-
 
 async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, said: str, noticed_at: datetime) -> bool:
     """Pause an account that is active, and note why, in one transaction; ``False`` where it is not active any more."""
-    return await pool.fetchval(_RAISE, institution_id, kind, said, noticed_at)
+    return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, said, noticed_at)
 
 
 _LIST_STANDING: Final[LiteralString] = f"select {ALARM.select} from account_alarm where ended_at is null order by id"
-_FIND_LAST: Final[LiteralString] = "select max(noticed_at) from account_alarm where institution_id = $1"
 _END: Final[LiteralString] = """
     update account_alarm set ended_at = clock_timestamp(), ended_by = $2 where institution_id = $1 and ended_at is null
 """
@@ -54,7 +51,7 @@ async def list_alarms(connection: Connection | Pool) -> list[AccountAlarm]:
 
 async def find_last_alarm(pool: Pool, institution_id: int) -> datetime | None:
     """When the last one was noticed: what an operator has seen is no reason for another."""
-    return await pool.fetchval(_FIND_LAST, institution_id)
+    return await pool.fetchval("select max(noticed_at) from account_alarm where institution_id = $1", institution_id)
 
 
 async def end(connection: Connection, institution_id: int, operator: str) -> None:

@@ -23,7 +23,6 @@ ALLOWANCE: Final = Table(
 )
 
 _READ: Final[LiteralString] = f"select {ALLOWANCE.select} from institution_allowance where institution_id = $1"
-_LOCK: Final[LiteralString] = f"{_READ} for no key update"
 
 
 async def read(connection: Connection | Pool, institution_id: int) -> Allowance:
@@ -31,7 +30,7 @@ async def read(connection: Connection | Pool, institution_id: int) -> Allowance:
 
 
 async def lock(connection: Connection, institution_id: int) -> Allowance:
-    return ALLOWANCE.read(await fetch_row(connection, _LOCK, institution_id))
+    return ALLOWANCE.read(await fetch_row(connection, f"{_READ} for no key update", institution_id))
 
 
 _WRITE: Final[LiteralString] = """
@@ -55,14 +54,11 @@ async def hold_refund_days(connection: Connection, institution_ids: Sequence[int
     return {row["institution_id"]: row["left_cents"] for row in rows}
 
 
-_HOLD_SENDING: Final[LiteralString] = "select * from hold_transfer_days($1, $2)"
-
-
 async def hold_transfer_days(
     connection: Connection, institution_ids: Sequence[int], day: date
 ) -> dict[int, TransferAllowance]:
     """What may still be sent over accounts on a day, held until the transaction ends; taken after balances."""
-    rows = await connection.fetch(_HOLD_SENDING, institution_ids, day)
+    rows = await connection.fetch("select * from hold_transfer_days($1, $2)", institution_ids, day)
     return {
         row["institution_id"]: TransferAllowance(
             owner_tax_id=row["tax_id"],

@@ -138,20 +138,16 @@ async def find_open(connection: Connection, institution_id: int, since: date, to
     return OpenDays(**row)
 
 
-_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"
-_UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
-
-
 @asynccontextmanager
 async def working_on(connection: Connection, institution_id: int) -> AsyncGenerator[bool]:
     """Keep others from joining items of the same account meanwhile; yields ``False`` if another process is at it."""
-    is_alone: bool = await connection.fetchval(_TRY_LOCK, _LOCKS, institution_id)
+    is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", _LOCKS, institution_id)
     try:
         yield is_alone
     finally:
         if is_alone:
             try:
-                await connection.execute(_UNLOCK, _LOCKS, institution_id)
+                await connection.execute("select pg_advisory_unlock($1, $2)", _LOCKS, institution_id)
             except BaseException:
                 # The lock ends with its session.
                 connection.terminate()

@@ -26,14 +26,13 @@ PROPOSAL: Final = Table(
     write={"proposal": lambda proposal: _encode(proposal.proposal).decode()},
 )
 
-# By the account, and not by its row: in the console people propose whose role may change no account.
-_LOCK: Final[LiteralString] = "select pg_advisory_xact_lock($1, $2)"
 _LOCKED: Final = 0x1D58_9A0B
 
 
 async def lock(connection: Connection, institution_id: int) -> None:
     """Let nobody else propose or confirm an adjustment on the account until the transaction ends."""
-    await connection.execute(_LOCK, _LOCKED, institution_id)
+    # By the account, and not by its row: in the console people propose whose role may change no account.
+    await connection.execute("select pg_advisory_xact_lock($1, $2)", _LOCKED, institution_id)
 
 
 _FORGET: Final[LiteralString] = """

@@ -92,16 +92,10 @@ async def keep(connection: Connection, kept: KeptWebhook) -> None:
     await connection.execute(_KEEP, *KEPT.values(kept))
 
 
-_FORGET: Final[LiteralString] = "delete from institution_webhook_before where institution_id = $1"
-
-
 async def forget_kept(connection: Connection, institution_id: int) -> None:
-    await connection.execute(_FORGET, institution_id)
-
-
-_DELETE: Final[LiteralString] = "delete from institution_callback where institution_id = $1"
+    await connection.execute("delete from institution_webhook_before where institution_id = $1", institution_id)
 
 
 async def forget(connection: Connection, institution_id: int) -> None:
     """Forget an account's secret: nobody is listened to for it any more."""
-    await connection.execute(_DELETE, institution_id)
+    await connection.execute("delete from institution_callback where institution_id = $1", institution_id)

@@ -164,14 +164,13 @@ LOCKED_BY_TXID: Final[LiteralString] = f"""
         join charge using (txid, holder_id) order by charge.id, charge.holder_id for no key update of charge
     )
 """
-_LOCK_BY_TXID: Final[LiteralString] = f"with {LOCKED_BY_TXID}, {TAKE_BLOCK} {_SHOW_LOCKED}"
 
 
 async def lock_by_txid(
     connection: Connection, wanted: Sequence[tuple[str, int]]
 ) -> tuple[dict[tuple[str, int], Charge], int]:
     """As ``lock``, by txid and holder."""
-    rows = await connection.fetch(_LOCK_BY_TXID, *split_pairs(wanted))
+    rows = await connection.fetch(f"with {LOCKED_BY_TXID}, {TAKE_BLOCK} {_SHOW_LOCKED}", *split_pairs(wanted))
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.txid, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 

@@ -29,7 +29,6 @@ _OF_LOT: Final[LiteralString] = """
     where lot_item.holder_id = $1 and charge.created_at between $2 and $3 and charge.status = any($4::text[])
         and lot_number = $5 and ($6::text is null or payer_tax_id = $6) and ($7::boolean is null or (is_unbound is null) = $7)
 """
-_COUNT_OF_LOT: Final[LiteralString] = f"select count(*) {_OF_LOT}"
 _READ_OF_LOT: Final[LiteralString] = f"""
     select {CHARGE.select} {_OF_LOT} order by charge.created_at desc, charge.id desc offset $8 limit $9
 """
@@ -85,7 +84,7 @@ async def read_page(pool: Pool, holder_id: int, search: ChargeSearch, span: Span
     async with pool.acquire() as connection, connection.transaction(isolation="repeatable_read", readonly=True):
         if search.lot_number is not None:
             filtered = (*asked, search.lot_number, search.tax_id, search.is_placed)
-            count: int = await connection.fetchval(_COUNT_OF_LOT, *filtered)
+            count: int = await connection.fetchval(f"select count(*) {_OF_LOT}", *filtered)
             rows = await _read(connection, count, _READ_OF_LOT, *filtered, *part)
         elif search.tax_id is not None:
             filtered = (*asked, search.tax_id, search.is_placed)

@@ -44,11 +44,9 @@ READ_LIMITS: Final = (
 )
 """How limits are read from the columns that hold them."""
 
-_NEXT_ID: LiteralString = "select nextval('holder_id')"
-
 
 async def next_id(connection: Connection) -> int:
-    return await connection.fetchval(_NEXT_ID)
+    return await connection.fetchval("select nextval('holder_id')")
 
 
 # One statement: no holder is without a balance.
@@ -67,11 +65,8 @@ async def insert(connection: Connection, holder: Holder) -> bool:
     return await connection.fetchval(_INSERT, *HOLDER.values(holder)) is not None
 
 
-_FIND: LiteralString = f"select {HOLDER.select} from holder where id = $1"
-
-
 async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
-    row = await connection.fetchrow(_FIND, holder_id)
+    row = await connection.fetchrow(f"select {HOLDER.select} from holder where id = $1", holder_id)
     return HOLDER.read_found(row)
 
 
@@ -139,32 +134,22 @@ async def update(connection: Connection, holder: Holder) -> None:
     await connection.execute(_UPDATE, *_CHANGED.values(holder))
 
 
-_SET_INSTITUTION: LiteralString = "update holder set institution_id = $2 where id = $1"
-
-
 async def set_institution(connection: Connection, holder_id: int, institution_id: int) -> None:
-    await connection.execute(_SET_INSTITUTION, holder_id, institution_id)
-
-
-# Its balance is locked, so that no batch posts meanwhile.
-_LOCK_BALANCE: LiteralString = "select from balance where holder_id = $1 for update"
-_FIND_PAST: LiteralString = "select find_past_of_holder($1)"
+    await connection.execute("update holder set institution_id = $2 where id = $1", holder_id, institution_id)
 
 
 async def find_past(connection: Connection, holder_id: int) -> str | None:
     """Why a holder has to stay on its account, if it has; its balance stays locked until the transaction ends."""
-    await connection.execute(_LOCK_BALANCE, holder_id)
-    return await connection.fetchval(_FIND_PAST, holder_id)
-
-
-_MOVE_TO_SUCCESSOR: LiteralString = "select move_to_successor($1, $2, $3, $4)"
+    # Its balance is locked, so that no batch posts meanwhile.
+    await connection.execute("select from balance where holder_id = $1 for update", holder_id)
+    return await connection.fetchval("select find_past_of_holder($1)", holder_id)
 
 
 async def move_to_successor(
     connection: Connection, former_id: int, heir_id: int, tokens_from: datetime, moved_at: datetime
 ) -> None:
     """Give a holder's keys, clients and webhooks to the holder that succeeds it; both stay one family."""
-    await connection.execute(_MOVE_TO_SUCCESSOR, former_id, heir_id, tokens_from, moved_at)
+    await connection.execute("select move_to_successor($1, $2, $3, $4)", former_id, heir_id, tokens_from, moved_at)
 
 
 _FIND_OPEN: LiteralString = """
@@ -308,12 +293,9 @@ async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey
     return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
 
 
-_FORMER_OWNER: LiteralString = "select holder_id from removed_pix_key where key = $1"
-
-
 async def find_former_owner(pool: Pool, key: str) -> int | None:
     """The last holder of a key that nobody has now."""
-    return await pool.fetchval(_FORMER_OWNER, key)
+    return await pool.fetchval("select holder_id from removed_pix_key where key = $1", key)
 
 
 # Payments that the rail has accepted stand in a small index of their own, `transfer_accepted`.
@@ -336,9 +318,6 @@ async def read_removal(connection: Connection, key: str, holder_id: int, wait: t
     return None if row is None else (row["left_s"], row["has_open"])
 
 
-_FORGET_REMOVAL: LiteralString = "delete from removed_pix_key where key = $1"
-
-
 async def forget_removal(connection: Connection, key: str) -> None:
     """A holder has the key again."""
-    await connection.execute(_FORGET_REMOVAL, key)
+    await connection.execute("delete from removed_pix_key where key = $1", key)

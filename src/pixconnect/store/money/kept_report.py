@@ -90,11 +90,8 @@ async def list_oldest_open(connection: Connection, count_max: int) -> list[KeptR
     return [KEPT_REPORT.read(row) for row in await connection.fetch(_LIST_OPEN, count_max)]
 
 
-_FIND: Final[LiteralString] = f"select {KEPT_REPORT.select} from kept_report where id = $1"
-
-
 async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:
-    row = await connection.fetchrow(_FIND, kept_id)
+    row = await connection.fetchrow(f"select {KEPT_REPORT.select} from kept_report where id = $1", kept_id)
     return KEPT_REPORT.read_found(row)
 
 

@@ -23,8 +23,6 @@ class RefusedCredit(Struct, frozen=True, kw_only=True):
 
 REFUSED_CREDIT: Final = Table("refused_credit", RefusedCredit, "name text, kind text, refusal_code text", key=("name",))
 
-# Sorted, so that two processes never wait for each other.
-_HOLD: Final[LiteralString] = "select hold_account(account) from unnest($1::text[]) as held (account)"
 # A statement of its own: it also finds a key or account that a holder got while it waited.
 _FIND_OWNED: Final[LiteralString] = """
     select account from unnest($1::text[]) as held (account)
@@ -38,7 +36,8 @@ _FIND_OWNED: Final[LiteralString] = """
 async def hold_accounts(connection: Connection, accounts: Collection[str]) -> frozenset[str]:
     """Let nobody be given these keys or accounts (``0001 123``) until the transaction ends; return those that holders had."""
     wanted = sorted(accounts)
-    await connection.execute(_HOLD, wanted)
+    # Sorted, so that two processes never wait for each other.
+    await connection.execute("select hold_account(account) from unnest($1::text[]) as held (account)", wanted)
     return frozenset(row["account"] for row in await connection.fetch(_FIND_OWNED, wanted))
 
 

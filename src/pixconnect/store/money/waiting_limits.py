@@ -30,8 +30,6 @@ _FIND: Final[LiteralString] = f"select {WAITING_LIMITS.select} from waiting_limi
 _INSERT: Final[LiteralString] = (
     f"insert into waiting_limits ({WAITING_LIMITS.names}) values ({WAITING_LIMITS.parameters})"
 )
-_FORGET: Final[LiteralString] = "delete from waiting_limits where holder_id = $1"
-_ACT: Final[LiteralString] = "select act_on_waiting_limits()"
 
 
 async def find(connection: Connection | Pool, holder_id: int) -> WaitingLimits | None:
@@ -46,9 +44,9 @@ async def insert(connection: Connection, wanted: WaitingLimits) -> None:
 
 async def forget(connection: Connection, holder_id: int) -> None:
     """Let them not act any more; the caller has locked the holder."""
-    await connection.execute(_FORGET, holder_id)
+    await connection.execute("delete from waiting_limits where holder_id = $1", holder_id)
 
 
 async def act_on_due(connection: Connection) -> int:
     """Give holders the limits that have waited for long enough, and say how many there were."""
-    return await connection.fetchval(_ACT)
+    return await connection.fetchval("select act_on_waiting_limits()")

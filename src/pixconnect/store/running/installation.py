@@ -30,7 +30,6 @@ async def take_mode(connection: Connection, mode: Mode) -> Mode:
     return found or await connection.fetchval(_READ_MODE)
 
 
-_HAS_TABLES: Final[LiteralString] = "select to_regclass('installation') is not null"
 # A sandbox that was killed before it noted its mode has left its simulated network.
 _FIND_MODE: Final[LiteralString] = """
     select coalesce((select mode from installation), case when to_regnamespace('sandbox') is not null then 'sandbox' end)
@@ -39,7 +38,7 @@ _FIND_MODE: Final[LiteralString] = """
 
 async def find_mode(connection: Connection) -> Mode | None:
     """The mode of what is in the database before it is migrated; ``None`` where there is nothing."""
-    if not await connection.fetchval(_HAS_TABLES):
+    if not await connection.fetchval("select to_regclass('installation') is not null"):
         return None
     return await connection.fetchval(_FIND_MODE)
 
@@ -70,12 +69,11 @@ _SERVER: Final[LiteralString] = """
     pg_postmaster_start_time() as started_at,
     case when pg_is_in_recovery() then 0 else pg_wal_lsn_diff(pg_current_wal_flush_lsn(), '0/0')::bigint end as position
 """
-_READ_SERVER: Final[LiteralString] = f"select {_SERVER} from pg_control_system() where refuse_old_session()"
 
 
 async def read_server(connection: Connection) -> DatabaseServer:
     """The server as it is now; raises as for a standby if the tables were put back after this session had read them."""
-    row = await fetch_row(connection, _READ_SERVER)
+    row = await fetch_row(connection, f"select {_SERVER} from pg_control_system() where refuse_old_session()")
     return DatabaseServer(**row)
 
 

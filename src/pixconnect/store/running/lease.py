@@ -18,16 +18,14 @@ LEASE = timedelta(seconds=15)
 # Advisory locks of workers.
 _LOCK_CLASS: Final = 0x7078_776B
 
-_NEW_WORKER: Final[LiteralString] = "select nextval('worker_id')::integer"
-_LOCK_WORKER: Final[LiteralString] = "select pg_advisory_lock($1::integer, $2::integer)"
 _INSERT_WORKER: Final[LiteralString] = "insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)"
 
 
 async def join(connection: Connection) -> int:
     """Become a worker, for as long as this connection lives; answers its id, which no other has had."""
     # The lock comes before the row: any worker that sees a row whose lock nobody holds removes it.
-    worker_id: int = await connection.fetchval(_NEW_WORKER)
-    await connection.execute(_LOCK_WORKER, _LOCK_CLASS, worker_id)
+    worker_id: int = await connection.fetchval("select nextval('worker_id')::integer")
+    await connection.execute("select pg_advisory_lock($1::integer, $2::integer)", _LOCK_CLASS, worker_id)
     await connection.execute(_INSERT_WORKER, worker_id, LEASE)
     return worker_id
 
@@ -65,11 +63,8 @@ async def remove_gone(connection: Connection, worker_id: int) -> None:
     await connection.execute(_REMOVE_GONE, worker_id, _LOCK_CLASS)
 
 
-_COUNT: Final[LiteralString] = "select count(*) from worker"
-
-
 async def count_workers(connection: Connection) -> int:
-    return await connection.fetchval(_COUNT)
+    return await connection.fetchval("select count(*) from worker")
 
 
 _HELD: Final[LiteralString] = "select slot, epoch from slot_lease where worker_id = $1"
@@ -101,12 +96,9 @@ async def release(connection: Connection, worker_id: int, slots: Sequence[int]) 
     await connection.execute(_RELEASE, worker_id, slots)
 
 
-_LEAVE: Final[LiteralString] = "delete from worker where id = $1"
-
-
 async def leave(connection: Connection, worker_id: int) -> None:
     """Stop being a worker; all its slots become free."""
-    await connection.execute(_LEAVE, worker_id)
+    await connection.execute("delete from worker where id = $1", worker_id)
 
 
 HOLD: Final[LiteralString] = """

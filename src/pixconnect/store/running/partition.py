@@ -17,39 +17,25 @@ from pixconnect.foundation.pool import Connection, Pool
 PARENTS: Final = ("event", "delivery", "event_feed")
 """The tables that have partitions; attempts have those of their deliveries."""
 
-_MAKE: Final[LiteralString] = "select make_partitions($1) as name"
-
 
 async def make(connection: Connection, parent: str) -> list[str]:
     """Adopt what others have made, and make what is missing ahead; answers the names of the new ones."""
-    return [row["name"] for row in await connection.fetch(_MAKE, parent)]
-
-
-_NOTE: Final[LiteralString] = "select note_partitions()"
+    return [row["name"] for row in await connection.fetch("select make_partitions($1) as name", parent)]
 
 
 async def note(connection: Connection) -> timedelta | None:
     """Note what has been begun and filled; answers how far the clock jumped since the last pass, if it did."""
-    return await connection.fetchval(_NOTE)
-
-
-_CLOSE: Final[LiteralString] = "select close_partitions($1, $2) as name"
+    return await connection.fetchval("select note_partitions()")
 
 
 async def close(connection: Connection, parent: str, retention: timedelta) -> list[str]:
     """Go on in the next partition where the present one has been filled for long enough."""
-    return [row["name"] for row in await connection.fetch(_CLOSE, parent, retention)]
-
-
-_DETACH_OLD: Final[LiteralString] = "select detach_old_partition($1, $2)"
+    return [row["name"] for row in await connection.fetch("select close_partitions($1, $2) as name", parent, retention)]
 
 
 async def detach_old(connection: Connection, parent: str, retention: timedelta) -> str | None:
     """Take one that is old, and that nothing pending needs, out of its table; answers its name."""
-    return await connection.fetchval(_DETACH_OLD, parent, retention)
-
-
-_DROP_DETACHED: Final[LiteralString] = "select drop_detached_partition()"
+    return await connection.fetchval("select detach_old_partition($1, $2)", parent, retention)
 
 
 async def drop_detached(connection: Connection) -> str | None:
@@ -57,7 +43,7 @@ async def drop_detached(connection: Connection) -> str | None:
     async with connection.transaction():
         # It reads every row that it takes from the totals, however long that takes.
         await connection.execute("set local statement_timeout = 0")
-        return await connection.fetchval(_DROP_DETACHED)
+        return await connection.fetchval("select drop_detached_partition()")
 
 
 # We give up deliveries that are pending in a partition which is to go, with an attempt that says why.
@@ -117,9 +103,6 @@ async def read_ahead(connection: Connection | Pool) -> FuturePartitions:
     )
 
 
-_SET_RETENTION: Final[LiteralString] = "update partition_pass set retention = $1"
-
-
 async def set_retention(connection: Connection, retention: timedelta) -> None:
     """Say as the owner how long events are kept at least."""
-    await connection.execute(_SET_RETENTION, retention)
+    await connection.execute("update partition_pass set retention = $1", retention)

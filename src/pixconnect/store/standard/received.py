@@ -115,12 +115,9 @@ async def count_hours(pool: Pool, holder_id: int, until: datetime) -> None:
         await pool.execute(_COUNT_HOURS, holder_id, counted_until)
 
 
-_FORGET_HOURS: Final[LiteralString] = "with forgotten as (delete from received_known) delete from received_hour"
-
-
 async def forget_hours(connection: Connection) -> None:
     """Let all hours be counted anew: the clock was moved back, and some that were over are to come."""
-    await connection.execute(_FORGET_HOURS)
+    await connection.execute("with forgotten as (delete from received_known) delete from received_hour")
 
 
 async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Transfer]:

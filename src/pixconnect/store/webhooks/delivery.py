@@ -317,7 +317,6 @@ _DUE: Final[LiteralString] = f"""
     where candidate.status = 'pending' and candidate.due_at <= $1 and {_NOT_HELD_BACK}
 """
 _NEXT_DUE: Final[LiteralString] = f"select min(candidate.due_at) {_DUE} and candidate.endpoint_id <> all($2::bigint[])"
-_DUE_ENDPOINTS: Final[LiteralString] = f"select distinct candidate.endpoint_id {_DUE}"
 
 
 async def next_due_at(
@@ -329,7 +328,7 @@ async def next_due_at(
 
 async def find_due_endpoints(connection: Connection | Pool, until: datetime) -> list[int]:
     """Ids of the endpoints for which something is due by then that nothing holds back."""
-    return [row[0] for row in await connection.fetch(_DUE_ENDPOINTS, until)]
+    return [row[0] for row in await connection.fetch(f"select distinct candidate.endpoint_id {_DUE}", until)]
 
 
 _COUNT_DUE: Final[LiteralString] = """

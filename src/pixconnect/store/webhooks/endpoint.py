@@ -32,12 +32,9 @@ ENDPOINT: Final = Table(
 )
 
 
-_NEXT_ID: Final[LiteralString] = "select nextval('webhook_endpoint_id') where refuse_old_session()"
-
-
 async def next_id(pool: Pool) -> int:
     """An id for a new endpoint; its secret is sealed about it."""
-    return await pool.fetchval(_NEXT_ID)
+    return await pool.fetchval("select nextval('webhook_endpoint_id') where refuse_old_session()")
 
 
 # Those of Pix keys are named by their keys, and count nowhere among the others.
@@ -48,12 +45,9 @@ async def count(connection: Connection | Pool, holder_id: int) -> int:
     return await connection.fetchval(_COUNT, holder_id)
 
 
-_LOCK_HOLDER: Final[LiteralString] = "select holder_id from balance where holder_id = $1 for no key update"
-
-
 async def lock_holder(connection: Connection, holder_id: int) -> None:
     """Let nobody else add endpoints for a holder until the transaction ends."""
-    await connection.execute(_LOCK_HOLDER, holder_id)
+    await connection.execute("select holder_id from balance where holder_id = $1 for no key update", holder_id)
 
 
 _INSERT: Final[LiteralString] = f"""
@@ -170,12 +164,9 @@ async def read_backlogs(
     return {row["id"]: (row["count"], row["next_at"]) for row in rows}
 
 
-_LOCK: Final[LiteralString] = f"{_FIND} for no key update"
-
-
 async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endpoint | None:
     """The endpoint of this holder, held until the transaction ends."""
-    row = await connection.fetchrow(_LOCK, endpoint_id, holder_id)
+    row = await connection.fetchrow(f"{_FIND} for no key update", endpoint_id, holder_id)
     return ENDPOINT.read_found(row)
 
 
@@ -234,12 +225,9 @@ async def reseal(connection: Connection, endpoint: Endpoint) -> None:
     await connection.execute(_RESEAL, endpoint.id, *sealed)
 
 
-_SET_RESUMED: Final[LiteralString] = "update webhook_endpoint set resumed_at = $2 where id = $1"
-
-
 async def set_resumed(connection: Connection, endpoint_id: int, resumed_at: datetime) -> None:
     """Note that the deliveries that waited for an endpoint need a new due date."""
-    await connection.execute(_SET_RESUMED, endpoint_id, resumed_at)
+    await connection.execute("update webhook_endpoint set resumed_at = $2 where id = $1", endpoint_id, resumed_at)
 
 
 _FIND_RESUMED: Final[LiteralString] = """
@@ -263,12 +251,9 @@ async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resume
     await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
 
 
-_DELETE: Final[LiteralString] = "delete from webhook_endpoint where id = $1 and holder_id = $2"
-
-
 async def delete(connection: Connection, holder_id: int, endpoint_id: int) -> None:
     """Forget an endpoint; its deliveries stay until their time is over."""
-    await connection.execute(_DELETE, endpoint_id, holder_id)
+    await connection.execute("delete from webhook_endpoint where id = $1 and holder_id = $2", endpoint_id, holder_id)
 
 
 _PAGE: Final[LiteralString] = f"""

@@ -40,20 +40,14 @@ async def give_positions(pool: Pool, count_max: int) -> NewPositions:
     return NewPositions(events_count=row["events_count"], holder_ids=row["holder_ids"] or (), has_more=row["has_more"])
 
 
-_SWEEP: Final[LiteralString] = "select sweep_event_positions($1) where refuse_old_session()"
-
-
 async def sweep_positions(pool: Pool, count_max: int) -> Sequence[int]:
     """Look a second time for events without a position; answers the holder of each that was found."""
-    return await pool.fetchval(_SWEEP, count_max) or ()
-
-
-_TELL: Final[LiteralString] = "select pg_notify($1, $2)"
+    return await pool.fetchval("select sweep_event_positions($1) where refuse_old_session()", count_max) or ()
 
 
 async def tell_given(pool: Pool, holder_ids: Sequence[int]) -> None:
     notice = ",".join(map(str, holder_ids)) if len(holder_ids) <= _TOLD_MAX else ""
-    await pool.execute(_TELL, FEED_CHANNEL, notice)
+    await pool.execute("select pg_notify($1, $2)", FEED_CHANNEL, notice)
 
 
 def read_feed_notice(notice: str) -> frozenset[int] | None:

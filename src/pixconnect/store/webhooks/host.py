@@ -13,12 +13,10 @@ HOST_LOCKS: Final = 0x7078_6105
 # As the index has it.
 _HOST: Final[LiteralString] = r"rtrim(lower(substring(url from '^[^:]+://(\[[^]]*\]|[^/?#:]*)')), '.')"
 
-_LOCK: Final[LiteralString] = "select pg_advisory_xact_lock($1, hashtext($2))"
-
 
 async def lock(connection: Connection, host: str) -> None:
     """Let nobody else have a webhook at a host judged until the transaction ends: of two at once, the second sees the first."""
-    await connection.execute(_LOCK, HOST_LOCKS, host)
+    await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", HOST_LOCKS, host)
 
 
 _IS_ANOTHERS: Final[LiteralString] = f"""

@@ -43,11 +43,8 @@ async def insert(connection: Connection, webhook: KeyWebhook) -> None:
     await connection.execute(_INSERT, webhook.pix_key, webhook.holder_id, webhook.endpoint_id, webhook.created_at)
 
 
-_SET_CREATED: Final[LiteralString] = "update key_webhook set created_at = $2 where pix_key = $1"
-
-
 async def set_created(connection: Connection, pix_key: str, created_at: datetime) -> None:
-    await connection.execute(_SET_CREATED, pix_key, created_at)
+    await connection.execute("update key_webhook set created_at = $2 where pix_key = $1", pix_key, created_at)
 
 
 _IN_SPAN: Final[LiteralString] = """

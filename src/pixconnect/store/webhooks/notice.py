@@ -49,12 +49,9 @@ async def keep(connection: Connection, holder_id: int, delivery_id: int, covers:
     await connection.execute(_KEEP, delivery_id, holder_id, covers, body)
 
 
-_LOCK: Final[LiteralString] = "select from delivery where id = any($1) order by id for no key update"
-
-
 async def lock(connection: Connection, delivery_ids: Sequence[int]) -> None:
     """Hold deliveries in the order in which every process takes them."""
-    await connection.execute(_LOCK, delivery_ids)
+    await connection.execute("select from delivery where id = any($1) order by id for no key update", delivery_ids)
 
 
 # What became of the body became of all that it tells.

@@ -174,22 +174,18 @@ async def redeliver_events(
     return [(row["created_at"], row["id"]) for row in rows]
 
 
-_TRY_LOCK: Final[LiteralString] = "select pg_try_advisory_lock($1, $2)"
-_UNLOCK: Final[LiteralString] = "select pg_advisory_unlock($1, $2)"
-
-
 @asynccontextmanager
 async def redelivering_events(connection: Connection, endpoint_id: int) -> AsyncGenerator[bool]:
     """Lock out other redeliveries to an endpoint; yields ``False`` if another one is running."""
     # The lock takes 31 bits of the id; of two endpoints that share them one is refused while the other has its turn.
     lock = (REDELIVERY_LOCKS, endpoint_id % 2**31)
-    is_alone: bool = await connection.fetchval(_TRY_LOCK, *lock)
+    is_alone: bool = await connection.fetchval("select pg_try_advisory_lock($1, $2)", *lock)
     try:
         yield is_alone
     finally:
         if is_alone:
             try:
-                await connection.execute(_UNLOCK, *lock)
+                await connection.execute("select pg_advisory_unlock($1, $2)", *lock)
             except BaseException:
                 # The lock ends with its session.
                 connection.terminate()

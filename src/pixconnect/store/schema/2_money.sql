@@ -117,52 +117,6 @@ create trigger deposit_is_append_only before delete or update or truncate on dep
     refuse_change();
 grant select on table deposit to pixconnect_service;
 
-create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
-as $function$
-declare
-    misfit record;
-begin
-    select moved.item_id, moved.holder_id, moved.status into misfit from new_row as moved
-    where not exists (
-        select from allowed_transition as allowed
-        where allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
-            and allowed.before = 'NEW' and allowed.after = moved.status
-    ) or (
-        select count(*) from ledger_entry as entry
-        join allowed_posting as allowed using (debit_account, credit_account)
-        where entry.holder_id = moved.holder_id and entry.transfer_id is null and entry.refund_id is null
-            and case entry.debit_account
-                when 'deficit' then entry.id = moved.deficit_entry_id and entry.amount_cents = moved.deficit_cents
-                else entry.id = moved.entry_id and entry.amount_cents = moved.amount_cents - moved.deficit_cents
-            end
-            and entry.id in (moved.entry_id, moved.deficit_entry_id)
-            and allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
-            and allowed.status = moved.status
-    ) <> (moved.entry_id is not null)::int + (moved.deficit_entry_id is not null)::int
-        or moved.opposite_of is not null and not exists (
-            select from movement as undone
-            where undone.holder_id = moved.holder_id and undone.item_id = moved.opposite_of and undone.opposite_of is null
-                and undone.kind <> 'opening_balance' and undone.status = 'POSTED' and undone.direction <> moved.direction
-                and undone.amount_cents = moved.amount_cents
-        )
-        or exists (
-            select from movement as other
-            where other.institution_id = moved.institution_id and other.item_id = moved.item_id
-                and other.holder_id <> moved.holder_id
-        )
-        or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
-        or exists (select from transfer where transfer.network_id = moved.item_id)
-        or exists (select from refund where refund.return_id = moved.item_id)
-        or exists (select from refund where refund.network_id = moved.item_id)
-    limit 1;
-    if found then
-        raise exception 'movement % of holder % cannot be % with the entries and name that it has',
-            misfit.item_id, misfit.holder_id, misfit.status
-            using errcode = 'integrity_constraint_violation', constraint = 'a_movement_has_what_belongs_to_it';
-    end if;
-    return null;
-end $function$;
-
 create function check_account_is_open() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -178,138 +132,6 @@ begin
     end if;
     return null;
 end $function$;
-
-create function name_account() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
-as $function$
-begin
-    if new.opposite_of is null then
-        select institution_id into new.institution_id from holder where id = new.holder_id;
-    else
-        select institution_id into new.institution_id from movement where holder_id = new.holder_id and item_id = new.opposite_of;
-    end if;
-    return new;
-end $function$;
-
-create table movement (
-    holder_id bigint not null,
-    item_id text collate "C" not null,
-    kind text not null,
-    direction text not null,
-    amount_cents bigint not null,
-    status text not null,
-    outcome_code text,
-    entry_id bigint,
-    end_to_end_id text,
-    description text,
-    network_settled_at timestamp with time zone not null,
-    created_at timestamp with time zone not null,
-    deficit_cents bigint default 0 not null,
-    deficit_entry_id bigint,
-    opposite_of text collate "C",
-    institution_id smallint,
-    constraint movement_pkey primary key (holder_id, item_id),
-    constraint movement_has_its_own_entry unique (entry_id, holder_id),
-    constraint an_opposite_is_of_another check (opposite_of <> item_id),
-    constraint movement_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
-        kind = 'opening_balance')),
-    constraint movement_created_at_check check (isfinite(created_at)),
-    constraint movement_description_check check (length(description) >= 1 and length(description) <= 140),
-    constraint movement_direction_check check (direction in ('IN', 'OUT')),
-    constraint movement_end_to_end_id_check check (length(end_to_end_id) >= 1 and length(end_to_end_id) <= 64),
-    constraint movement_item_id_check check (length(item_id) >= 1 and length(item_id) <= 64),
-    constraint movement_kind_check check (kind in ('opening_balance', 'fee', 'wire', 'boleto', 'by_hand', 'reversal',
-        'judicial', 'other')),
-    constraint movement_network_settled_at_check check (isfinite(network_settled_at)),
-    constraint movement_status_check check (status in ('POSTED', 'ERROR')),
-    constraint posted_with_its_entries check ((status = 'ERROR') = (outcome_code is not null) and (entry_id is not null) =
-        (status = 'POSTED' and amount_cents > deficit_cents) and (deficit_entry_id is not null) = (deficit_cents > 0) and
-        deficit_cents >= 0 and deficit_cents <= amount_cents and (deficit_cents = 0 or direction = 'OUT' and status = 'POSTED')),
-    constraint movement_holder_id_fkey foreign key (holder_id) references balance(holder_id)
-);
-comment on table movement is
-    'Items of the institution''s account that no transfer, refund or deposit here explains; rows are never changed or deleted.';
-comment on column movement.holder_id is 'The holder whose account it is on.';
-comment on column movement.item_id is 'The institution''s name of the item; unique on the account.';
-comment on column movement.kind is 'What it is: a fee, a wire, what a person did in the institution''s app, and so on.';
-comment on column movement.direction is 'Whether money came in (IN) or went out (OUT).';
-comment on column movement.amount_cents is 'How much, in cents; only an opening balance may be 0.';
-comment on column movement.status is 'POSTED with its entries; ERROR where the rail let us refuse it, and no money moved.';
-comment on column movement.outcome_code is 'Why it was refused.';
-comment on column movement.entry_id is
-    'The ledger entry of what was available or came in; null where that is nothing, or it was refused.';
-comment on column movement.end_to_end_id is 'The Pix that it is about, as the network calls it: that which a fee is taken of.';
-comment on column movement.description is 'The institution''s text.';
-comment on column movement.network_settled_at is 'When it happened at the institution, by its clock.';
-comment on column movement.created_at is 'When it was written, in service time.';
-comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
-comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
-comment on column movement.opposite_of is
-    'The item whose movement it takes back, because that has proved to be a transfer or refund; null otherwise.';
-comment on column movement.institution_id is
-    'The account at an institution that it is of, for ever; null is the installation''s own rail.';
-create index movement_by_account on movement (institution_id, item_id) where institution_id is not null;
-create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
-    null;
-create unique index movement_is_taken_back_once on movement (holder_id, opposite_of) where opposite_of is not null;
-create index movement_made on movement (institution_id, created_at) where institution_id is not null;
-create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
-    check_movements();
-create trigger check_open after insert on movement for each row execute function check_account_is_open();
-create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
-    refuse_change();
-create trigger name_account before insert on movement for each row execute function name_account();
-grant insert, select on table movement to pixconnect_service;
-
-create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
-as $function$
-declare
-    misfit record;
-begin
-    select made.id, made.holder_id into misfit from new_row as made
-    where not exists (
-        select from ledger_entry as entry
-        where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
-            and entry.debit_account = 'available' and entry.credit_account = 'deficit'
-            and entry.transfer_id is null and entry.refund_id is null
-    ) or not exists (
-        select from ledger_entry as source
-        where source.id = made.source_entry_id and source.holder_id = made.holder_id
-            and source.credit_account = 'available' and source.amount_cents >= made.amount_cents
-    )
-    limit 1;
-    if found then
-        raise exception 'repayment % of holder % has not the entry that it is, or is of nothing that came',
-            misfit.id, misfit.holder_id
-            using errcode = 'integrity_constraint_violation', constraint = 'a_repayment_is_of_what_came';
-    end if;
-    return null;
-end $function$;
-
-create table repayment (
-    id bigint not null,
-    holder_id bigint not null,
-    source_entry_id bigint not null,
-    amount_cents bigint not null,
-    created_at timestamp with time zone not null,
-    constraint repayment_pkey primary key (id, holder_id),
-    constraint repaid_once_of_what_came unique (source_entry_id, holder_id),
-    constraint repayment_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
-    constraint repayment_created_at_check check (isfinite(created_at)),
-    constraint repayment_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint repayment_holder_id_fkey foreign key (holder_id) references balance(holder_id)
-);
-comment on table repayment is
-    'What was repaid of deficits, each in the statement that raised what is available; rows are never changed or deleted.';
-comment on column repayment.id is 'The id of its ledger entry too.';
-comment on column repayment.holder_id is 'The holder who owed it.';
-comment on column repayment.source_entry_id is 'The ledger entry that raised what is available: this was taken of it.';
-comment on column repayment.amount_cents is 'How much, in cents.';
-comment on column repayment.created_at is 'When it was made, in service time.';
-create trigger check_new after insert on repayment referencing new table as new_row for each statement execute function
-    check_repayments();
-create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
-    refuse_change();
-grant insert, select on table repayment to pixconnect_service;
 
 create sequence charge_id increment 512 maxvalue 35184372088831;
 grant usage on sequence charge_id to pixconnect_service;
@@ -2355,6 +2177,184 @@ insert into allowed_transition (kind, direction, is_book, before, after, made_by
     ('charge_there', 'IN', false, 'REMOVED_BY_RECEIVER', 'APPROVED', 'service'),
     ('charge_there', 'IN', false, 'REMOVED_BY_PSP', 'APPROVED', 'service'),
     ('refund', 'OUT', false, 'NEW', 'RETURNED', 'institution');
+
+create function check_movements() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select moved.item_id, moved.holder_id, moved.status into misfit from new_row as moved
+    where not exists (
+        select from allowed_transition as allowed
+        where allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
+            and allowed.before = 'NEW' and allowed.after = moved.status
+    ) or (
+        select count(*) from ledger_entry as entry
+        join allowed_posting as allowed using (debit_account, credit_account)
+        where entry.holder_id = moved.holder_id and entry.transfer_id is null and entry.refund_id is null
+            and case entry.debit_account
+                when 'deficit' then entry.id = moved.deficit_entry_id and entry.amount_cents = moved.deficit_cents
+                else entry.id = moved.entry_id and entry.amount_cents = moved.amount_cents - moved.deficit_cents
+            end
+            and entry.id in (moved.entry_id, moved.deficit_entry_id)
+            and allowed.kind = 'movement' and allowed.direction = moved.direction and not allowed.is_book
+            and allowed.status = moved.status
+    ) <> (moved.entry_id is not null)::int + (moved.deficit_entry_id is not null)::int
+        or moved.opposite_of is not null and not exists (
+            select from movement as undone
+            where undone.holder_id = moved.holder_id and undone.item_id = moved.opposite_of and undone.opposite_of is null
+                and undone.kind <> 'opening_balance' and undone.status = 'POSTED' and undone.direction <> moved.direction
+                and undone.amount_cents = moved.amount_cents
+        )
+        or exists (
+            select from movement as other
+            where other.institution_id = moved.institution_id and other.item_id = moved.item_id
+                and other.holder_id <> moved.holder_id
+        )
+        or exists (select from transfer where transfer.end_to_end_id = moved.item_id)
+        or exists (select from transfer where transfer.network_id = moved.item_id)
+        or exists (select from refund where refund.return_id = moved.item_id)
+        or exists (select from refund where refund.network_id = moved.item_id)
+    limit 1;
+    if found then
+        raise exception 'movement % of holder % cannot be % with the entries and name that it has',
+            misfit.item_id, misfit.holder_id, misfit.status
+            using errcode = 'integrity_constraint_violation', constraint = 'a_movement_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+
+create function name_account() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if new.opposite_of is null then
+        select institution_id into new.institution_id from holder where id = new.holder_id;
+    else
+        select institution_id into new.institution_id from movement where holder_id = new.holder_id and item_id = new.opposite_of;
+    end if;
+    return new;
+end $function$;
+
+create table movement (
+    holder_id bigint not null,
+    item_id text collate "C" not null,
+    kind text not null,
+    direction text not null,
+    amount_cents bigint not null,
+    status text not null,
+    outcome_code text,
+    entry_id bigint,
+    end_to_end_id text,
+    description text,
+    network_settled_at timestamp with time zone not null,
+    created_at timestamp with time zone not null,
+    deficit_cents bigint default 0 not null,
+    deficit_entry_id bigint,
+    opposite_of text collate "C",
+    institution_id smallint,
+    constraint movement_pkey primary key (holder_id, item_id),
+    constraint movement_has_its_own_entry unique (entry_id, holder_id),
+    constraint an_opposite_is_of_another check (opposite_of <> item_id),
+    constraint movement_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
+        kind = 'opening_balance')),
+    constraint movement_created_at_check check (isfinite(created_at)),
+    constraint movement_description_check check (length(description) >= 1 and length(description) <= 140),
+    constraint movement_direction_check check (direction in ('IN', 'OUT')),
+    constraint movement_end_to_end_id_check check (length(end_to_end_id) >= 1 and length(end_to_end_id) <= 64),
+    constraint movement_item_id_check check (length(item_id) >= 1 and length(item_id) <= 64),
+    constraint movement_kind_check check (kind in ('opening_balance', 'fee', 'wire', 'boleto', 'by_hand', 'reversal',
+        'judicial', 'other')),
+    constraint movement_network_settled_at_check check (isfinite(network_settled_at)),
+    constraint movement_status_check check (status in ('POSTED', 'ERROR')),
+    constraint posted_with_its_entries check ((status = 'ERROR') = (outcome_code is not null) and (entry_id is not null) =
+        (status = 'POSTED' and amount_cents > deficit_cents) and (deficit_entry_id is not null) = (deficit_cents > 0) and
+        deficit_cents >= 0 and deficit_cents <= amount_cents and (deficit_cents = 0 or direction = 'OUT' and status = 'POSTED')),
+    constraint movement_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+comment on table movement is
+    'Items of the institution''s account that no transfer, refund or deposit here explains; rows are never changed or deleted.';
+comment on column movement.holder_id is 'The holder whose account it is on.';
+comment on column movement.item_id is 'The institution''s name of the item; unique on the account.';
+comment on column movement.kind is 'What it is: a fee, a wire, what a person did in the institution''s app, and so on.';
+comment on column movement.direction is 'Whether money came in (IN) or went out (OUT).';
+comment on column movement.amount_cents is 'How much, in cents; only an opening balance may be 0.';
+comment on column movement.status is 'POSTED with its entries; ERROR where the rail let us refuse it, and no money moved.';
+comment on column movement.outcome_code is 'Why it was refused.';
+comment on column movement.entry_id is
+    'The ledger entry of what was available or came in; null where that is nothing, or it was refused.';
+comment on column movement.end_to_end_id is 'The Pix that it is about, as the network calls it: that which a fee is taken of.';
+comment on column movement.description is 'The institution''s text.';
+comment on column movement.network_settled_at is 'When it happened at the institution, by its clock.';
+comment on column movement.created_at is 'When it was written, in service time.';
+comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
+comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+comment on column movement.opposite_of is
+    'The item whose movement it takes back, because that has proved to be a transfer or refund; null otherwise.';
+comment on column movement.institution_id is
+    'The account at an institution that it is of, for ever; null is the installation''s own rail.';
+create index movement_by_account on movement (institution_id, item_id) where institution_id is not null;
+create unique index movement_has_its_own_deficit_entry on movement (deficit_entry_id, holder_id) where deficit_entry_id is not
+    null;
+create unique index movement_is_taken_back_once on movement (holder_id, opposite_of) where opposite_of is not null;
+create index movement_made on movement (institution_id, created_at) where institution_id is not null;
+create trigger check_new after insert on movement referencing new table as new_row for each statement execute function
+    check_movements();
+create trigger check_open after insert on movement for each row execute function check_account_is_open();
+create trigger movement_is_append_only before delete or update or truncate on movement for each statement execute function
+    refuse_change();
+create trigger name_account before insert on movement for each row execute function name_account();
+grant insert, select on table movement to pixconnect_service;
+
+create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+declare
+    misfit record;
+begin
+    select made.id, made.holder_id into misfit from new_row as made
+    where not exists (
+        select from ledger_entry as entry
+        where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
+            and entry.debit_account = 'available' and entry.credit_account = 'deficit'
+            and entry.transfer_id is null and entry.refund_id is null
+    ) or not exists (
+        select from ledger_entry as source
+        where source.id = made.source_entry_id and source.holder_id = made.holder_id
+            and source.credit_account = 'available' and source.amount_cents >= made.amount_cents
+    )
+    limit 1;
+    if found then
+        raise exception 'repayment % of holder % has not the entry that it is, or is of nothing that came',
+            misfit.id, misfit.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_repayment_is_of_what_came';
+    end if;
+    return null;
+end $function$;
+
+create table repayment (
+    id bigint not null,
+    holder_id bigint not null,
+    source_entry_id bigint not null,
+    amount_cents bigint not null,
+    created_at timestamp with time zone not null,
+    constraint repayment_pkey primary key (id, holder_id),
+    constraint repaid_once_of_what_came unique (source_entry_id, holder_id),
+    constraint repayment_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
+    constraint repayment_created_at_check check (isfinite(created_at)),
+    constraint repayment_id_check check (id >= 1 and id <= 9007199254740991),
+    constraint repayment_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+);
+comment on table repayment is
+    'What was repaid of deficits, each in the statement that raised what is available; rows are never changed or deleted.';
+comment on column repayment.id is 'The id of its ledger entry too.';
+comment on column repayment.holder_id is 'The holder who owed it.';
+comment on column repayment.source_entry_id is 'The ledger entry that raised what is available: this was taken of it.';
+comment on column repayment.amount_cents is 'How much, in cents.';
+comment on column repayment.created_at is 'When it was made, in service time.';
+create trigger check_new after insert on repayment referencing new table as new_row for each statement execute function
+    check_repayments();
+create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
+    refuse_change();
+grant insert, select on table repayment to pixconnect_service;
 
 create table kept_report (
     id bigint generated always as identity not null,

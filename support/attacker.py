@@ -12,17 +12,46 @@ REFUSED: Final = (asyncpg.IntegrityConstraintViolationError, asyncpg.Insufficien
 
 
 def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: Any) -> str:  # noqa: A002 - the column's name
-    """An entry of holder 1 that follows all others, as SQL."""
+    """An entry of holder 1 that follows all others, as SQL.
+
+    Args:
+        columns: ``holder_id``; ``transfer_id`` or ``refund_id``, without which a feature's row of the entry's id is its cause;
+            ``cause_kind``, ``cause_id`` and ``cause_state`` where they are not what these accounts need.
+    """
     change = (credit in FUNDS) - (debit in FUNDS)
     number = "last_number + 1" if change else "null"
     running = f"available_cents + reserved_cents + blocked_cents + {change * cents}" if change else "null"
-    transfer_id, refund_id = columns.get("transfer_id", "null"), columns.get("refund_id", "null")
+    kind, cause_id = ("transfer", columns["transfer_id"]) if "transfer_id" in columns else (_kind(debit, credit), id)
+    kind, cause_id = ("refund", columns["refund_id"]) if "refund_id" in columns else (kind, cause_id)
+    kind, cause_id = columns.get("cause_kind", kind), columns.get("cause_id", cause_id)
+    state = columns.get("cause_state", _state(kind, debit, credit))
     return f"""
         insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-            created_at, transfer_id, refund_id)
+            created_at, cause_kind, cause_id, cause_state)
         select {id}, holder_id, '{debit}', '{credit}', {cents}, {number}, {running}, last_entry_at + interval '1 hour',
-            {transfer_id}::bigint, {refund_id}::bigint from balance where holder_id = {columns.get("holder_id", 1)}
+            '{kind}', {cause_id}, '{state}' from balance where holder_id = {columns.get("holder_id", 1)}
     """
+
+
+def _kind(debit: str, credit: str) -> str:
+    if "blocked" in (debit, credit):
+        return "block_step"
+    if "difference" in (debit, credit):
+        return "adjustment"
+    return "deposit" if debit == "funding" else "repayment" if credit == "deficit" else "movement"
+
+
+def _state(kind: str, debit: str, credit: str) -> str:
+    match kind:
+        case "transfer" | "refund" if credit == "reserved":
+            return "PROCESSING"
+        case "transfer" | "refund" if debit == "reserved" and credit == "available":
+            return "ERROR"
+        case "block_step":
+            return {"available": "covered", "settlement": "held"}.get(debit, "released")
+        case _:
+            states = {"transfer": "CONFIRMED", "refund": "RETURNED", "movement": "POSTED", "adjustment": "available"}
+            return states.get(kind, "MADE")
 
 
 async def funds(connection: Connection) -> list[tuple[int, ...]]:

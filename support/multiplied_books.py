@@ -15,7 +15,7 @@ _NEAR: Final = {("delivery", "id"): 100, ("delivery_attempt", "delivery_id"): 10
 """Those whose partitions would end too soon."""
 _IDS: Final = frozenset({
     "id", "holder_id", "transfer_id", "refund_id", "block_id", "charge_id", "held_by", "entry_id", "deficit_entry_id",
-    "source_entry_id", "resource_id", "endpoint_id", "event_id", "owner_id", "delivery_id", "position",
+    "source_entry_id", "cause_id", "resource_id", "endpoint_id", "event_id", "owner_id", "delivery_id", "position",
 })  # fmt: skip
 _OF_HOLDER: Final = "holder_id = any ($1)"
 _TABLES: Final = dict(
@@ -63,7 +63,7 @@ _TABLES: Final = dict(
 )
 _COLUMNS: Final = """
     select attname as name, format_type(atttypid, null) as type from pg_attribute
-    where attrelid = $1::regclass and attnum > 0 and not attisdropped order by attnum
+    where attrelid = $1::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum
 """
 _CODE: Final = "lpad(to_hex(copy), 7, '0')"
 # A member that is an id, or unique, is of the copy too.

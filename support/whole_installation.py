@@ -182,7 +182,7 @@ class WholeInstallation:
     def read_entries(self, accounts: Sequence[Account]) -> list[Entry]:
         """These holders' numbered entries, as a history is judged by."""
         query = """
-            select holder_id, number, running_balance_cents as running_cents, transfer_id, refund_id, case
+            select holder_id, number, running_balance_cents as running_cents, cause_kind, cause_id, case
                 when credit_account in ('available', 'reserved', 'blocked') then amount_cents else -amount_cents
             end as change_cents
             from ledger_entry where number is not null and holder_id = any($1::bigint[])
@@ -366,7 +366,7 @@ class WholeInstallation:
         # What an institution gave back and was not there is owed, and no line; its repayment is one.
         owed = """
             select original_end_to_end_id as name, entry.amount_cents from ledger_entry as entry
-            join refund on refund.id = refund_id and refund.holder_id = entry.holder_id
+            join refund on cause_kind = 'refund' and refund.id = cause_id and refund.holder_id = entry.holder_id
             where entry.holder_id = $1 and debit_account = 'deficit'
         """
         for row in self._read(lambda connection: connection.fetch(owed, account.holder_id)):

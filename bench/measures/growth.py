@@ -54,8 +54,9 @@ made as (
     from line
 )
 insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-    transfer_id, created_at)
-select entry_id, $1, 'settlement', 'available', 1, $5::bigint + n, $8::bigint + n, transfer_id, at from line
+    cause_kind, cause_id, cause_state, created_at)
+select entry_id, $1, 'settlement', 'available', 1, $5::bigint + n, $8::bigint + n, 'transfer', transfer_id, 'CONFIRMED', at
+from line
 """
 _BALANCE = """
 select available_cents + reserved_cents as funds_cents, last_number, last_entry_at from balance where holder_id = $1

@@ -67,8 +67,9 @@ made as (
     from line order by transfer_id
 )
 insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-    transfer_id, created_at)
-select entry_id, holder_id, 'settlement', 'available', 1, n, n, transfer_id, at from line order by entry_id
+    cause_kind, cause_id, cause_state, created_at)
+select entry_id, holder_id, 'settlement', 'available', 1, n, n, 'transfer', transfer_id, 'CONFIRMED', at
+from line order by entry_id
 """
 _BOOK = """
 update balance set available_cents = available_cents + $2, settlement_cents = settlement_cents - $2,

@@ -70,11 +70,12 @@ made_refund as (
     from line where is_refund
 )
 insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-    transfer_id, refund_id, created_at)
+    cause_kind, cause_id, cause_state, created_at)
 select n, 1, case when is_out then 'available' else 'settlement' end::ledger_account,
     case when is_out then 'settlement' else 'available' end::ledger_account, amount_cents, n - 8,
-    $3 + sum(case when is_out then -amount_cents else amount_cents end) over (order by n), transfer_id,
-    case when is_refund then n end, at
+    $3 + sum(case when is_out then -amount_cents else amount_cents end) over (order by n),
+    case when is_refund then 'refund' else 'transfer' end, case when is_refund then n else transfer_id end,
+    case when is_refund or n % 10 = 8 then 'RETURNED' else 'CONFIRMED' end, at
 from line
 """
 
@@ -91,7 +92,9 @@ async def fill(owner_url: str, lines_count: int) -> None:
            insert into balance (holder_id, modified_at) values (1, '2025-12-01');
            insert into deposit (id, holder_id, amount_cents, created_at) values (9007199254740991, 1, 100000, '2025-12-31');
            insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-                created_at) values (9007199254740991, 1, 'funding', 'available', 100000, 1, 100000, '2025-12-31')"""
+                created_at, cause_kind, cause_id, cause_state)
+                values (9007199254740991, 1, 'funding', 'available', 100000, 1, 100000, '2025-12-31', 'deposit',
+                9007199254740991, 'MADE')"""
     )
     # A history in one posting a line, without the reservations that no statement shows.
     await connection.execute(

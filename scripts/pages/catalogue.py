@@ -63,6 +63,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         ),
         *("refund", "ledger_entry", "open_order", "allowed_posting", "allowed_transition", "kept_report"),
         *("refused_credit", "tally", "tally_change"),
+        *("movement_facts", "repayment_facts", "adjustment_facts", "block_step_facts"),
         *("entry_facts", "entry_chain", "entry_chain_state", "person_salt", "erased_text", "text_sweep"),
         *("kept_case", "case_note", "adjustment", "case_ending"),
         *("block", "block_step", "infraction", "infraction_return"),

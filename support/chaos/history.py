@@ -73,12 +73,12 @@ class Entry(Struct, frozen=True, kw_only=True):
     number: int
     change_cents: int
     running_cents: int
-    transfer_id: int | None = None
-    refund_id: int | None = None
+    cause_kind: str = "deposit"
+    cause_id: int = 0
 
     @property
     def is_deposit(self) -> bool:
-        return self.transfer_id is None and self.refund_id is None and self.change_cents > 0
+        return self.cause_kind not in {"transfer", "refund"} and self.change_cents > 0
 
 
 class History(Struct, frozen=True, kw_only=True):
@@ -264,9 +264,7 @@ def _bounds_of(history: History) -> dict[int, _Bounds]:
 
 
 def _cause_of(entry: Entry) -> tuple[str, int]:
-    if entry.refund_id is not None:
-        return "refund", entry.refund_id
-    return "transfer", entry.transfer_id or 0
+    return entry.cause_kind, entry.cause_id
 
 
 def _judge_order(bounds: _Bounds) -> list[str]:

@@ -45,8 +45,8 @@ CALLS = (
 THINGS = (a_thing(), a_thing(id=8, direction="IN", external_id=None, name="E2", amount_cents=PAYMENT_CENTS))
 ENTRIES = (
     an_entry(1, DEPOSIT_CENTS),
-    an_entry(2, -SENT_CENTS, transfer_id=7),
-    an_entry(3, PAYMENT_CENTS, transfer_id=8),
+    an_entry(2, -SENT_CENTS, cause_kind="transfer", cause_id=7),
+    an_entry(3, PAYMENT_CENTS, cause_kind="transfer", cause_id=8),
 )
 
 

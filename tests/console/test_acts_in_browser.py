@@ -102,8 +102,10 @@ async def test_a_long_file_is_written_while_a_page_says_how_far_it_is(
 
 _LONG_LEDGER = """
     insert into ledger_entry
-        (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents, created_at)
-    select max_id + n, $1, 'funding', 'available', 1, 1 + n, 1000000 + n, at + n * interval '1 microsecond'
+        (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents, created_at, cause_kind,
+        cause_id, cause_state)
+    select max_id + n, $1, 'funding', 'available', 1, 1 + n, 1000000 + n, at + n * interval '1 microsecond', 'deposit',
+        max_id + n, 'MADE'
     from generate_series(1, $2::bigint) as n, (select max(id) as max_id from ledger_entry) as last,
         (select max(created_at) as at from ledger_entry where holder_id = $1) as own
 """

@@ -197,7 +197,7 @@ async def test_what_is_under_way_has_its_order(attacker: Connection, service: Se
         await refuse(attacker, f"with x as ({held}), y as ({ordered}) {made}")
     await attacker.execute(f"with x as ({held}), y as ({new_order(name, 777, slot=slot)}) {made}")
     # It ends with its order.
-    freed = entry("reserved", "available", 500, transfer_id=777, id=10**9 + 1)
+    freed = entry("reserved", "available", 500, transfer_id=777, id=10**9 + 1, cause_state="CANCELLED")
     ended = "status = 'CANCELLED', outcome_code = 'X', modified_at = now()"
     early = f"update transfer set {ended} - interval '1 year' where id = 777"
     cancelled = early.replace("-", "+")

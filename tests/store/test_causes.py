@@ -376,7 +376,7 @@ async def test_later_states_are_added_and_not_recoded(
     sent_id = await send(service, caller)
     ended = f"status = 'CANCELLED', outcome_code = 'X', modified_at = now() + interval '1 year' where id = {sent_id}"
     cancel = f"update transfer set {ended}"
-    freed = entry("reserved", "available", 500, transfer_id=sent_id)
+    freed = entry("reserved", "available", 500, transfer_id=sent_id, cause_state="CANCELLED")
     released = f"with x as ({freed}), y as ({end_order(sent_id)}) {cancel}"
     owner = await asyncpg.connect(database.owner_url)
     for table in ("allowed_transition", "allowed_posting"):

@@ -111,7 +111,7 @@ def owe(lacking_cents: int, *, entry_cents: int | None = None, item_id: str = "f
         "deficit_entry_id": str(SECOND),
     }
     moved = movement(item_id, **(columns | changes))
-    lacking = entry("deficit", "settlement", entry_cents or lacking_cents, id=SECOND)
+    lacking = entry("deficit", "settlement", entry_cents or lacking_cents, id=SECOND, cause_id=FIRST)
     return f"with moved as ({moved}), lacking as ({lacking}) {entry('available', 'settlement', ALL_CENTS, id=FIRST)}"
 
 
@@ -145,13 +145,14 @@ def come(repaid_cents: int, cents: int = 100, *, entry_cents: int | None = None,
         with moved as ({movement("wire", cents=cents, entry_id=str(THIRD))}),
         repaid as ({repayment(repaid_cents, repaid_id, source_id)})
         insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-            created_at)
+            created_at, cause_kind, cause_id, cause_state)
         select id, 1, debit::ledger_account, credit::ledger_account, cents, last_number + step,
-            available_cents + reserved_cents + after, last_entry_at + step * interval '1 hour'
+            available_cents + reserved_cents + after, last_entry_at + step * interval '1 hour', kind, id, state
         from balance, (values
-            ({THIRD}, 'settlement', 'available', {cents}, 1, {cents}),
-            ({repaid_id}, 'available', 'deficit', {entry_cents or repaid_cents}, 2, {cents - (entry_cents or repaid_cents)})
-        ) as new (id, debit, credit, cents, step, after) where holder_id = 1
+            ({THIRD}, 'settlement', 'available', {cents}, 1, {cents}, 'movement', 'POSTED'),
+            ({repaid_id}, 'available', 'deficit', {entry_cents or repaid_cents}, 2, {cents - (entry_cents or repaid_cents)},
+                'repayment', 'MADE')
+        ) as new (id, debit, credit, cents, step, after, kind, state) where holder_id = 1
     """
 
 

@@ -103,8 +103,8 @@ _FILL: Final = (
     select 'E99999003202607011500' || lpad(n::text, 11, '0'), holder_id, n, n % 256, at, at, at,
         case when n % 128 < 64 then at end from {_ROWS}""",
     f"""insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
-        created_at)
-    select n, holder_id, 'funding', 'available', 1, n, n, at from {_ROWS}""",
+        created_at, cause_kind, cause_id, cause_state)
+    select n, holder_id, 'funding', 'available', 1, n, n, at, 'deposit', n, 'MADE' from {_ROWS}""",
     f"""insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
     select n, holder_id, 'qrcode.pending', 'charge', n, n % 256, '{{}}', at from {_ROWS}""",
     f"""insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at,
@@ -312,7 +312,7 @@ async def read_timeline(connection: "Connection") -> None:
     transfers = await timeline_store.find_transfers_to(pool, charge)
     assert [transfer.charge_id for transfer in transfers] == [5_001]
     refunds = await timeline_store.find_refunds(pool, HOT, [5_001])
-    await timeline_store.find_ledger_entries(pool, HOT, [5_001])
+    await timeline_store.find_ledger_entries(pool, HOT, transfers, refunds)
     await timeline_store.find_open_orders(pool, [end_to_end_id(5_001), return_id(5_001)])
     events = await timeline_store.find_events(pool, HOT, [charge.created_at], [("charge", 5_001)])
     deliveries = await timeline_store.find_deliveries(pool, [1], events)

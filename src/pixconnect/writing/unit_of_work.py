@@ -22,7 +22,7 @@ from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
 from pixconnect.domain.money.charge import Charge, announce_charge, compose_amount
 from pixconnect.domain.money.infraction import Infraction, announce_infraction
-from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, Repayment, part_taken
+from pixconnect.domain.money.ledger import Account, Balance, Cause, LedgerEntry, Repayment, part_taken
 from pixconnect.domain.money.limit import ApprovalReason
 from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.order import await_approval, open_order
@@ -104,9 +104,8 @@ class UnitOfWork:
         debit_account: Account,
         credit_account: Account,
         amount_cents: int,
+        cause: Cause,
         *,
-        transfer_id: int | None = None,
-        refund_id: int | None = None,
         entry_id: int | None = None,
     ) -> LedgerEntry:
         """Move money between two accounts of a holder; an entry without an id gets one of the batch's block.
@@ -114,27 +113,39 @@ class UnitOfWork:
         Whatever raises what is available repays the deficit with it, and then covers what is blocked at the institution and not
         here, in the same statement: the entry that is returned does not say so, the balance does.
         """
-        balance, entry = ledger_rules.post(
-            self.balances[holder_id],
-            debit_account,
-            credit_account,
-            amount_cents,
-            entry_id=self._take_entry_id() if entry_id is None else entry_id,
-            now=self.now,
-            transfer_id=transfer_id,
-            refund_id=refund_id,
-        )
-        self.balances[holder_id] = balance
-        self.changes.add_entry(entry)
+        entry = self._post(holder_id, debit_account, credit_account, amount_cents, cause, entry_id)
         if credit_account == "available":
+            balance = self.balances[holder_id]
             if balance.repayable_cents:
                 balance = self._repay(balance, entry)
             if balance.blocks_count:
                 self._cover(holder_id)
         return entry
 
+    def _post(
+        self,
+        holder_id: int,
+        debit_account: Account,
+        credit_account: Account,
+        amount_cents: int,
+        cause: Cause,
+        entry_id: int | None = None,
+    ) -> LedgerEntry:
+        self.balances[holder_id], entry = ledger_rules.post(
+            self.balances[holder_id],
+            debit_account,
+            credit_account,
+            amount_cents,
+            cause,
+            entry_id=self._take_entry_id() if entry_id is None else entry_id,
+            now=self.now,
+        )
+        self.changes.add_entry(entry)
+        return entry
+
     def _repay(self, balance: Balance, source: LedgerEntry) -> Balance:
-        entry = self.post(balance.holder_id, "available", "deficit", balance.repayable_cents)
+        cause = Cause("repayment", "MADE")
+        entry = self.post(balance.holder_id, "available", "deficit", balance.repayable_cents, cause)
         repayment = Repayment(
             id=entry.id,
             holder_id=entry.holder_id,
@@ -185,16 +196,12 @@ class UnitOfWork:
             self.step(block, "covered", min(block.uncovered_cents, available_cents))
 
     def step(self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None) -> LedgerEntry:
-        """Move money into a block or out of it; what the institution took, as an entry of the refund that it made."""
+        """Move money into a block or out of it; what the institution took goes next, with the refund that it made."""
         # First the block as it is then: what becomes available by it must not be taken for it again.
         self._put(take_step(block, kind, amount_cents, self.now))
-        entry = self.post(
-            block.holder_id,
-            *STEP_ACCOUNTS[kind],
-            amount_cents,
-            transfer_id=None if refund is None else refund.transfer_id,
-            refund_id=None if refund is None else refund.id,
-        )
+        # What is taken repays nothing, and covers nothing: it does not stay.
+        post = self._post if kind == "taken" else self.post
+        entry = post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, Cause("block_step", kind))
         step = BlockStep(
             id=entry.id,
             holder_id=block.holder_id,
@@ -202,6 +209,7 @@ class UnitOfWork:
             kind=kind,
             amount_cents=amount_cents,
             created_at=entry.created_at,
+            refund_id=refund and refund.id,
         )
         self.changes.add_block_step(step)
         return entry
@@ -213,22 +221,18 @@ class UnitOfWork:
             refund: What it gave back.
             contest_name: Because of which contest, where it says so.
         """
-        left_cents = refund.amount_cents
         block = self.blocks.find_to_take_of(refund, contest_name)
         if block is not None:
             if contest_name in {None, block.reference}:
                 # It is not held there any more, so nothing else is to cover it here. Another contest's block is still held.
-                block = structs.replace(block, held_cents=max(0, block.held_cents - left_cents))
-            part_cents = min(left_cents, block.covered_cents)
-            left_cents -= part_cents
+                block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))
+            part_cents = min(refund.amount_cents, block.covered_cents)
             if part_cents:
                 self.step(block, "taken", part_cents, refund=refund)
             else:
                 self._put(block)
-        for account, cents in part_taken(self.balances[refund.holder_id], left_cents):
-            self.post(
-                refund.holder_id, account, "settlement", cents, transfer_id=refund.transfer_id, refund_id=refund.id
-            )
+        for account, cents in part_taken(self.balances[refund.holder_id], refund.amount_cents):
+            self.post(refund.holder_id, account, "settlement", cents, refund.cause)
 
     def _put(self, block: Block) -> None:
         self.blocks.put(block)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.ledger import Account, Balance, LedgerEntry, check_funds, post
+from pixconnect.domain.money.ledger import Account, Balance, Cause, LedgerEntry, check_funds, post
 from pixconnect.domain.money.limit import Limits
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
@@ -36,7 +36,7 @@ def a_balance(available_cents: int = 0, reserved_cents: int = 0, deficit_cents: 
 def move(
     balance: Balance, debit: Account, credit: Account, cents: int, now: datetime = NOW
 ) -> tuple[Balance, LedgerEntry]:
-    return post(balance, debit, credit, cents, entry_id=1, now=now)
+    return post(balance, debit, credit, cents, Cause("deposit", "MADE"), entry_id=1, now=now)
 
 
 def test_what_changes_current_funds_has_a_number_and_a_running_balance() -> None:
@@ -136,7 +136,7 @@ balance = ledger.Balance(holder_id=1, available_cents=5, reserved_cents=0, defic
     modified_at=at, may_deposit=True, may_withdraw=True, may_lend=False, limits=Limits())
 for wrong in (("available", "reserved", 6), ("available", "reserved", 0), ("available", "available", 1)):
     try:
-        ledger.post(balance, *wrong, entry_id=1, now=at)
+        ledger.post(balance, *wrong, ledger.Cause("deposit", "MADE"), entry_id=1, now=at)
     except errors.InvariantBroken:
         continue
     raise SystemExit(f"{wrong} was let through")

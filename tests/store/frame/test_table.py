@@ -36,7 +36,7 @@ NOT_IN_RECORDS: Final = {
     "institution_allowance": {"naming_key"},
     "institution_proposal": {"id", "confirmed_by", "confirmed_at"},
     "kept_report": {"fingerprint"},
-    "movement": {"institution_id"},
+    "movement": {"id", "institution_id"},
     "refused_credit": {"refused_at"},
     "webhook_endpoint": {"resumed_at"},
 }

@@ -29,9 +29,11 @@ _DEPOSIT = """
 """
 _INSERT = """
     insert into ledger_entry
-        (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents, created_at)
-    select * from unnest($1::bigint[], $2::bigint[], $3::text[]::ledger_account[], $4::text[]::ledger_account[], $5::bigint[],
-        $6::bigint[], $7::bigint[], $8::timestamptz[])
+        (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents, created_at, cause_kind,
+        cause_id, cause_state)
+    select *, 'deposit', id, 'MADE' from unnest($1::bigint[], $2::bigint[], $3::text[]::ledger_account[],
+        $4::text[]::ledger_account[], $5::bigint[], $6::bigint[], $7::bigint[], $8::timestamptz[])
+        as new (id, holder_id, debit, credit, amount_cents, number, running_balance_cents, created_at)
 """
 
 

@@ -43,8 +43,10 @@ async def send(service: Service, caller: Caller) -> int:
 
 
 RELEASE = """
-    insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, transfer_id, created_at)
-    select 1000000 + id, holder_id, 'reserved', 'available', amount_cents, id, created_at from transfer where id = $1
+    insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, cause_kind, cause_id, cause_state,
+        created_at)
+    select 1000000 + id, holder_id, 'reserved', 'available', amount_cents, 'transfer', id, 'CANCELLED', created_at
+    from transfer where id = $1
 """
 NEW_NAME = "overlay(end_to_end_id placing 'zzzz' from 25)"
 

@@ -148,7 +148,7 @@ async def test_what_is_lacking_is_owed_and_repaid_by_what_comes_in(shop: Shop) -
     await shop.read()
     assert await funds(shop) == (0, 0, 800)
     entries = await shop.live.fetch(
-        "select debit_account::text, amount_cents from ledger_entry where refund_id is not null order by id"
+        "select debit_account::text, amount_cents from ledger_entry where cause_kind = 'refund' order by id"
     )
     assert [tuple(entry) for entry in entries] == [("available", 200), ("deficit", 800)]
     await check_books(shop.live)
@@ -351,8 +351,9 @@ async def test_the_schema_takes_no_institution_return_that_it_should_not(shop: S
     await shop.read()
     for change in (
         "update refund set external_id = 'mine'",
-        "insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, transfer_id, refund_id,"
-        " created_at) select 999999, holder_id, 'deficit', 'settlement', 1, transfer_id, id, now() from refund",
+        "insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, cause_kind, cause_id,"
+        " cause_state, created_at) select 999999, holder_id, 'deficit', 'settlement', 1, 'refund', id, status, now()"
+        " from refund",
     ):
         with pytest.raises((asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)):
             await shop.live.execute_as_owner(change)

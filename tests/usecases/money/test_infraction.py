@@ -161,8 +161,10 @@ async def test_taken_whole_it_is_a_refund_that_the_institution_made(service: Ser
     assert (refund["status"], refund["external_id"]) == ("RETURNED", f"theirs:{taken.taken[0].return_id}")
     found = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
     assert found.status == "RETURNED"
-    entries = await service.fetch("select debit_account, credit_account from ledger_entry where refund_id is not null")
-    assert [tuple(row) for row in entries] == [("blocked", "settlement")]
+    entries = await service.fetch("select debit_account, credit_account from ledger_entry where cause_kind = 'refund'")
+    assert [tuple(row) for row in entries] == [("available", "settlement")]
+    (step,) = await service.fetch("select cause_state from ledger_entry where debit_account = 'blocked'")
+    assert step["cause_state"] == "taken"
     await check_books(service)
 
 

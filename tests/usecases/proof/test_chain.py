@@ -51,8 +51,9 @@ DAMAGE: Mapping[str, tuple[Sequence[str], set[tuple[str, str]]]] = {
     "an entry taken out": (["delete from ledger_entry where id = {e3}"], {("entries_are_as_chained", "e3")}),
     "an entry put in": (
         [
-            "insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, created_at) "
-            "values ({e2} + 1500, {h}, 'available', 'reserved', 1, now())"
+            "insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, cause_kind, "
+            "cause_id, cause_state, created_at) "
+            "values ({e2} + 1500, {h}, 'available', 'reserved', 1, 'transfer', {p2}, 'PROCESSING', now())"
         ],
         {("entries_are_chained_once", "put in")},
     ),
@@ -180,9 +181,9 @@ async def _write_history(service: Service, holders: Sequence[Caller]) -> None:
 
 
 async def _name_entries(owner: asyncpg.Connection, holder_id: int) -> dict[str, int]:
-    rows = await owner.fetch("select id, transfer_id from ledger_entry where holder_id = $1 order by id", holder_id)
+    rows = await owner.fetch("select id, cause_id from ledger_entry where holder_id = $1 order by id", holder_id)
     entries = {f"e{place}": row["id"] for place, row in enumerate(rows, 1)}
-    payments = {f"p{place}": row["transfer_id"] for place, row in enumerate(rows, 1)}
+    payments = {f"p{place}": row["cause_id"] for place, row in enumerate(rows, 1)}
     return entries | payments | {"h": holder_id}
 
 
@@ -226,12 +227,12 @@ async def test_anybody_can_compute_the_chain_from_what_is_told_of_an_entry(
     deposit, payment, fee = told
     assert (deposit.facts, deposit.person) == (
         f'["entry", {deposit.entry_id}, 1, "funding", "available", 1000000, 1, 1000000, "2026-07-01T15:00:00", '
-        '["deposit", 1000000]]',
+        f'"deposit", {deposit.entry_id}, "MADE", [1000000]]',
         None,
     )
     assert fee.facts == (
         f'["entry", {fee.entry_id}, 1, "available", "settlement", 100, 3, 1000900, "2026-07-01T15:00:00.000002", '
-        '["movement", "M1", "fee", "OUT", 100, 0, null]]'
+        f'"movement", {fee.entry_id}, "POSTED", ["M1", "fee", "OUT", 100, 0, null]]'
     )
     assert fee.person == '["Tarifa"]'
     assert payment.person is not None

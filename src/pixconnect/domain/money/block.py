@@ -6,7 +6,7 @@
     available  ◄──release── blocked
     settlement ──hold──►    blocked      a suspect credit, which is not available before its release
     settlement ◄──let go──  blocked      released, and its transfer credits it then; or returned
-    settlement ◄──take──    blocked      with the refund that the institution made
+    available  ◄──take──    blocked      and goes at once with the refund that the institution made
 
 Only what the institution tells makes, changes or ends a block. ``wanted`` is what it would have, ``held`` what it has blocked
 there, ``covered`` what of that stands in the holder's account *blocked* here: it rises to ``held`` with whatever becomes
@@ -38,8 +38,8 @@ STEP_ACCOUNTS: Final[dict[StepKind, tuple[Account, Account]]] = {
     "released": ("blocked", "available"),
     "held": ("settlement", "blocked"),
     "let_go": ("blocked", "settlement"),
-    # As for what is let go; the cause of this entry is the refund that the institution made.
-    "taken": ("blocked", "settlement"),
+    # As what is released: the entry of the refund that the institution made is the next one.
+    "taken": ("blocked", "available"),
 }
 """What each step debits and credits."""
 
@@ -93,6 +93,8 @@ class BlockStep(Struct, frozen=True, kw_only=True):
     kind: StepKind
     amount_cents: int
     created_at: datetime
+    refund_id: int | None = None
+    """The refund with which the institution took it."""
 
 
 def open_block(

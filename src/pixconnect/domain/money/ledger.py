@@ -113,6 +113,16 @@ def check_may_withdraw(balance: Balance) -> None:
         raise errors.HolderBlocked("the holder may not withdraw")
 
 
+class Cause(Struct, frozen=True):
+    """What an entry comes from, in the state that moves its money."""
+
+    kind: str
+    """The table that has it."""
+    state: str
+    id: int | None = None
+    """``None`` is the id of the entry itself."""
+
+
 class LedgerEntry(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
@@ -123,8 +133,9 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
     """The holder's next number, if current funds change."""
     running_balance_cents: int | None
     """Current funds after it, if it has a number."""
-    transfer_id: int | None
-    refund_id: int | None
+    cause_kind: str
+    cause_id: int
+    cause_state: str
     created_at: datetime
 
 
@@ -154,11 +165,10 @@ def post(
     debit_account: Account,
     credit_account: Account,
     amount_cents: int,
+    cause: Cause,
     *,
     entry_id: int,
     now: datetime,
-    transfer_id: int | None = None,
-    refund_id: int | None = None,
 ) -> tuple[Balance, LedgerEntry]:
     """Move an amount between two accounts of a holder, whose balance was read under its lock."""
     errors.ensure(amount_cents > 0, amount_cents)
@@ -184,8 +194,9 @@ def post(
         amount_cents=amount_cents,
         number=number,
         running_balance_cents=available_cents + reserved_cents + blocked_cents if is_numbered else None,
-        transfer_id=transfer_id,
-        refund_id=refund_id,
+        cause_kind=cause.kind,
+        cause_id=entry_id if cause.id is None else cause.id,
+        cause_state=cause.state,
         created_at=created_at,
     )
     after = msgspec.structs.replace(

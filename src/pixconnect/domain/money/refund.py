@@ -25,7 +25,7 @@ from pixconnect.domain.frame.event import Event, EventName
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.ledger import Balance, check_funds, check_may_withdraw
+from pixconnect.domain.money.ledger import Balance, Cause, check_funds, check_may_withdraw
 from pixconnect.domain.money.rail import InstitutionReturn, ReturnReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.rules.register import ARRANGEMENT
@@ -132,6 +132,11 @@ class Refund(Struct, frozen=True, kw_only=True):
     def shown_id(self) -> str:
         """The ``return_identification`` that callers see."""
         return self.network_id or self.return_id
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of the ledger entries of its state."""
+        return Cause("refund", self.status, self.id)
 
 
 DESCRIPTION_LENGTH_MAX = 140

@@ -31,6 +31,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.holder import KeyType, Party
+from pixconnect.domain.money.ledger import Cause
 from pixconnect.domain.money.rail import CreditReport, InitiationType
 
 MESSAGE_LENGTH_MAX: Final = 140
@@ -190,6 +191,11 @@ class Transfer(Struct, frozen=True, kw_only=True):
     def shown_id(self) -> str:
         """The ``end_to_end_id`` that callers see."""
         return self.network_id or self.end_to_end_id
+
+    @property
+    def cause(self) -> Cause:
+        """The cause of the ledger entries of its state."""
+        return Cause("transfer", self.status, self.id)
 
 
 def open_transfer(new: NewTransfer, now: datetime) -> Transfer:

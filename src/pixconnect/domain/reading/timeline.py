@@ -192,10 +192,8 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
 
 
 def _step_of_entry(entry: LedgerEntry) -> Step:
-    subject: Resource = "transfer" if entry.refund_id is None else "refund"
-    # Every timeline has a transfer, except a deposit's.
-    subject_id = entry.refund_id or entry.transfer_id or entry.id
-    return Step(at=entry.created_at, kind="entry", subject=subject, subject_id=subject_id, entry=entry)
+    subject: Resource = "refund" if entry.cause_kind == "refund" else "transfer"
+    return Step(at=entry.created_at, kind="entry", subject=subject, subject_id=entry.cause_id, entry=entry)
 
 
 def _steps_of_events(facts: Facts) -> Iterator[Step]:

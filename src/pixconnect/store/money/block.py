@@ -27,7 +27,7 @@ UPDATE: Final = update_of(BLOCK, _MOVED, name="block_change")
 BLOCK_STEP: Final = Table(
     "block_step",
     BlockStep,
-    "id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz",
+    "id bigint, holder_id bigint, block_id bigint, kind text, amount_cents bigint, created_at timestamptz, refund_id bigint",
 )
 APPEND_STEPS: Final = of_columns(
     BLOCK_STEP, once=(), name="block_step_row", sql="insert into block_step ({names}) {rows}"
@@ -83,15 +83,12 @@ async def read_covered(pool: Pool, references: Sequence[str]) -> dict[tuple[int,
 
 
 _FIND_TAKEN_OF: Final[LiteralString] = """
-    select refund_id, entry.holder_id, block_id
-    from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
-    join ledger_entry as entry using (transfer_id, holder_id)
-    join block_step as step on step.id = entry.id and step.holder_id = entry.holder_id
-    where debit_account = 'blocked' and refund_id is not null
+    select refund_id, holder_id, block_id from unnest($1::bigint[], $2::bigint[]) as wanted (refund_id, holder_id)
+    join block_step using (refund_id, holder_id)
 """
 
 
-async def find_taken_of(connection: Connection, transfers: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """The block that each return of some Pix was taken of, by the refund's id and holder, if anything was in one."""
-    rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(transfers))
+async def find_taken_of(connection: Connection, refunds: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """The block that each refund, by id and holder, was taken of, if anything was in one."""
+    rows = await connection.fetch(_FIND_TAKEN_OF, *split_pairs(refunds))
     return {(row["refund_id"], row["holder_id"]): row["block_id"] for row in rows}

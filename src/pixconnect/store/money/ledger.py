@@ -145,15 +145,16 @@ LEDGER_ENTRY: Final = Table(
     LedgerEntry,
     """
     id bigint, holder_id bigint, debit_account ledger_account, credit_account ledger_account, amount_cents bigint,
-    number bigint, running_balance_cents bigint, transfer_id bigint, refund_id bigint, created_at timestamptz
+    number bigint, running_balance_cents bigint, cause_kind text, cause_id bigint, cause_state text, created_at timestamptz
     """,
 )
 
 # Entries of orders that are accepted have no number: their money stays within current funds.
-_RESERVED: Final = ("debit_account", "credit_account", "refund_id", "number", "running_balance_cents", "created_at")
+_ALIKE: Final = ("debit_account", "credit_account", "cause_kind", "cause_state")
+_RESERVED: Final = (*_ALIKE, "number", "running_balance_cents", "created_at")
 APPEND: Final = of_columns(
     LEDGER_ENTRY,
-    once=[(*_RESERVED, "holder_id"), _RESERVED, ("debit_account", "credit_account", "refund_id")],
+    once=[(*_RESERVED, "holder_id"), _RESERVED, _ALIKE],
     name="ledger_entry_row",
     sql="insert into ledger_entry ({names}) {rows}",
 )

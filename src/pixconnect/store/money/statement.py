@@ -51,26 +51,29 @@ _READ_LINES: Final[LiteralString] = """
     select entry.id, entry.created_at, entry.amount_cents, entry.running_balance_cents,
         entry.credit_account in ('available', 'reserved', 'blocked') as is_in,
         original.shown_id, original.name, original.tax_id, original.ispb, returned.shown_id, returned.description,
-        case when entry.refund_id is null then coalesce(original.external_id, paid.external_id) else returned.external_id end,
+        case when returned.id is null then coalesce(original.external_id, paid.external_id) else returned.external_id end,
         original.txid, case
             when coalesce(returned.network_settled_at, original.network_settled_at)
                 not between entry.created_at - interval '1 minute' and entry.created_at + interval '1 minute'
             then coalesce(returned.network_settled_at, original.network_settled_at)
-        end, case when entry.refund_id is null then original.payer_message end
+        end, case when returned.id is null then original.payer_message end
     from ledger_entry as entry
+    left join lateral (
+        select id, transfer_id, coalesce(network_id, return_id) as shown_id, description, external_id, network_settled_at
+        from refund
+        where refund.id = case entry.cause_kind when 'refund' then entry.cause_id end and refund.holder_id = $1 limit 1
+    ) as returned on true
     left join lateral (
         select coalesce(network_id, end_to_end_id) as shown_id, counterparty ->> 'name' as name,
             counterparty ->> 'tax_id' as tax_id, counterparty ->> 'ispb' as ispb, external_id, txid, charge_id, payer_message,
-            case when entry.refund_id is null then network_settled_at end as network_settled_at
-        from transfer where transfer.id = entry.transfer_id and transfer.holder_id = $1 limit 1
+            case when returned.id is null then network_settled_at end as network_settled_at
+        from transfer
+        where transfer.id = case entry.cause_kind when 'transfer' then entry.cause_id else returned.transfer_id end
+            and transfer.holder_id = $1 limit 1
     ) as original on true
     left join lateral (
         select external_id from charge where charge.id = original.charge_id and charge.holder_id = $1 limit 1
     ) as paid on true
-    left join lateral (
-        select coalesce(network_id, return_id) as shown_id, description, external_id, network_settled_at
-        from refund where refund.id = entry.refund_id and refund.holder_id = $1 limit 1
-    ) as returned on true
     where entry.holder_id = $1 and entry.number between $2 and $3
     order by entry.number
 """
@@ -100,9 +103,7 @@ async def read_lines(pool: Pool, holder_id: int, first_number: int, last_number:
     ]
 
 
-_FIND_MOVED: Final[LiteralString] = (
-    f"select {MOVEMENT.select} from movement where holder_id = $1 and entry_id = any($2)"
-)
+_FIND_MOVED: Final[LiteralString] = f"select {MOVEMENT.select} from movement where holder_id = $1 and id = any($2)"
 
 _FIND_REPAID: Final[LiteralString] = "select id from repayment where holder_id = $1 and id = any($2)"
 

@@ -36,7 +36,7 @@ ADJUSTMENTS: Final = (
             left join ledger_entry as entry using (id, holder_id)
             where (entry.debit_account, entry.credit_account, entry.amount_cents)
                 is distinct from (made.debit_account, made.credit_account, made.amount_cents)
-                or entry.transfer_id is not null or entry.refund_id is not null
+                or entry.cause_kind <> 'adjustment' or entry.cause_id <> made.adjustment_id
         """,
         meaning="an entry of it was lost or changed, or the adjustment was written by hand",
         todo=_BY_HAND,

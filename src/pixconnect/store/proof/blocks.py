@@ -45,7 +45,7 @@ BLOCKS: Final = (
     ),
     Rule(
         name="step_is_an_entry",
-        says="each step of a block is the entry of its id, between the accounts of its kind",
+        says="each step of a block is the entry of its id, between the accounts of its kind; what was taken was returned",
         broken="""
             select step.holder_id, array['step ' || step.id] as ids, format('%s of %s', kind, step.amount_cents) as expected,
                 case when entry.id is not null
@@ -54,14 +54,15 @@ BLOCKS: Final = (
                 step.created_at as since
             from (select * from block_step where holder_id between $1 and $2) as step
             left join ledger_entry as entry on entry.id = step.id and entry.holder_id = step.holder_id
-            where entry.id is null or entry.amount_cents <> step.amount_cents or not case step.kind
-                when 'taken' then refund_id is not null and debit_account = 'blocked' and credit_account = 'settlement'
-                else transfer_id is null and exists (
-                    select from allowed_posting as allowed
-                    where allowed.kind = 'block' and allowed.status = step.kind
-                        and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
-                )
-            end
+            where entry.id is null or entry.amount_cents <> step.amount_cents or not exists (
+                select from allowed_posting as allowed
+                where allowed.kind = 'block_step' and allowed.status = step.kind
+                    and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
+            ) or step.kind = 'taken' and not exists (
+                select from refund join block on block.id = step.block_id and block.holder_id = step.holder_id
+                where refund.id = refund_id and refund.holder_id = step.holder_id and made_by = 'institution'
+                    and refund.transfer_id = block.transfer_id and refund.amount_cents >= step.amount_cents
+            )
         """,
         meaning="an entry of a block was lost or changed, or a step was written by hand",
         todo=_ASK_THE_INSTITUTION,

@@ -187,13 +187,14 @@ INSTITUTIONS: Final = (
                 )
             ),
             found as (
-                -- Of refunds too: their entries name the transfer.
                 select entry.holder_id, 'entry ' || entry.id as id, entry.created_at, concerned.institution_id as lies_on,
                     transfer.institution_id as on_account
                 from concerned
                 join ledger_entry as entry on entry.holder_id = concerned.holder_id
-                join transfer on transfer.id = entry.transfer_id and transfer.holder_id = entry.holder_id
-                    and not transfer.is_book
+                left join refund on refund.id = case cause_kind when 'refund' then cause_id end
+                    and refund.holder_id = entry.holder_id
+                join transfer on transfer.id = case cause_kind when 'transfer' then cause_id else refund.transfer_id end
+                    and transfer.holder_id = entry.holder_id and not transfer.is_book
                 where number is not null or debit_account = 'deficit'
                 union all
                 select movement.holder_id, 'entry ' || coalesce(entry_id, deficit_entry_id), movement.created_at,
@@ -254,8 +255,8 @@ INSTITUTIONS: Final = (
                 where flow = 'OUT' and made_by = 'service' and not refund.is_book and institution_id is not null
                     -- One that was refused at once has no entries, and took nothing of the day.
                     and exists (
-                        select from ledger_entry as entry where entry.transfer_id = refund.transfer_id
-                            and entry.holder_id = refund.holder_id and entry.refund_id = refund.id
+                        select from ledger_entry as entry where entry.cause_kind = 'refund' and entry.cause_id = refund.id
+                            and entry.holder_id = refund.holder_id
                     )
                 group by 1, 2
             ) as made

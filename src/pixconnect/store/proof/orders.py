@@ -62,13 +62,12 @@ ORDERS: Final = (
                 sum(case debit_account when 'available' then amount_cents else -amount_cents end)::bigint::text as found,
                 max(created_at) as since
             from (
-                select 'transfer' as kind, id, holder_id, id as transfer_id, null::bigint as refund_id
-                from {transfers} as transfer where status in ('ERROR', 'CANCELLED')
+                select 'transfer' as kind, id, holder_id from {transfers} as transfer where status in ('ERROR', 'CANCELLED')
                 union all
-                select 'refund', id, holder_id, transfer_id, id from {refunds} as refund where status = 'ERROR'
+                select 'refund', id, holder_id from {refunds} as refund where status = 'ERROR'
             ) as failed
-            join ledger_entry as entry on entry.transfer_id = failed.transfer_id and entry.holder_id = failed.holder_id
-                and entry.refund_id is not distinct from failed.refund_id
+            join ledger_entry as entry on entry.cause_id = failed.id and entry.holder_id = failed.holder_id
+                and entry.cause_kind = failed.kind
             group by failed.kind, failed.id, failed.holder_id
             having sum(case debit_account when 'available' then amount_cents else -amount_cents end) <> 0
                 or bool_or('settlement' in (debit_account, credit_account))

@@ -17,7 +17,7 @@ POSTINGS: Final = (
         says="a transfer has exactly the entries of its state, of its amount",
         broken="""
             select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
-                array['transfer ' || coalesce(wanted.id, posted.transfer_id), 'entry ' || posted.id] as ids,
+                array['transfer ' || coalesce(wanted.id, posted.cause_id), 'entry ' || posted.id] as ids,
                 wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
                     as expected,
                 case when posted.id is not null
@@ -33,9 +33,9 @@ POSTINGS: Final = (
             ) as wanted
             full join (
                 select entry.* from {transfers} as transfer
-                join ledger_entry as entry on entry.transfer_id = transfer.id and entry.holder_id = transfer.holder_id
-                    and entry.refund_id is null
-            ) as posted on posted.transfer_id = wanted.id and posted.holder_id = wanted.holder_id
+                join ledger_entry as entry on entry.cause_id = transfer.id and entry.holder_id = transfer.holder_id
+                    and entry.cause_kind = 'transfer'
+            ) as posted on posted.cause_id = wanted.id and posted.holder_id = wanted.holder_id
                 and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
             where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
                 or posted.created_at < wanted.created_at and {runs_on}
@@ -49,7 +49,7 @@ POSTINGS: Final = (
         says="a refund has exactly the entries of its state, of its amount",
         broken="""
             select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
-                array['refund ' || coalesce(wanted.id, posted.refund_id), 'entry ' || posted.id] as ids,
+                array['refund ' || coalesce(wanted.id, posted.cause_id), 'entry ' || posted.id] as ids,
                 wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
                     as expected,
                 case when posted.id is not null
@@ -58,7 +58,7 @@ POSTINGS: Final = (
                 coalesce(posted.created_at, wanted.modified_at) as since
             from (
                 select refund.id, refund.holder_id, refund.status, refund.amount_cents, refund.modified_at,
-                    refund.created_at, refund.transfer_id, debit_account, credit_account
+                    refund.created_at, debit_account, credit_account
                 from {refunds} as refund
                 join allowed_posting as allowed on allowed.kind = 'refund' and allowed.direction = refund.flow
                     and allowed.is_book = refund.is_book and allowed.status = refund.status and allowed.made_by = 'service'
@@ -66,19 +66,19 @@ POSTINGS: Final = (
             ) as wanted
             full join (
                 select entry.* from {refunds} as refund
-                join ledger_entry as entry on entry.transfer_id = refund.transfer_id and entry.holder_id = refund.holder_id
-                    and entry.refund_id = refund.id
+                join ledger_entry as entry on entry.cause_id = refund.id and entry.holder_id = refund.holder_id
+                    and entry.cause_kind = 'refund'
                 where refund.made_by = 'service'
-            ) as posted on posted.refund_id = wanted.id and posted.holder_id = wanted.holder_id
+            ) as posted on posted.cause_id = wanted.id and posted.holder_id = wanted.holder_id
                 and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
             where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
-                or posted.created_at < wanted.created_at and {runs_on} or posted.transfer_id <> wanted.transfer_id
+                or posted.created_at < wanted.created_at and {runs_on}
         """,
         meaning="an entry was lost, invented or moved, or the refund's state or amount was written by hand",
         todo=_LET_DECIDE,
     ),
     Rule(
-        # It was taken of what was available or blocked, and the rest is owed: in parts, of which only the sum is known.
+        # It was taken of what was available, and the rest is owed: in parts, of which only the sum is known.
         name="return_made_there_has_its_entries",
         says="a return that the institution made has taken its amount at once",
         broken="""
@@ -87,11 +87,10 @@ POSTINGS: Final = (
             from {refunds} as refund
             cross join lateral (
                 select coalesce(sum(entry.amount_cents), 0) as taken, bool_or(
-                    entry.credit_account <> 'settlement' or entry.debit_account not in ('available', 'blocked', 'deficit')
+                    entry.credit_account <> 'settlement' or entry.debit_account not in ('available', 'deficit')
                 ) as is_otherwise
                 from ledger_entry as entry
-                where entry.transfer_id = refund.transfer_id and entry.holder_id = refund.holder_id
-                    and entry.refund_id = refund.id
+                where entry.cause_kind = 'refund' and entry.cause_id = refund.id and entry.holder_id = refund.holder_id
             ) as posted
             where made_by = 'institution' and (taken <> refund.amount_cents or is_otherwise)
         """,
@@ -100,43 +99,42 @@ POSTINGS: Final = (
     ),
     Rule(
         name="entry_has_its_fact",
-        says="each entry is of a transfer, refund, deposit, movement, repayment, adjustment or block of its holder",
+        says="each entry has the cause that it names, of its holder",
         broken="""
             select entry.holder_id, array['entry ' || entry.id] as ids, 'a cause' as expected, null as found,
                 entry.created_at as since
             from (select * from ledger_entry where holder_id between $1 and $2) as entry
-            where case
-                when refund_id is not null then not exists (
-                    select from refund where refund.id = refund_id and refund.holder_id = entry.holder_id
-                        and refund.transfer_id = entry.transfer_id
+            where not exists (
+                select from allowed_posting as allowed
+                where allowed.kind = cause_kind and allowed.status = cause_state
+                    and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
+            ) or not case cause_kind
+                when 'transfer' then exists (
+                    select from transfer where transfer.id = cause_id and transfer.holder_id = entry.holder_id
                 )
-                when transfer_id is not null then not exists (
-                    select from transfer where transfer.id = transfer_id and transfer.holder_id = entry.holder_id
+                when 'refund' then exists (
+                    select from refund where refund.id = cause_id and refund.holder_id = entry.holder_id
                 )
-                when 'blocked' in (debit_account, credit_account) then not exists (
-                    select from block_step as step where step.id = entry.id and step.holder_id = entry.holder_id
-                )
-                when debit_account = 'funding' then not exists (
-                    select from deposit where deposit.id = entry.id and deposit.holder_id = entry.holder_id
+                when 'deposit' then cause_id = entry.id and exists (
+                    select from deposit where deposit.id = cause_id and deposit.holder_id = entry.holder_id
                         and deposit.amount_cents = entry.amount_cents
                 )
-                when credit_account = 'deficit' then not exists (
-                    select from repayment where repayment.id = entry.id and repayment.holder_id = entry.holder_id
+                when 'movement' then exists (
+                    select from movement where movement.id = cause_id and movement.holder_id = entry.holder_id
+                        and entry.id in (entry_id, deficit_entry_id)
+                )
+                when 'repayment' then cause_id = entry.id and exists (
+                    select from repayment where repayment.id = cause_id and repayment.holder_id = entry.holder_id
                         and repayment.amount_cents = entry.amount_cents
                 )
-                when 'difference' in (debit_account, credit_account) then not exists (
-                    select from adjustment where entry.id in (entry_id, deficit_entry_id)
-                        and adjustment.holder_id = entry.holder_id
+                when 'adjustment' then exists (
+                    select from adjustment where adjustment.id = cause_id and adjustment.holder_id = entry.holder_id
+                        and account = cause_state and entry.id in (entry_id, deficit_entry_id)
                 )
-                when debit_account = 'deficit' then not exists (
-                    select from movement where deficit_entry_id = entry.id and movement.holder_id = entry.holder_id
-                        and deficit_cents = entry.amount_cents
+                when 'block_step' then cause_id = entry.id and exists (
+                    select from block_step as step where step.id = cause_id and step.holder_id = entry.holder_id
                 )
-                else not exists (
-                    select from movement where entry_id = entry.id and movement.holder_id = entry.holder_id
-                        and movement.amount_cents - deficit_cents = entry.amount_cents
-                        and (direction = 'IN') = (credit_account = 'available')
-                )
+                else false
             end
         """,
         # A run over changes begins at facts that have changed, and an entry that was invented has none.
@@ -183,7 +181,7 @@ POSTINGS: Final = (
             left join ledger_entry as entry using (id, holder_id)
             where (entry.debit_account, entry.credit_account, entry.amount_cents)
                 is distinct from (moved.debit_account, moved.credit_account, moved.amount_cents)
-                or entry.transfer_id is not null or entry.refund_id is not null
+                or entry.cause_kind <> 'movement'
         """,
         meaning="an entry of it was lost or changed, or the movement was written by hand",
         todo=_LET_DECIDE,
@@ -220,7 +218,7 @@ POSTINGS: Final = (
                     union all
                     -- Returns that the institution made say how much by their entries alone.
                     select refund.holder_id, entry.amount_cents from refund
-                    join ledger_entry as entry on entry.transfer_id = refund.transfer_id and entry.refund_id = refund.id
+                    join ledger_entry as entry on entry.cause_kind = 'refund' and entry.cause_id = refund.id
                         and entry.holder_id = refund.holder_id
                     where refund.holder_id between $1 and $2 and made_by = 'institution' and debit_account = 'deficit'
                     union all

@@ -113,13 +113,18 @@ async def find_open_orders(pool: Pool, names: Sequence[str]) -> list[OpenOrder]:
 
 
 _FIND_ENTRIES: Final[LiteralString] = f"""
-    select {LEDGER_ENTRY.select} from ledger_entry where transfer_id = any($1) and holder_id = $2 order by id
+    select {LEDGER_ENTRY.select} from unnest($1::bigint[], $2::text[]) as cause (id, kind)
+    join ledger_entry on cause_id = cause.id and cause_kind = cause.kind and holder_id = $3 order by ledger_entry.id
 """
 
 
-async def find_ledger_entries(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[LedgerEntry]:
-    """The entries of transfers and of their refunds."""
-    return [LEDGER_ENTRY.read(row) for row in await pool.fetch(_FIND_ENTRIES, transfer_ids, holder_id)]
+async def find_ledger_entries(
+    pool: Pool, holder_id: int, transfers: Sequence[Transfer], refunds: Sequence[Refund]
+) -> list[LedgerEntry]:
+    """The entries of transfers and refunds."""
+    ids = [each.id for each in (*transfers, *refunds)]
+    kinds = ["transfer"] * len(transfers) + ["refund"] * len(refunds)
+    return [LEDGER_ENTRY.read(row) for row in await pool.fetch(_FIND_ENTRIES, ids, kinds, holder_id)]
 
 
 _FIND_EVENTS: Final[LiteralString] = f"""

@@ -150,22 +150,6 @@ begin
     return null;
 end $function$;
 
-create function check_due_payment() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
-as $function$
-begin
-    if not exists (
-        select from paid_amount join transfer on transfer.id = transfer_id and transfer.holder_id = paid_amount.holder_id
-        where paid_amount.charge_id = new.id and paid_amount.holder_id = new.holder_id and transfer.settled_at is not null
-            and paid_amount.amount_cents = new.amount_cents
-            and paid_amount.original_cents = coalesce(new.asked_cents, new.amount_cents)
-    ) then
-        raise exception 'charge % of holder % has a due date, and nobody knows of what parts its payment consists',
-            new.id, new.holder_id
-            using errcode = 'integrity_constraint_violation', constraint = 'a_due_charge_is_paid_in_parts';
-    end if;
-    return null;
-end $function$;
-
 create function check_family() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 declare
@@ -411,8 +395,6 @@ create index charge_of_debtor on charge ((holder_id + 0), payer_tax_id, created_
 create index charge_unbound on charge ((holder_id + 0), created_at, id) where is_unbound;
 create trigger check_amount after update of amount_cents on charge for each row when (old.amount_cents <> new.amount_cents)
     execute function check_charge_amount();
-create trigger check_due_payment after update of status on charge for each row when (new.due_on is not null and
-    new.institution_id is null and old.status <> new.status and new.status = 'APPROVED') execute function check_due_payment();
 create trigger check_family after insert on charge referencing new table as new_row for each statement execute function
     check_family();
 create trigger check_held after update of held_by on charge for each row when (old.held_by is distinct from new.held_by) execute
@@ -555,7 +537,7 @@ begin
                 select id, holder_id, direction, is_book, status,
                     (
                         select count(*) from ledger_entry as entry
-                        where entry.transfer_id = new_row.id and entry.holder_id = new_row.holder_id and entry.refund_id is null
+                        where entry.cause_kind = 'transfer' and entry.cause_id = new_row.id and entry.holder_id = new_row.holder_id
                     ) as entries_count,
                     not is_book or coalesce((
                         select count(*) = 2 and bool_or(leg.direction = 'IN') and bool_or(leg.direction = 'OUT')
@@ -614,7 +596,7 @@ begin
                 select id, holder_id, direction, is_book, before, after,
                     case when before <> after then (
                         select count(*) from ledger_entry as entry
-                        where entry.transfer_id = moved.id and entry.holder_id = moved.holder_id and entry.refund_id is null
+                        where entry.cause_kind = 'transfer' and entry.cause_id = moved.id and entry.holder_id = moved.holder_id
                     ) end as entries_count,
                     before = after or is_book is false or coalesce((
                         select count(*) = 2 and bool_or(leg.direction = 'IN') and bool_or(leg.direction = 'OUT')
@@ -705,30 +687,6 @@ begin
     ) then
         raise exception 'transfer % of holder % keeps what is known of its payer', new.id, new.holder_id
             using errcode = 'integrity_constraint_violation', constraint = 'a_payer_becomes_known_once';
-    end if;
-    return null;
-end $function$;
-
-create function check_suspect_credit() returns trigger language plpgsql security definer set search_path to 'pixconnect',
-    'pg_temp'
-as $function$
-begin
-    if tg_table_name = 'transfer' and exists (
-        -- Few of a holder are open, and an index has these.
-        select from block
-        where block.holder_id = new.holder_id and block.state = 'open' and block.transfer_id = new.id
-            and block.kind = 'precautionary'
-    ) or tg_table_name = 'block' and exists (
-        select from block
-        left join transfer on transfer.id = block.transfer_id and transfer.holder_id = block.holder_id
-        where block.id = new.id and block.holder_id = new.holder_id and (
-            transfer.id is null or (block.state = 'open') <> (transfer.status = 'PROCESSING')
-            or block.state = 'open' and block.covered_cents <> transfer.amount_cents
-            or block.covered_cents <> block.held_cents or block.held_cents <> block.wanted_cents
-        )
-    ) then
-        raise exception 'a suspect credit of holder % is not held as its transfer says', new.holder_id
-            using errcode = 'integrity_constraint_violation', constraint = 'a_suspect_credit_is_held_whole';
     end if;
     return null;
 end $function$;
@@ -902,8 +860,6 @@ create trigger check_open after insert on transfer for each row when (new.instit
     check_account_is_open();
 create trigger check_payer after update of counterparty on transfer for each row when (old.counterparty is distinct from
     new.counterparty) execute function check_payer();
-create constraint trigger check_suspect_credit after update on transfer deferrable initially deferred for each row when
-    (old.direction = 'IN' and old.status = 'PROCESSING' and new.status <> 'PROCESSING') execute function check_suspect_credit();
 create trigger keep_end after update of handed_at, settled_at, network_settled_at, outcome_code, outcome_reason on transfer for
     each row when ((old.status <> 'PROCESSING' or new.status = 'PROCESSING') and (old.handed_at is distinct from new.handed_at
     or old.settled_at is distinct from new.settled_at or old.network_settled_at is distinct from new.network_settled_at or
@@ -971,7 +927,7 @@ begin
         join transfer on transfer.id = gone.id and transfer.holder_id = gone.holder_id
         where order_name = transfer.end_to_end_id and direction = 'OUT' and kind = 'order' and state = 'closed'
             and gone.part = 'all';
-    perform lose_salts('transfer', gone_ids, gone_holders, gone_ids);
+    perform lose_salts('transfer', gone_ids, gone_holders);
     return query select * from unnest(gone_ids, gone_holders, gone_parts);
 end $function$;
 grant execute on function erase_transfers(wanted_ids bigint[], wanted_holders bigint[], message_age interval, party_age
@@ -1012,6 +968,22 @@ create trigger keep_unless_erased before update on payer_completion for each row
 create trigger payer_completion_is_append_only before delete or truncate on payer_completion for each statement execute function
     refuse_change();
 grant insert, select on table payer_completion to pixconnect_service;
+
+create function check_due_payment() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from paid_amount join transfer on transfer.id = transfer_id and transfer.holder_id = paid_amount.holder_id
+        where paid_amount.charge_id = new.id and paid_amount.holder_id = new.holder_id and transfer.settled_at is not null
+            and paid_amount.amount_cents = new.amount_cents
+            and paid_amount.original_cents = coalesce(new.asked_cents, new.amount_cents)
+    ) then
+        raise exception 'charge % of holder % has a due date, and nobody knows of what parts its payment consists',
+            new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_due_charge_is_paid_in_parts';
+    end if;
+    return null;
+end $function$;
 
 create function check_paid_amount() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -1062,6 +1034,8 @@ comment on column paid_amount.interest_cents is 'The interest for being late.';
 comment on column paid_amount.rebate_cents is 'What is taken off on every day.';
 comment on column paid_amount.discount_cents is 'What is taken off for being early.';
 create index paid_amount_of_charge on paid_amount (charge_id, holder_id);
+create trigger check_due_payment after update of status on charge for each row when (new.due_on is not null and
+    new.institution_id is null and old.status <> new.status and new.status = 'APPROVED') execute function check_due_payment();
 create trigger check_new after insert on paid_amount for each row execute function check_paid_amount();
 create trigger paid_amount_is_append_only before delete or update or truncate on paid_amount for each statement execute function
     refuse_change();
@@ -1390,21 +1364,10 @@ begin
     ) or case refund.made_by when 'institution' then (
         -- Taken of what was there, in as many entries as that needs: each is judged by post_ledger_entries, and all make its amount.
         select coalesce(sum(entry.amount_cents), 0) from ledger_entry as entry
-        where entry.transfer_id = refund.transfer_id and entry.holder_id = moved.holder_id and entry.refund_id = moved.id
-    ) <> refund.amount_cents or original.institution_id is null and not exists (
-        -- Over the installation's own rail nobody gives back by himself but for a contest.
-        select from infraction_return as given where given.refund_id = refund.id and given.holder_id = refund.holder_id
-    ) or exists (
-        -- One name is one fact: what is a movement already is taken back with this refund, or is none.
-        select from institution_account as account
-        join movement on movement.holder_id in (account.house_id, refund.holder_id)
-        where account.id = original.institution_id and movement.item_id = refund.return_id and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
-    ) else (
+        where entry.cause_kind = 'refund' and entry.cause_id = moved.id and entry.holder_id = moved.holder_id
+    ) <> refund.amount_cents else (
         select count(*) from ledger_entry as entry
-        where entry.transfer_id = refund.transfer_id and entry.holder_id = moved.holder_id and entry.refund_id = moved.id
+        where entry.cause_kind = 'refund' and entry.cause_id = moved.id and entry.holder_id = moved.holder_id
     ) <> (
         select count(*) from allowed_posting as allowed
         where allowed.kind = 'refund' and allowed.direction = refund.flow and allowed.is_book = refund.is_book
@@ -1571,13 +1534,10 @@ declare
     messages_until timestamptz := clock_timestamp() - greatest(message_age, interval '90 days');
     gone_ids bigint[];
     gone_holders bigint[];
-    gone_transfers bigint[];
 begin
     perform from entry_chain_state for update;
-    select array_agg(due.id), array_agg(due.holder_id), array_agg(due.transfer_id)
-        into gone_ids, gone_holders, gone_transfers
-    from (
-        select refund.id, refund.holder_id, refund.transfer_id from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
+    select array_agg(due.id), array_agg(due.holder_id) into gone_ids, gone_holders from (
+        select refund.id, refund.holder_id from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
         join refund on refund.id = asked.id and refund.holder_id = asked.holder_id
         where description is not null and status <> 'PROCESSING' and coalesce(settled_at, created_at) < messages_until
             and not exists (
@@ -1596,7 +1556,7 @@ begin
         select 'refund', each.id, each.holder_id, 'message' from unnest(gone_ids, gone_holders) as each (id, holder_id);
     update refund set description = null from unnest(gone_ids, gone_holders) as gone (id, holder_id)
         where refund.id = gone.id and refund.holder_id = gone.holder_id;
-    perform lose_salts('refund', gone_ids, gone_holders, gone_transfers);
+    perform lose_salts('refund', gone_ids, gone_holders);
     return query select each.id, each.holder_id, 'message' from unnest(gone_ids, gone_holders) as each (id, holder_id);
 end $function$;
 grant execute on function erase_refunds(wanted_ids bigint[], wanted_holders bigint[], message_age interval) to
@@ -1608,7 +1568,7 @@ as $function$
 declare
     holders_count bigint;
     numbered_count bigint;
-    others_count bigint; -- of refunds, deposits, movements, repayments, adjustments and steps of blocks
+    others_count bigint; -- entries that no transfer has caused
     moved_count bigint; -- holders whose balance has moved
     misfit record;
 begin
@@ -1616,7 +1576,7 @@ begin
         raise exception 'entries are posted for the ledger alone' using errcode = 'insufficient_privilege';
     end if;
 
-    select count(distinct holder_id), count(number), count(*) filter (where refund_id is not null or transfer_id is null)
+    select count(distinct holder_id), count(number), count(*) filter (where cause_kind <> 'transfer')
     into holders_count, numbered_count, others_count from new_entry;
 
     update balance set
@@ -1688,76 +1648,51 @@ begin
     if others_count = 0 then
         select moved.id, moved.holder_id into misfit from (
             select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account, direction, is_book, status,
-                bool_and(entry.amount_cents = transfer.amount_cents) as has_amount
+                bool_and(entry.amount_cents = transfer.amount_cents and entry.cause_state = transfer.status) as agrees
             from new_entry as entry
-            left join transfer on transfer.id = entry.transfer_id and transfer.holder_id = entry.holder_id
+            left join transfer on transfer.id = entry.cause_id and transfer.holder_id = entry.holder_id
             group by 3, 4, 5, 6, 7
         ) as moved
-        where has_amount is not true or not exists (
+        where agrees is not true or not exists (
             select from allowed_posting as allowed
             where allowed.kind = 'transfer' and allowed.direction = moved.direction and allowed.is_book = moved.is_book
                 and allowed.status = moved.status and allowed.debit_account = moved.debit_account
                 and allowed.credit_account = moved.credit_account
         )
         limit 1;
-    else -- What a null is compared with is not looked for: an entry has one cause, and costs one look.
+    else -- A null is not looked for: an entry has one cause, and costs one look.
         select moved.id, moved.holder_id into misfit from (
-            select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account,
-                case when refund.id is not null then 'refund' when transfer.id is not null then 'transfer'
-                    when deposit.id is not null then 'deposit' when repayment.id is not null then 'repayment'
-                    when coalesce(movement.entry_id, lacking.deficit_entry_id) is not null then 'movement'
-                    when adjustment.id is not null then 'adjustment' when block_step.id is not null then 'block' end as kind,
-                coalesce(refund.flow, transfer.direction, movement.direction, lacking.direction, adjustment.direction,
-                    case when repayment.id is null and debit_account <> 'blocked' then 'IN' else 'OUT' end) as direction,
-                coalesce(refund.is_book, transfer.is_book, false) as is_book,
-                coalesce(refund.status, transfer.status, movement.status, lacking.status, adjustment.account,
-                    block_step.kind, 'MADE') as status,
+            select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account, cause_kind, cause_state,
+                coalesce(transfer.direction, refund.flow) as direction, coalesce(transfer.is_book, refund.is_book) as is_book,
                 coalesce(refund.made_by, 'service') as made_by,
-                -- What the institution gave back is taken of what was there, in parts: all parts make its amount.
-                bool_and(case refund.made_by when 'institution' then refund.amount_cents = (
-                    select sum(part.amount_cents) from ledger_entry as part
-                    where part.transfer_id = entry.transfer_id and part.holder_id = entry.holder_id
-                        and part.refund_id = entry.refund_id
-                ) else entry.amount_cents is not distinct from coalesce(
-                    refund.amount_cents, transfer.amount_cents, deposit.amount_cents, repayment.amount_cents,
-                    movement.amount_cents - movement.deficit_cents, lacking.deficit_cents,
-                    case debit_account
-                        when 'deficit' then adjustment.deficit_cents
-                        else adjustment.amount_cents - adjustment.deficit_cents
-                    end, block_step.amount_cents
-                ) end
-                -- Whatever moves blocked money is a step of one block, the institution's return too.
-                and ('blocked' not in (debit_account, credit_account) or block_step.amount_cents is not distinct from
-                    entry.amount_cents)) as has_amount
-            from (
-                select *, case when refund_id is null and transfer_id is null then id end as lone_id from new_entry
-            ) as entry
-            left join refund on refund.id = entry.refund_id and refund.holder_id = entry.holder_id
-                and refund.transfer_id = entry.transfer_id
-            left join transfer on transfer.id = case when entry.refund_id is null then entry.transfer_id end
+                bool_and(case cause_kind
+                    when 'transfer' then (transfer.status, transfer.amount_cents)
+                        is not distinct from (entry.cause_state, entry.amount_cents)
+                    when 'refund' then refund.status is not distinct from entry.cause_state and refund.amount_cents = case made_by
+                        -- What the institution gave back is taken of what was there, in parts: all parts make its amount.
+                        when 'institution' then (
+                            select sum(part.amount_cents) from ledger_entry as part
+                            where part.cause_kind = 'refund' and part.cause_id = entry.cause_id and part.holder_id = entry.holder_id
+                        )
+                        else entry.amount_cents
+                    end
+                    when 'deposit' then (deposit.id, deposit.amount_cents) is not distinct from (entry.id, entry.amount_cents)
+                    else true -- A trigger of the table that is its cause compares it.
+                end) as agrees
+            from new_entry as entry
+            left join transfer on transfer.id = case cause_kind when 'transfer' then cause_id end
                 and transfer.holder_id = entry.holder_id
-            left join deposit on deposit.id = entry.lone_id and deposit.holder_id = entry.holder_id
-            left join repayment on repayment.id = case when credit_account = 'deficit' then entry.lone_id end
-                and repayment.holder_id = entry.holder_id
-            left join movement on movement.entry_id = case
-                    when debit_account not in ('deficit', 'difference') and credit_account not in ('deficit', 'difference')
-                    then entry.lone_id end
-                and movement.holder_id = entry.holder_id
-            left join movement as lacking on lacking.deficit_entry_id = case
-                    when debit_account = 'deficit' and credit_account <> 'difference' then entry.lone_id end
-                and lacking.holder_id = entry.holder_id
-            left join adjustment on adjustment.holder_id = entry.holder_id
-                and case when 'difference' in (debit_account, credit_account) then entry.lone_id end
-                    = case debit_account when 'deficit' then adjustment.deficit_entry_id else adjustment.entry_id end
-            left join block_step on block_step.id = case when 'blocked' in (debit_account, credit_account) then entry.id end
-                and block_step.holder_id = entry.holder_id
+            left join refund on refund.id = case cause_kind when 'refund' then cause_id end and refund.holder_id = entry.holder_id
+            left join deposit on deposit.id = case cause_kind when 'deposit' then cause_id end
+                and deposit.holder_id = entry.holder_id
             group by 3, 4, 5, 6, 7, 8, 9
         ) as moved
-        where not moved.has_amount or not exists (
+        where agrees is not true or not exists (
             select from allowed_posting as allowed
-            where allowed.kind = moved.kind and allowed.direction = moved.direction and allowed.is_book = moved.is_book
-                and allowed.status = moved.status and allowed.debit_account = moved.debit_account
-                and allowed.credit_account = moved.credit_account and allowed.made_by = moved.made_by
+            where allowed.kind = moved.cause_kind and allowed.status = moved.cause_state
+                and allowed.debit_account = moved.debit_account and allowed.credit_account = moved.credit_account
+                and allowed.direction = coalesce(moved.direction, allowed.direction)
+                and allowed.is_book = coalesce(moved.is_book, allowed.is_book) and allowed.made_by = moved.made_by
         )
         limit 1;
     end if;
@@ -1776,8 +1711,9 @@ create table ledger_entry (
     amount_cents bigint not null,
     number bigint,
     running_balance_cents bigint,
-    transfer_id bigint,
-    refund_id bigint,
+    cause_kind text collate "C" not null,
+    cause_id bigint not null,
+    cause_state text collate "C" not null,
     created_at timestamp with time zone not null,
     constraint ledger_entry_pkey primary key (id, holder_id),
     constraint accounts_differ check (debit_account <> credit_account),
@@ -1798,14 +1734,14 @@ comment on column ledger_entry.number is
     'The place in the statement, counted from 1 without gaps; null where available + reserved + blocked stays the same.';
 comment on column ledger_entry.running_balance_cents is
     'Available + reserved + blocked after this entry, in cents; null where it has no number.';
-comment on column ledger_entry.transfer_id is 'The transfer that is its cause.';
-comment on column ledger_entry.refund_id is
-    'The refund that is its cause; without either it is the deposit, repayment or step of a block of the same id, or the movement or adjustment that names it.';
+comment on column ledger_entry.cause_kind is 'The table that has its cause.';
+comment on column ledger_entry.cause_id is
+    'The id of its cause; a deposit, repayment or step of a block has the id of its entry, a movement or adjustment that of its first.';
+comment on column ledger_entry.cause_state is 'The state of its cause that this entry belongs to.';
 comment on column ledger_entry.created_at is 'When it was written, in service time.';
 create unique index ledger_entry_created_at on ledger_entry (holder_id, created_at) where number is not null;
 create unique index ledger_entry_number on ledger_entry (holder_id, number) where number is not null;
-create unique index ledger_entry_once on ledger_entry (transfer_id, holder_id, refund_id, debit_account, credit_account) nulls
-    not distinct where transfer_id is not null;
+create unique index ledger_entry_once on ledger_entry (cause_id, holder_id, cause_kind, debit_account, credit_account);
 create trigger instants_are_finite after insert on ledger_entry for each row when (not isfinite(new.created_at)) execute
     function refuse_row('instants_are_finite', 'a row of ledger_entry is dated to an instant that never comes');
 create trigger ledger_entry_is_append_only before delete or update or truncate on ledger_entry for each statement execute
@@ -2055,12 +1991,11 @@ create table allowed_posting (
     made_by text default 'service' not null,
     constraint allowed_posting_pkey primary key (kind, direction, is_book, status, debit_account, credit_account)
 );
-comment on table allowed_posting is
-    'The entries that a deposit, transfer, refund, movement, repayment, adjustment or block in a status may have, each once; no others.';
-comment on column allowed_posting.kind is 'What has them: deposit, transfer, refund, movement, repayment, adjustment or block.';
+comment on table allowed_posting is 'The entries that a cause in a state may have, each once; no others.';
+comment on column allowed_posting.kind is 'The table that has the cause.';
 comment on column allowed_posting.direction is 'Whether money comes in (IN) or goes out (OUT).';
 comment on column allowed_posting.is_book is 'Whether it is between two holders of ours.';
-comment on column allowed_posting.status is 'The status that has the entry.';
+comment on column allowed_posting.status is 'The state of the cause.';
 comment on column allowed_posting.debit_account is 'The account that the amount leaves.';
 comment on column allowed_posting.credit_account is 'The account that the amount enters.';
 comment on column allowed_posting.made_by is 'Of refunds, who made them: the service or the institution.';
@@ -2090,22 +2025,8 @@ insert into allowed_posting (kind, direction, is_book, status, debit_account, cr
     ('refund', 'OUT', true, 'RETURNED', 'available', 'settlement', 'service'),
     ('refund', 'IN', false, 'RETURNED', 'settlement', 'available', 'service'),
     ('refund', 'IN', true, 'RETURNED', 'settlement', 'available', 'service'),
-    ('movement', 'IN', false, 'POSTED', 'settlement', 'available', 'service'),
-    ('movement', 'OUT', false, 'POSTED', 'available', 'settlement', 'service'),
-    ('movement', 'OUT', false, 'POSTED', 'deficit', 'settlement', 'service'),
-    ('repayment', 'OUT', false, 'MADE', 'available', 'deficit', 'service'),
     ('refund', 'OUT', false, 'RETURNED', 'available', 'settlement', 'institution'),
-    ('refund', 'OUT', false, 'RETURNED', 'deficit', 'settlement', 'institution'),
-    ('adjustment', 'IN', false, 'available', 'difference', 'available', 'service'),
-    ('adjustment', 'OUT', false, 'available', 'available', 'difference', 'service'),
-    ('adjustment', 'OUT', false, 'available', 'deficit', 'difference', 'service'),
-    ('adjustment', 'IN', false, 'settlement', 'settlement', 'difference', 'service'),
-    ('adjustment', 'OUT', false, 'settlement', 'difference', 'settlement', 'service'),
-    ('block', 'IN', false, 'covered', 'available', 'blocked', 'service'),
-    ('block', 'OUT', false, 'released', 'blocked', 'available', 'service'),
-    ('block', 'IN', false, 'held', 'settlement', 'blocked', 'service'),
-    ('block', 'OUT', false, 'let_go', 'blocked', 'settlement', 'service'),
-    ('refund', 'OUT', false, 'RETURNED', 'blocked', 'settlement', 'institution');
+    ('refund', 'OUT', false, 'RETURNED', 'deficit', 'settlement', 'institution');
 
 create table allowed_transition (
     kind text not null,
@@ -2161,10 +2082,6 @@ insert into allowed_transition (kind, direction, is_book, before, after, made_by
     ('charge', 'IN', false, 'EXPIRED', 'REMOVED_BY_RECEIVER', 'service'),
     ('charge', 'IN', false, 'PENDING', 'REMOVED_BY_PSP', 'service'),
     ('charge', 'IN', false, 'EXPIRED', 'REMOVED_BY_PSP', 'service'),
-    ('movement', 'IN', false, 'NEW', 'POSTED', 'service'),
-    ('movement', 'IN', false, 'NEW', 'ERROR', 'service'),
-    ('movement', 'OUT', false, 'NEW', 'POSTED', 'service'),
-    ('movement', 'OUT', false, 'NEW', 'ERROR', 'service'),
     ('charge_there', 'IN', false, 'PENDING', 'APPROVED', 'service'),
     ('charge_there', 'IN', false, 'PENDING', 'EXPIRED', 'service'),
     ('charge_there', 'IN', false, 'APPROVED', 'RETURNED', 'service'),
@@ -2191,7 +2108,7 @@ begin
     ) or (
         select count(*) from ledger_entry as entry
         join allowed_posting as allowed using (debit_account, credit_account)
-        where entry.holder_id = moved.holder_id and entry.transfer_id is null and entry.refund_id is null
+        where entry.holder_id = moved.holder_id and entry.cause_kind = 'movement' and entry.cause_id = moved.id
             and case entry.debit_account
                 when 'deficit' then entry.id = moved.deficit_entry_id and entry.amount_cents = moved.deficit_cents
                 else entry.id = moved.entry_id and entry.amount_cents = moved.amount_cents - moved.deficit_cents
@@ -2224,6 +2141,39 @@ begin
     return null;
 end $function$;
 
+create function check_entry_of_movement() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from movement
+        where id = new.cause_id and holder_id = new.holder_id and status = new.cause_state
+            and new.id in (entry_id, deficit_entry_id)
+    ) then
+        raise exception 'ledger entry % of holder % has no movement', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'every_entry_has_a_cause';
+    end if;
+    return null;
+end $function$;
+
+create function check_name_of_return() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    -- One name is one fact: what is a movement already is taken back with this refund, or is none.
+    perform from transfer
+    join institution_account as account on account.id = transfer.institution_id
+    join movement on movement.holder_id in (account.house_id, new.holder_id) and movement.item_id = new.return_id
+    where transfer.id = new.transfer_id and transfer.holder_id = new.holder_id and not exists (
+        select from movement as opposite
+        where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
+    );
+    if found then
+        raise exception 'refund % of holder % is a movement already', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_refund_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+
 create function name_account() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
@@ -2252,8 +2202,9 @@ create table movement (
     deficit_entry_id bigint,
     opposite_of text collate "C",
     institution_id smallint,
+    id bigint generated always as (coalesce(entry_id, deficit_entry_id)) stored,
     constraint movement_pkey primary key (holder_id, item_id),
-    constraint movement_has_its_own_entry unique (entry_id, holder_id),
+    constraint movement_has_its_own_entry unique (id, holder_id),
     constraint an_opposite_is_of_another check (opposite_of <> item_id),
     constraint movement_amount_cents_check check (amount_cents >= 0 and amount_cents <= 999999999999 and (amount_cents > 0 or
         kind = 'opening_balance')),
@@ -2288,6 +2239,7 @@ comment on column movement.network_settled_at is 'When it happened at the instit
 comment on column movement.created_at is 'When it was written, in service time.';
 comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
 comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+comment on column movement.id is 'The id of its first entry; null where it was refused, or is of 0 cents.';
 comment on column movement.opposite_of is
     'The item whose movement it takes back, because that has proved to be a transfer or refund; null otherwise.';
 comment on column movement.institution_id is
@@ -2304,6 +2256,29 @@ create trigger movement_is_append_only before delete or update or truncate on mo
     refuse_change();
 create trigger name_account before insert on movement for each row execute function name_account();
 grant insert, select on table movement to pixconnect_service;
+create trigger check_name after insert on refund for each row when (new.made_by = 'institution') execute function
+    check_name_of_return();
+create trigger check_movement after insert on ledger_entry for each row when (new.cause_kind = 'movement') execute function
+    check_entry_of_movement();
+insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
+    ('movement', 'IN', false, 'POSTED', 'settlement', 'available'),
+    ('movement', 'OUT', false, 'POSTED', 'available', 'settlement'),
+    ('movement', 'OUT', false, 'POSTED', 'deficit', 'settlement');
+insert into allowed_transition (kind, direction, is_book, before, after) values
+    ('movement', 'IN', false, 'NEW', 'POSTED'),
+    ('movement', 'IN', false, 'NEW', 'ERROR'),
+    ('movement', 'OUT', false, 'NEW', 'POSTED'),
+    ('movement', 'OUT', false, 'NEW', 'ERROR');
+
+create view movement_facts as
+    select id, holder_id, json_build_array(item_id, kind, direction, amount_cents, deficit_cents, end_to_end_id) as facts,
+        json_build_array(description) as person
+    from movement;
+comment on view movement_facts is 'What of each movement its entries'' chain holds.';
+comment on column movement_facts.id is 'Its id, which its entries name.';
+comment on column movement_facts.holder_id is 'Its holder.';
+comment on column movement_facts.facts is 'What never changes of it, as a JSON array.';
+comment on column movement_facts.person is 'What of it is about a person, as a JSON array.';
 
 create function check_repayments() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -2314,8 +2289,7 @@ begin
     where not exists (
         select from ledger_entry as entry
         where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
-            and entry.debit_account = 'available' and entry.credit_account = 'deficit'
-            and entry.transfer_id is null and entry.refund_id is null
+            and entry.cause_kind = 'repayment'
     ) or not exists (
         select from ledger_entry as source
         where source.id = made.source_entry_id and source.holder_id = made.holder_id
@@ -2326,6 +2300,18 @@ begin
         raise exception 'repayment % of holder % has not the entry that it is, or is of nothing that came',
             misfit.id, misfit.holder_id
             using errcode = 'integrity_constraint_violation', constraint = 'a_repayment_is_of_what_came';
+    end if;
+    return null;
+end $function$;
+
+create function check_entry_of_repayment() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from repayment where id = new.id and id = new.cause_id and holder_id = new.holder_id
+    ) then
+        raise exception 'ledger entry % of holder % has no repayment', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'every_entry_has_a_cause';
     end if;
     return null;
 end $function$;
@@ -2355,6 +2341,17 @@ create trigger check_new after insert on repayment referencing new table as new_
 create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
     refuse_change();
 grant insert, select on table repayment to pixconnect_service;
+create trigger check_repayment after insert on ledger_entry for each row when (new.cause_kind = 'repayment') execute function
+    check_entry_of_repayment();
+insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
+    ('repayment', 'OUT', false, 'MADE', 'available', 'deficit');
+
+create view repayment_facts as
+    select id, holder_id, json_build_array(source_entry_id, amount_cents) as facts from repayment;
+comment on view repayment_facts is 'What of each repayment its entries'' chain holds.';
+comment on column repayment_facts.id is 'Its id, which its entries name.';
+comment on column repayment_facts.holder_id is 'Its holder.';
+comment on column repayment_facts.facts is 'What never changes of it, as a JSON array.';
 
 create table kept_report (
     id bigint generated always as identity not null,
@@ -2635,8 +2632,8 @@ create trigger person_salt_is_append_only before delete or truncate on person_sa
     refuse_change();
 grant select on table person_salt to pixconnect_service;
 
-create function lose_salts(wanted text, wanted_ids bigint[], wanted_holders bigint[], of_transfers bigint[]) returns void
-    language plpgsql set search_path to 'pixconnect', 'pg_temp'
+create function lose_salts(wanted text, wanted_ids bigint[], wanted_holders bigint[]) returns void language plpgsql set
+    search_path to 'pixconnect', 'pg_temp'
 as $function$
 #variable_conflict use_column
 declare
@@ -2646,9 +2643,9 @@ begin
     from (
         select distinct on (asked.id, asked.holder_id) asked.id, asked.holder_id, facts.person,
             substr(sha256(secret || int8send(asked.id) || int8send(asked.holder_id)), 1, 16) as salt
-        from unnest(wanted_ids, wanted_holders, of_transfers) as asked (id, holder_id, transfer_id)
-        join ledger_entry as entry on entry.transfer_id = asked.transfer_id and entry.holder_id = asked.holder_id
-            and entry.refund_id is not distinct from case wanted when 'refund' then asked.id end
+        from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
+        join ledger_entry as entry on entry.cause_kind = wanted and entry.cause_id = asked.id
+            and entry.holder_id = asked.holder_id
         join entry_facts as facts on facts.id = entry.id and facts.holder_id = entry.holder_id
         order by asked.id, asked.holder_id
     ) as remains
@@ -2661,9 +2658,9 @@ begin
     )
     from (
         select link.holder_id, link.position, array_agg(array_position(link.entry_ids, entry.id)::bigint) as places
-        from unnest(wanted_ids, wanted_holders, of_transfers) as asked (id, holder_id, transfer_id)
-        join ledger_entry as entry on entry.transfer_id = asked.transfer_id and entry.holder_id = asked.holder_id
-            and entry.refund_id is not distinct from case wanted when 'refund' then asked.id end
+        from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
+        join ledger_entry as entry on entry.cause_kind = wanted and entry.cause_id = asked.id
+            and entry.holder_id = asked.holder_id
         join entry_chain as link on link.holder_id = entry.holder_id and link.position = find_link(entry.holder_id, entry.id)
         where entry.id = any(link.entry_ids)
         group by link.holder_id, link.position
@@ -2908,7 +2905,7 @@ begin
             select count(*) from ledger_entry as entry
             join allowed_posting as allowed using (debit_account, credit_account)
             where entry.holder_id = made.holder_id and entry.id in (made.entry_id, made.deficit_entry_id)
-                and entry.transfer_id is null and entry.refund_id is null
+                and entry.cause_kind = 'adjustment' and entry.cause_id = made.id
                 and allowed.kind = 'adjustment' and allowed.direction = made.direction and allowed.status = made.account
                 and entry.amount_cents = case entry.debit_account
                     when 'deficit' then made.deficit_cents else made.amount_cents - made.deficit_cents
@@ -2919,6 +2916,20 @@ begin
         raise exception 'adjustment % of holder % is not within its case, or has not the entries that belong to it',
             misfit.id, misfit.holder_id
             using errcode = 'integrity_constraint_violation', constraint = 'an_adjustment_is_within_its_case';
+    end if;
+    return null;
+end $function$;
+
+create function check_entry_of_adjustment() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from adjustment
+        where id = new.cause_id and holder_id = new.holder_id and account = new.cause_state
+            and new.id in (entry_id, deficit_entry_id)
+    ) then
+        raise exception 'ledger entry % of holder % has no adjustment', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'every_entry_has_a_cause';
     end if;
     return null;
 end $function$;
@@ -2984,6 +2995,22 @@ create trigger check_new after insert on adjustment referencing new table as new
 create trigger check_open after insert on adjustment for each row execute function check_account_is_open();
 grant insert on table adjustment to pixconnect_operator;
 grant select on table adjustment to pixconnect_service;
+create trigger check_adjustment after insert on ledger_entry for each row when (new.cause_kind = 'adjustment') execute function
+    check_entry_of_adjustment();
+insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
+    ('adjustment', 'IN', false, 'available', 'difference', 'available'),
+    ('adjustment', 'OUT', false, 'available', 'available', 'difference'),
+    ('adjustment', 'OUT', false, 'available', 'deficit', 'difference'),
+    ('adjustment', 'IN', false, 'settlement', 'settlement', 'difference'),
+    ('adjustment', 'OUT', false, 'settlement', 'difference', 'settlement');
+
+create view adjustment_facts as
+    select id, holder_id, json_build_array(case_id, kind, direction, account, amount_cents, deficit_cents, opposite_of) as facts
+    from adjustment;
+comment on view adjustment_facts is 'What of each adjustment its entries'' chain holds.';
+comment on column adjustment_facts.id is 'Its id, which its entries name.';
+comment on column adjustment_facts.holder_id is 'Its holder.';
+comment on column adjustment_facts.facts is 'What never changes of it, as a JSON array.';
 
 create function check_case_ending() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
@@ -3111,6 +3138,30 @@ begin
     return null;
 end $function$;
 
+create function check_suspect_credit() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    if tg_table_name = 'transfer' and exists (
+        -- Few of a holder are open, and an index has these.
+        select from block
+        where block.holder_id = new.holder_id and block.state = 'open' and block.transfer_id = new.id
+            and block.kind = 'precautionary'
+    ) or tg_table_name = 'block' and exists (
+        select from block
+        left join transfer on transfer.id = block.transfer_id and transfer.holder_id = block.holder_id
+        where block.id = new.id and block.holder_id = new.holder_id and (
+            transfer.id is null or (block.state = 'open') <> (transfer.status = 'PROCESSING')
+            or block.state = 'open' and block.covered_cents <> transfer.amount_cents
+            or block.covered_cents <> block.held_cents or block.held_cents <> block.wanted_cents
+        )
+    ) then
+        raise exception 'a suspect credit of holder % is not held as its transfer says', new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_suspect_credit_is_held_whole';
+    end if;
+    return null;
+end $function$;
+
 create table block (
     id bigint not null,
     holder_id bigint not null,
@@ -3182,6 +3233,8 @@ create trigger check_new after insert on block referencing new table as new_row 
     check_blocks();
 create constraint trigger check_suspect_credit after insert or update on block deferrable initially deferred for each row when
     (new.kind = 'precautionary') execute function check_suspect_credit();
+create constraint trigger check_suspect_credit after update on transfer deferrable initially deferred for each row when
+    (old.direction = 'IN' and old.status = 'PROCESSING' and new.status <> 'PROCESSING') execute function check_suspect_credit();
 create trigger keep_block before update on block for each row when (old.state = 'ended' or old.transfer_id is distinct from
     new.transfer_id and old.transfer_id is not null) execute function refuse_row('a_block_ends_once',
     'block %s of holder %s has ended, or is of another Pix', 'id', 'holder_id');
@@ -3207,12 +3260,13 @@ begin
     where not exists (
         select from ledger_entry as entry
         where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
-            and 'blocked' in (entry.debit_account, entry.credit_account)
-            and case made.kind
-                when 'taken' then entry.refund_id is not null and entry.credit_account = 'settlement'
-                    and block.transfer_id = entry.transfer_id
-                else entry.transfer_id is null and entry.refund_id is null
-            end
+            and entry.cause_kind = 'block_step' and entry.cause_state = made.kind
+    ) or made.kind = 'taken' and not exists (
+        -- It becomes available, and goes at once with the refund that the institution made.
+        select from refund join ledger_entry as entry on entry.cause_id = refund.id and entry.holder_id = refund.holder_id
+        where refund.id = made.refund_id and refund.holder_id = made.holder_id and refund.transfer_id = block.transfer_id
+            and made_by = 'institution' and entry.cause_kind = 'refund' and entry.debit_account = 'available'
+            and entry.amount_cents >= made.amount_cents and entry.id > made.id
     ) or block.covered_cents <> (
         select sum(case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end)
         from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id
@@ -3231,19 +3285,35 @@ begin
     return null;
 end $function$;
 
+create function check_entry_of_step() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if not exists (
+        select from block_step where id = new.id and id = new.cause_id and holder_id = new.holder_id and kind = new.cause_state
+    ) then
+        raise exception 'ledger entry % of holder % has no step of a block', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'every_entry_has_a_cause';
+    end if;
+    return null;
+end $function$;
+
 create table block_step (
     id bigint not null,
     holder_id bigint not null,
     block_id bigint not null,
     kind text collate "C" not null,
     amount_cents bigint not null,
+    refund_id bigint,
     created_at timestamp with time zone not null,
     constraint block_step_pkey primary key (id, holder_id),
+    constraint a_refund_takes_of_one_block unique (refund_id, holder_id),
     constraint block_step_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
     constraint block_step_created_at_check check (isfinite(created_at)),
     constraint block_step_id_check check (id >= 1 and id <= 9007199254740991),
     constraint block_step_kind_check check (kind in ('covered', 'released', 'held', 'let_go', 'taken')),
-    constraint block_step_block_id_holder_id_fkey foreign key (block_id, holder_id) references block(id, holder_id)
+    constraint only_a_refund_takes check ((kind = 'taken') = (refund_id is not null)),
+    constraint block_step_block_id_holder_id_fkey foreign key (block_id, holder_id) references block(id, holder_id),
+    constraint block_step_refund_id_holder_id_fkey foreign key (refund_id, holder_id) references refund(id, holder_id)
 );
 comment on table block_step is
     'What has gone into blocks and out of them, each the ledger entry of the same id; rows are never changed or deleted.';
@@ -3253,6 +3323,7 @@ comment on column block_step.block_id is 'The block.';
 comment on column block_step.kind is
     'Covered of what was available, or released to it; a suspect credit that is held, or let go; or taken by the institution, with its refund.';
 comment on column block_step.amount_cents is 'How much, in cents.';
+comment on column block_step.refund_id is 'The refund with which the institution took it; null otherwise.';
 comment on column block_step.created_at is 'When it was made, in service time.';
 create index block_step_of_block on block_step (block_id, holder_id);
 create trigger block_step_is_append_only before delete or update or truncate on block_step for each statement execute function
@@ -3260,76 +3331,62 @@ create trigger block_step_is_append_only before delete or update or truncate on 
 create trigger check_new after insert on block_step referencing new table as new_row for each statement execute function
     check_block_steps();
 grant insert, select on table block_step to pixconnect_service;
+create trigger check_block_step after insert on ledger_entry for each row when (new.cause_kind = 'block_step') execute function
+    check_entry_of_step();
+insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
+    ('block_step', 'IN', false, 'covered', 'available', 'blocked'),
+    ('block_step', 'OUT', false, 'released', 'blocked', 'available'),
+    ('block_step', 'IN', false, 'held', 'settlement', 'blocked'),
+    ('block_step', 'OUT', false, 'let_go', 'blocked', 'settlement'),
+    ('block_step', 'OUT', false, 'taken', 'blocked', 'available');
+
+create view block_step_facts as
+    select step.id, step.holder_id, json_build_array(block.id, block.kind, reference, amount_cents, refund_id) as facts
+    from block_step as step join block on block.id = step.block_id and block.holder_id = step.holder_id;
+comment on view block_step_facts is 'What of each step of a block its entries'' chain holds.';
+comment on column block_step_facts.id is 'Its id, which its entries name.';
+comment on column block_step_facts.holder_id is 'Its holder.';
+comment on column block_step_facts.facts is 'What never changes of it, as a JSON array.';
 
 create view entry_facts as
- SELECT entry.id,
-    entry.holder_id,
-    json_build_array('entry', entry.id, entry.holder_id, entry.debit_account, entry.credit_account, entry.amount_cents, entry.number, entry.running_balance_cents, (entry.created_at AT TIME ZONE 'UTC'::text),
-        CASE
-            WHEN refund.id IS NOT NULL THEN json_build_array('refund', refund.id, refund.return_id, refund.flow, refund.amount_cents, refund.original_end_to_end_id, refund.external_id, refund.reason)
-            WHEN transfer.id IS NOT NULL THEN json_build_array('transfer', transfer.id, transfer.end_to_end_id, transfer.direction, transfer.amount_cents, transfer.txid, transfer.external_id)
-            WHEN movement.item_id IS NOT NULL THEN json_build_array('movement', movement.item_id, movement.kind, movement.direction, movement.amount_cents, movement.deficit_cents, movement.end_to_end_id)
-            WHEN lacking.item_id IS NOT NULL THEN json_build_array('movement', lacking.item_id, lacking.kind, lacking.direction, lacking.amount_cents, lacking.deficit_cents, lacking.end_to_end_id)
-            WHEN repayment.id IS NOT NULL THEN json_build_array('repayment', repayment.source_entry_id, repayment.amount_cents)
-            WHEN deposit.id IS NOT NULL THEN json_build_array('deposit', deposit.amount_cents)
-            WHEN adjustment.id IS NOT NULL THEN json_build_array('adjustment', adjustment.id, adjustment.case_id, adjustment.kind, adjustment.direction, adjustment.account, adjustment.amount_cents, adjustment.deficit_cents, adjustment.opposite_of)
-            WHEN block_step.id IS NOT NULL THEN json_build_array('block', block_step.block_id, block.kind, block.reference, block_step.kind, block_step.amount_cents)
-            ELSE NULL::json
-        END)::text AS facts,
-        CASE
-            WHEN refund.id IS NOT NULL THEN json_build_array(refund.description)
-            WHEN transfer.id IS NOT NULL THEN json_build_array(transfer.own_key, COALESCE(payer_completion.before, transfer.counterparty), transfer.payer_message)
-            WHEN movement.item_id IS NOT NULL THEN json_build_array(movement.description)
-            WHEN lacking.item_id IS NOT NULL THEN json_build_array(lacking.description)
-            ELSE NULL::json
-        END::text AS person
-   FROM ledger_entry entry
-     LEFT JOIN refund ON refund.id = entry.refund_id AND refund.holder_id = entry.holder_id
-     LEFT JOIN transfer ON transfer.id =
-        CASE
-            WHEN entry.refund_id IS NULL THEN entry.transfer_id
-            ELSE NULL::bigint
-        END AND transfer.holder_id = entry.holder_id
-     LEFT JOIN payer_completion ON payer_completion.transfer_id =
-        CASE
-            WHEN transfer.direction = 'IN'::text THEN transfer.id
-            ELSE NULL::bigint
-        END AND payer_completion.holder_id = entry.holder_id
-     LEFT JOIN movement ON movement.entry_id =
-        CASE
-            WHEN entry.transfer_id IS NULL THEN entry.id
-            ELSE NULL::bigint
-        END AND movement.holder_id = entry.holder_id
-     LEFT JOIN movement lacking ON lacking.deficit_entry_id =
-        CASE
-            WHEN entry.debit_account = 'deficit'::ledger_account THEN entry.id
-            ELSE NULL::bigint
-        END AND lacking.holder_id = entry.holder_id
-     LEFT JOIN repayment ON repayment.id =
-        CASE
-            WHEN entry.credit_account = 'deficit'::ledger_account THEN entry.id
-            ELSE NULL::bigint
-        END AND repayment.holder_id = entry.holder_id
-     LEFT JOIN deposit ON deposit.id =
-        CASE
-            WHEN entry.debit_account = 'funding'::ledger_account THEN entry.id
-            ELSE NULL::bigint
-        END AND deposit.holder_id = entry.holder_id
-     LEFT JOIN adjustment ON adjustment.holder_id =
-        CASE
-            WHEN 'difference'::ledger_account = entry.debit_account OR 'difference'::ledger_account = entry.credit_account THEN entry.holder_id
-            ELSE NULL::bigint
-        END AND entry.id =
-        CASE entry.debit_account
-            WHEN 'deficit'::ledger_account THEN adjustment.deficit_entry_id
-            ELSE adjustment.entry_id
-        END
-     LEFT JOIN block_step ON block_step.id =
-        CASE
-            WHEN entry.transfer_id IS NULL AND ('blocked'::ledger_account = entry.debit_account OR 'blocked'::ledger_account = entry.credit_account) THEN entry.id
-            ELSE NULL::bigint
-        END AND block_step.holder_id = entry.holder_id
-     LEFT JOIN block ON block.id = block_step.block_id AND block.holder_id = block_step.holder_id;
+    select entry.id, entry.holder_id,
+        json_build_array('entry', entry.id, entry.holder_id, entry.debit_account, entry.credit_account, entry.amount_cents,
+            entry.number, entry.running_balance_cents, entry.created_at at time zone 'UTC', cause_kind, cause_id, cause_state,
+            case cause_kind
+                when 'transfer' then json_build_array(transfer.end_to_end_id, transfer.direction, transfer.amount_cents,
+                    transfer.txid, transfer.external_id)
+                when 'refund' then json_build_array(refund.return_id, refund.flow, refund.amount_cents,
+                    refund.original_end_to_end_id, refund.external_id, refund.reason)
+                when 'deposit' then json_build_array(deposit.amount_cents)
+                else other.facts
+            end)::text as facts,
+        case cause_kind
+            when 'transfer' then json_build_array(transfer.own_key, coalesce(payer_completion.before, transfer.counterparty),
+                transfer.payer_message)
+            when 'refund' then json_build_array(refund.description)
+            else other.person
+        end::text as person
+    from ledger_entry as entry
+    left join transfer on transfer.id = case cause_kind when 'transfer' then cause_id end
+        and transfer.holder_id = entry.holder_id
+    left join payer_completion on payer_completion.transfer_id = case transfer.direction when 'IN' then transfer.id end
+        and payer_completion.holder_id = entry.holder_id
+    left join refund on refund.id = case cause_kind when 'refund' then cause_id end and refund.holder_id = entry.holder_id
+    left join deposit on deposit.id = case cause_kind when 'deposit' then cause_id end and deposit.holder_id = entry.holder_id
+    -- Each feature that moves money has one line here, which only its own entries look for.
+    left join lateral (
+        select facts, person from movement_facts as of
+            where cause_kind = 'movement' and of.id = cause_id and of.holder_id = entry.holder_id
+        union all
+        select facts, null::json from repayment_facts as of
+            where cause_kind = 'repayment' and of.id = cause_id and of.holder_id = entry.holder_id
+        union all
+        select facts, null::json from adjustment_facts as of
+            where cause_kind = 'adjustment' and of.id = cause_id and of.holder_id = entry.holder_id
+        union all
+        select facts, null::json from block_step_facts as of
+            where cause_kind = 'block_step' and of.id = cause_id and of.holder_id = entry.holder_id
+    ) as other on true;
 comment on view entry_facts is 'What of each entry is chained by hash, as the text that is hashed.';
 comment on column entry_facts.id is 'The entry.';
 comment on column entry_facts.holder_id is 'Its holder.';
@@ -3519,3 +3576,21 @@ create index infraction_return_of on infraction_return (infraction_id, holder_id
 create trigger infraction_return_is_append_only before delete or update or truncate on infraction_return for each statement
     execute function refuse_change();
 grant insert, select on table infraction_return to pixconnect_service;
+
+create function check_contested() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    -- Over the installation's own rail nobody gives back by himself but for a contest.
+    perform from transfer
+    where transfer.id = new.transfer_id and transfer.holder_id = new.holder_id and institution_id is null and not exists (
+        select from infraction_return as given where given.refund_id = new.id and given.holder_id = new.holder_id
+    );
+    if found then
+        raise exception 'refund % of holder % is of no contest', new.id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_refund_has_what_belongs_to_it';
+    end if;
+    return null;
+end $function$;
+
+create trigger check_contested after insert on refund for each row when (new.made_by = 'institution') execute function
+    check_contested();

@@ -151,11 +151,8 @@ _FIND_RESOURCES: Final[LiteralString] = """
     union select 'refund', id from refund where holder_id = $1 and external_id = $2
     union select 'refund', id from refund where holder_id = $1 and return_id = $2
     union select 'refund', id from refund where holder_id = $1 and network_id = $2
-    union select 'movement', coalesce(entry_id, deficit_entry_id) from movement
-        where holder_id = $1 and item_id = $2 and (entry_id is not null or deficit_entry_id is not null)
-    union select 'movement', entry_id from movement where holder_id = $1 and entry_id = $3
-    union select 'movement', deficit_entry_id from movement
-        where holder_id = $1 and deficit_entry_id = $3 and entry_id is null
+    union select 'movement', id from movement where holder_id = $1 and item_id = $2 and id is not null
+    union select 'movement', id from movement where holder_id = $1 and id = $3
     union select 'adjustment', id from adjustment where holder_id = $1 and id = $3
     union select 'infraction', id from infraction where holder_id = $1 and id = $3
     union select 'infraction', id from infraction where holder_id = $1 and name = $2

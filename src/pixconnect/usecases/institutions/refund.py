@@ -370,8 +370,8 @@ def _record(
         report, original, refund_id=returned.refund_id, return_id=returned.return_id, now=work.now
     )
     work.announce_refund(opened)
-    work.take_there(opened)
     refund = refund_rules.settle_refund(opened, work.now, report.settled_at)
+    work.take_there(refund)
     work.announce_refund(refund)
     work.changes.add_refund(refund)
     after = transfer_rules.return_part(original, refund.amount_cents, work.now)

@@ -227,9 +227,9 @@ def _settle(
 ) -> tuple[Transfer, Misfit | None]:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
     named = charges.get(credit.code)
-    work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer_id=transfer.id)
     network_at = credit.report.settled_at or credit.report.reported_at
     transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now, network_at))
+    work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer.cause)
     if code is not None and credit.refund is not None:
         if work.balances[transfer.holder_id].available_cents < transfer.amount_cents:
             return transfer, NOT_GIVEN_BACK

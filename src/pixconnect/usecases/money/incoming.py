@@ -367,16 +367,9 @@ def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> t
         work.announce_refund(refund)
         work.changes.add_refund(refund)
         return refund, original
-    work.post(
-        original.holder_id,
-        "settlement",
-        "available",
-        refund.amount_cents,
-        transfer_id=original.id,
-        refund_id=refund.id,
-    )
     report = given_back.report
     refund = refund_rules.settle_refund(refund, work.now, report.settled_at or report.reported_at)
+    work.post(original.holder_id, "settlement", "available", refund.amount_cents, refund.cause)
     work.announce_refund(refund)
     work.changes.add_refund(refund)
     after = transfer_rules.return_part(original, refund.amount_cents, work.now)

@@ -154,9 +154,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     made = [(refund.id, refund.holder_id) for refund in refunds.values()]
     linked = await infraction_store.find_links(connection, made)
     locked = _LockedRows(infractions, blocks, transfers, charges, refunds, set(linked))
-    joined = sorted(
-        {(each.transfer_id, each.holder_id) for each in refunds.values()} if set(made) - set(linked) else ()
-    )
+    joined = sorted(made) if set(made) - set(linked) else []
     others = [block.reference for _, holder_id in joined for block in work.blocks.list_of(holder_id)]
     if others:
         locked.taken_of = await block_store.find_taken_of(connection, joined)
@@ -328,8 +326,8 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     )
     opened = structs.replace(opened, reason=infraction_rules.REFUND_REASONS[told.report.reason])
     work.announce_refund(opened)
-    work.take_there(opened, told.report.name)
     refund = refund_rules.settle_refund(opened, work.now, part.settled_at)
+    work.take_there(refund, told.report.name)
     work.announce_refund(refund)
     work.changes.add_refund(refund)
     locked.made.append(refund)

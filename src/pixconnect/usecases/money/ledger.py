@@ -10,7 +10,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.ledger import Balance, LedgerEntry, Transaction
+from pixconnect.domain.money.ledger import Balance, Cause, LedgerEntry, Transaction
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.context import Context
@@ -29,6 +29,9 @@ async def read_balance(context: Context, caller: Caller) -> Balance:
 async def list_transactions(context: Context, caller: Caller, span: Span) -> Page[Transaction]:
     """One page of the entries that changed the holder's current funds, newest first."""
     return await ledger_store.read_page(context.pool, caller.holder_id, span)
+
+
+_DEPOSIT: Final = Cause("deposit", "MADE")
 
 
 class NewDeposit(Struct, frozen=True, kw_only=True):
@@ -67,7 +70,7 @@ async def _deposit_all(batch: Batch[NewDeposit]) -> list[Deposit | errors.PixCon
         if name in known:
             created_at = known[name]
         elif work.balances[new.holder_id].may_deposit:
-            entry = work.post(new.holder_id, "funding", "available", new.amount_cents, entry_id=new.entry_id)
+            entry = work.post(new.holder_id, "funding", "available", new.amount_cents, _DEPOSIT, entry_id=new.entry_id)
             made.append(entry)
             created_at = entry.created_at
         else:

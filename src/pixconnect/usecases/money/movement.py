@@ -15,6 +15,7 @@ from pixconnect.domain.institutions.joining import DAYS_APART_MAX, LineKey, Reve
 from pixconnect.domain.money import movement as movement_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.kept_report import Misfit, find_change
+from pixconnect.domain.money.ledger import Cause
 from pixconnect.domain.money.movement import Movement
 from pixconnect.domain.money.rail import Acknowledgement, MovementReport
 from pixconnect.store.institutions import item as item_store
@@ -117,10 +118,12 @@ def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
 def _post(work: UnitOfWork, movement: Movement) -> Movement:
     # First what is available: the rest is owed only when nothing is left.
     if movement.covered_cents:
-        entry = work.post(movement.holder_id, *movement.accounts, movement.covered_cents)
+        cause = Cause("movement", movement.status)
+        entry = work.post(movement.holder_id, *movement.accounts, movement.covered_cents, cause)
         movement = structs.replace(movement, entry_id=entry.id)
     if movement.deficit_cents:
-        entry = work.post(movement.holder_id, "deficit", "settlement", movement.deficit_cents)
+        cause = Cause("movement", movement.status, movement.entry_id)
+        entry = work.post(movement.holder_id, "deficit", "settlement", movement.deficit_cents, cause)
         movement = structs.replace(movement, deficit_entry_id=entry.id)
     # An opening balance of nothing has moved nothing.
     if movement.amount_cents:

@@ -258,14 +258,7 @@ def _answer_for(new: NewRefund, made: Refund) -> Refund:
 
 def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:
     """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
-    work.post(
-        refund.holder_id,
-        "available",
-        "reserved",
-        refund.amount_cents,
-        transfer_id=original.id,
-        refund_id=refund.id,
-    )
+    work.post(refund.holder_id, "available", "reserved", refund.amount_cents, refund.cause)
     work.changes.add_refund(refund)
     work.order(refund, handover_timeout, original.institution_id)
     # Counted from now on, so that refunds under way never exceed the original together.
@@ -283,9 +276,9 @@ def _settle_by_book(
     if not work.balances[sent.holder_id].may_deposit:
         return _fail_by_book(work, refund, received)
     amount_cents = refund.amount_cents
-    work.post(refund.holder_id, "available", "settlement", amount_cents, transfer_id=original.id, refund_id=refund.id)
-    work.post(sent.holder_id, "settlement", "available", amount_cents, transfer_id=sent.id, refund_id=received.id)
     sides = [refund_rules.settle_refund(side, work.now) for side in (refund, received)]
+    work.post(refund.holder_id, "available", "settlement", amount_cents, sides[0].cause)
+    work.post(sent.holder_id, "settlement", "available", amount_cents, sides[1].cause)
     for side in sides:
         work.announce_refund(side)
         work.changes.add_refund(side)

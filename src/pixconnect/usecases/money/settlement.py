@@ -280,8 +280,8 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[EndedOrder]) -> _LockedRo
 
 def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
     into = _freed_into(ending)
-    work.post(before.holder_id, "reserved", into, before.amount_cents, transfer_id=before.id)
     after = end_transfer(before, ending, work.now)
+    work.post(after.holder_id, "reserved", into, after.amount_cents, after.cause)
     work.changes.move_transfer(before, after)
     work.announce_transfer(after)
 
@@ -289,8 +289,8 @@ def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
 def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: Ending) -> None:
     original, amount_cents = locked.received[before.transfer_id, before.holder_id], before.amount_cents
     into = _freed_into(ending)
-    work.post(before.holder_id, "reserved", into, amount_cents, transfer_id=original.id, refund_id=before.id)
     after = end_refund(before, ending, work.now)
+    work.post(after.holder_id, "reserved", into, amount_cents, after.cause)
     if isinstance(ending, Settled):
         returned = transfer_rules.return_part(original, amount_cents, work.now, returning_cents=amount_cents)
     else:

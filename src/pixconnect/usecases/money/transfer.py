@@ -293,7 +293,7 @@ def _accept(
     if new.payee.holder_id is not None:
         transfer = _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
     else:
-        work.post(holder_id, "available", "reserved", amount_cents, transfer_id=transfer.id)
+        work.post(holder_id, "available", "reserved", amount_cents, transfer.cause)
         work.changes.add_transfer(transfer)
         # The installation's own rail is told what the code led to; an institution reads the code for itself.
         request = new.request if new.institution_id is not None else None
@@ -342,10 +342,10 @@ def _settle_by_book(
         sent = transfer_rules.fail_transfer(sent, code, reason, work.now)
         received = transfer_rules.fail_transfer(received, code, reason, work.now)
     else:
-        work.post(sent.holder_id, "available", "settlement", sent.amount_cents, transfer_id=sent.id)
-        work.post(payee_id, "settlement", "available", sent.amount_cents, transfer_id=received.id)
         sent = transfer_rules.settle_transfer(sent, work.now)
         received = transfer_rules.settle_transfer(received, work.now)
+        work.post(sent.holder_id, "available", "settlement", sent.amount_cents, sent.cause)
+        work.post(payee_id, "settlement", "available", sent.amount_cents, received.cause)
     # Each side has its own events: processing was announced before, the end is announced now.
     for side in (sent, received):
         work.announce_transfer(side)

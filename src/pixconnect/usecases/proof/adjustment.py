@@ -15,6 +15,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
 from pixconnect.domain.money import adjustment as rules
 from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind, Side
+from pixconnect.domain.money.ledger import Cause
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
@@ -222,9 +223,11 @@ def _post(work: UnitOfWork, case_id: int, step: _Step, proposed_by: str, confirm
     entry_id = deficit_entry_id = None
     # First what is available: the rest is owed only when nothing is left.
     if step.amount_cents > lacking_cents:
-        entry_id = work.post(holder_id, *accounts, step.amount_cents - lacking_cents).id
+        cause = Cause("adjustment", step.account)
+        entry_id = work.post(holder_id, *accounts, step.amount_cents - lacking_cents, cause).id
     if lacking_cents:
-        deficit_entry_id = work.post(holder_id, "deficit", "difference", lacking_cents).id
+        cause = Cause("adjustment", step.account, entry_id)
+        deficit_entry_id = work.post(holder_id, "deficit", "difference", lacking_cents, cause).id
     adjustment = Adjustment(
         id=errors.require(entry_id or deficit_entry_id, "it is of an amount"),
         holder_id=holder_id,

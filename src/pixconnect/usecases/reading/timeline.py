@@ -117,8 +117,8 @@ async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: F
     if names:
         facts = structs.replace(facts, orders=await timeline_store.find_open_orders(pool, names))
     if viewer.may("ledger.read"):
-        transfer_ids = [transfer.id for transfer in facts.transfers]
-        facts = structs.replace(facts, entries=await timeline_store.find_ledger_entries(pool, holder_id, transfer_ids))
+        entries = await timeline_store.find_ledger_entries(pool, holder_id, facts.transfers, facts.refunds)
+        facts = structs.replace(facts, entries=entries)
     if not viewer.may("webhook.read"):
         return facts
     of: list[tuple[Resource, int]] = [

@@ -107,31 +107,15 @@ class UnitOfWork:
         cause: Cause,
         *,
         entry_id: int | None = None,
+        goes_on: bool = False,
     ) -> LedgerEntry:
         """Move money between two accounts of a holder; an entry without an id gets one of the batch's block.
 
         Whatever raises what is available repays the deficit with it, and then covers what is blocked at the institution and not
-        here, in the same statement: the entry that is returned does not say so, the balance does.
+        here, in the same statement: the entry that is returned does not say so, the balance does. What ``goes_on`` at once by
+        the next entry does neither.
         """
-        entry = self._post(holder_id, debit_account, credit_account, amount_cents, cause, entry_id)
-        if credit_account == "available":
-            balance = self.balances[holder_id]
-            if balance.repayable_cents:
-                balance = self._repay(balance, entry)
-            if balance.blocks_count:
-                self._cover(holder_id)
-        return entry
-
-    def _post(
-        self,
-        holder_id: int,
-        debit_account: Account,
-        credit_account: Account,
-        amount_cents: int,
-        cause: Cause,
-        entry_id: int | None = None,
-    ) -> LedgerEntry:
-        self.balances[holder_id], entry = ledger_rules.post(
+        balance, entry = ledger_rules.post(
             self.balances[holder_id],
             debit_account,
             credit_account,
@@ -140,7 +124,13 @@ class UnitOfWork:
             entry_id=self._take_entry_id() if entry_id is None else entry_id,
             now=self.now,
         )
+        self.balances[holder_id] = balance
         self.changes.add_entry(entry)
+        if credit_account == "available" and not goes_on:
+            if balance.repayable_cents:
+                balance = self._repay(balance, entry)
+            if balance.blocks_count:
+                self._cover(holder_id)
         return entry
 
     def _repay(self, balance: Balance, source: LedgerEntry) -> Balance:
@@ -199,9 +189,8 @@ class UnitOfWork:
         """Move money into a block or out of it; what the institution took goes next, with the refund that it made."""
         # First the block as it is then: what becomes available by it must not be taken for it again.
         self._put(take_step(block, kind, amount_cents, self.now))
-        # What is taken repays nothing, and covers nothing: it does not stay.
-        post = self._post if kind == "taken" else self.post
-        entry = post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, Cause("block_step", kind))
+        cause = Cause("block_step", kind)
+        entry = self.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=kind == "taken")
         step = BlockStep(
             id=entry.id,
             holder_id=block.holder_id,

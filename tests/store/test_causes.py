@@ -104,6 +104,8 @@ async def test_a_deposit_is_made_by_the_role_for_it_alone(
     taken = ("set local role pixconnect_funding", deposit, "set local role pixconnect_service")
     await refuse(attacker, *taken, entry("funding", "available", 101))
     await refuse(attacker, *taken, entry("funding", "available", 100, id=7))
+    await refuse(attacker, *taken, entry("funding", "available", 100, id=7, cause_id=10**9))
+    await refuse(attacker, *taken, entry("funding", "available", 100, cause_kind="repayment"))
     await refuse(attacker, *taken, entry("settlement", "available", 100))
     await refuse(attacker, *taken, entry("funding", "available", 100), entry("funding", "available", 100))
     # In live mode that role has nothing to give.
@@ -129,6 +131,19 @@ async def test_a_transfer_is_settled_once_and_by_its_own_amount(
     await refuse(attacker, f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id)}) {settle}")
     await refuse(attacker, f"with x as ({entry('reserved', 'settlement', 500, transfer_id=other_id)}) {settle}")
     await refuse(attacker, f"with x as ({taken}) {settle}")  # while its order is open
+    # By another cause than its own it is moved by nothing.
+    for odd in (
+        {"cause_state": "PROCESSING"},
+        {"cause_state": "RETURNED"},
+        {"cause_state": "mine"},
+        {"cause_kind": "refund", "cause_state": "RETURNED"},
+        {"cause_kind": "deposit", "cause_state": "MADE"},
+        {"cause_kind": "movement", "cause_state": "POSTED"},
+        {"cause_kind": "adjustment", "cause_state": "settlement"},
+        {"cause_kind": "mine", "cause_state": "MADE"},
+    ):
+        other = entry("reserved", "settlement", 500, transfer_id=sent_id, **odd)
+        await refuse(attacker, f"with x as ({other}), y as ({end_order(sent_id)}) {settle}")
     await attacker.execute(f"with x as ({taken}), y as ({end_order(sent_id)}) {settle}")
     again = entry("reserved", "settlement", 500, transfer_id=sent_id, id=10**9 + 1)
     await refuse(attacker, again)

@@ -88,6 +88,17 @@ async def test_a_movement_and_its_entry_are_made_together(attacker: "Connection"
             f"with moved as ({movement(entry_id='1000000001')}) {entry('settlement', 'available', 100, id=1_000_000_001)}",
         ),
         (made, entry("settlement", "available", 100, id=1_000_000_001)),
+        (made, entry("settlement", "available", 100, id=1_000_000_001, cause_id=10**9)),
+        *(
+            (f"with moved as ({movement()}) {entry('settlement', 'available', 100, **odd)}",)
+            for odd in (
+                {"cause_state": "ERROR"},
+                {"cause_id": 7},
+                {"cause_kind": "deposit", "cause_state": "MADE"},
+                {"cause_kind": "adjustment", "cause_state": "available"},
+                {"cause_kind": "transfer", "cause_state": "CONFIRMED"},
+            )
+        ),
     ):
         await refuse(attacker, *odd)
     await attempt(attacker, made)

@@ -32,14 +32,16 @@ def block(cents: int = 100, covered_cents: int | None = None, *, kind: str = "ju
     """
 
 
-def step(cents: int = 100, kind: str = "covered", id: int = FIRST) -> str:  # noqa: A002 - the column's name
+def step(cents: int = 100, kind: str = "covered", id: int = FIRST, refund_id: int | None = None) -> str:  # noqa: A002 - the column's name
     return f"""
-        insert into block_step (id, holder_id, block_id, kind, amount_cents, created_at)
-        values ({id}, 1, 7, '{kind}', {cents}, now())
+        insert into block_step (id, holder_id, block_id, kind, amount_cents, created_at, refund_id)
+        values ({id}, 1, 7, '{kind}', {cents}, now(), {"null" if refund_id is None else refund_id})
     """
 
 
 COVER = entry("available", "blocked", 100, id=FIRST)
+TAKEN = entry("blocked", "available", 40, id=SECOND, cause_state="taken")
+LOWERED = "update block set wanted_cents = 60, held_cents = 60, covered_cents = 60"
 
 
 def together(*parts: str, then: str = COVER) -> str:
@@ -57,6 +59,11 @@ async def test_a_block_its_steps_and_their_entries_are_made_together(attacker: C
         together(block(), step(kind="released")),
         together(block(), step(kind="held")),
         together(block(), step(kind="taken")),
+        together(
+            block(), step(kind="released"), then=entry("available", "blocked", 100, id=FIRST, cause_state="released")
+        ),
+        together(block(), step(), then=entry("available", "blocked", 100, id=FIRST, cause_kind="repayment")),
+        together(block(), step(), then=entry("available", "blocked", 100, id=FIRST, cause_id=SECOND)),
         together(block(), step(id=SECOND)),
         together(block(), step(), then=entry("settlement", "blocked", 100, id=FIRST)),
         together(block(), step(), then=entry("funding", "blocked", 100, id=FIRST)),
@@ -92,6 +99,11 @@ async def test_what_is_blocked_leaves_its_block_as_it_came(attacker: Connection,
             step(40, "taken", SECOND),
             then=entry("blocked", "settlement", 40, id=SECOND),
         ),
+        # What is taken goes with a return that the institution made.
+        together(LOWERED, step(40, "taken", SECOND), then=TAKEN),
+        together(LOWERED, step(40, "taken", SECOND, refund_id=777), then=TAKEN),
+        together(LOWERED, step(40, "released", SECOND), then=TAKEN),
+        together(LOWERED, step(40, "released", SECOND, refund_id=777), then=back),
         "update balance set blocks_count = 0",
         "update balance set blocked_cents = 0",
         "update block set kind = 'security'",
@@ -102,8 +114,7 @@ async def test_what_is_blocked_leaves_its_block_as_it_came(attacker: Connection,
         "truncate block cascade",
     ):
         await refuse(attacker, odd)
-    lowered = "update block set wanted_cents = 60, held_cents = 60, covered_cents = 60"
-    await attempt(attacker, together(lowered, step(40, "released", SECOND), then=back))
+    await attempt(attacker, together(LOWERED, step(40, "released", SECOND), then=back))
     await check_books(service)
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.allowance import RAISED_AFTER, Allowance, WantedAllowance, cut, want
-from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+from pixconnect.domain.institutions.allowance import RAISED_AFTER, WantedAllowance, cut, want
+from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import proposal as proposal_store
@@ -15,6 +14,7 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import found, name_account
+from pixconnect.usecases.institutions.proposing import confirming, propose, record_confirmed
 from pixconnect.writing.service_time import service_now_to_write
 
 
@@ -36,12 +36,13 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
         asked = structs.replace(want(before, wanted), allowed_by=context.operator)
         now_allowed = asked if account.environment == "counterpart" else cut(before, asked)
         await proposal_store.forget(connection, account.id, "allow")
-        proposal = None if now_allowed == asked else _propose(context, account, asked)
-        if proposal is not None:
+        proposal = None
+        if now_allowed != asked:
             # Its hour would begin when nobody was looking yet. What is less never waits for a clock.
             await service_now_to_write(context.clock, connection)
-            await proposal_store.propose(connection, proposal)
-            await audit.record(context, connection, "institution allow", name_account(name), after=proposal)
+            said = {member: getattr(asked, member) for member in WantedAllowance.__struct_fields__}
+            subject = name_account(name)
+            proposal = await propose(context, connection, account.id, "allow", said, subject, rest=RAISED_AFTER)
             if structs.replace(now_allowed, allowed_by=before.allowed_by) == before:
                 return proposal
         await allowance_store.write(connection, now_allowed)
@@ -49,18 +50,6 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
             context, connection, "institution allow", name_account(name), before=before, after=now_allowed
         )
     return proposal
-
-
-def _propose(context: Operator, account: InstitutionAccount, asked: Allowance) -> Proposal:
-    now = context.clock.real_now()
-    return Proposal(
-        institution_id=account.id,
-        act="allow",
-        proposal={name: getattr(asked, name) for name in WantedAllowance.__struct_fields__},
-        proposed_by=context.operator,
-        proposed_at=now,
-        confirmable_at=now + RAISED_AFTER,
-    )
 
 
 async def allow_more(
@@ -74,18 +63,9 @@ async def allow_more(
     Raises:
         NotFound: It was taken back, replaced or confirmed meanwhile.
     """
-    async with write_alone(context.pool) as connection:
+    async with confirming(context, account, proposal) as (connection, _):
         await service_now_to_write(context.clock, connection)
-        now = context.clock.real_now()
-        check_confirmation(proposal, context.operator, now)
-        found(await account_store.lock_named(connection, account.name), account.name)
-        if proposal not in await proposal_store.list_waiting(connection, account.id):
-            raise errors.NotFound(f"name: that does not wait any more on {account.name}: look at what does")
         before = await allowance_store.lock(connection, account.id)
-        # Those of before transfers could leave say nothing of them.
         after = structs.replace(before, **proposal.proposal, allowed_by=context.operator)
-        await proposal_store.confirm(connection, account.id, "allow", context.operator, now)
         await allowance_store.write(connection, after)
-        await audit.record(
-            context, connection, "institution confirm", name_account(account.name), before=before, after=after
-        )
+        await record_confirmed(context, connection, account, before, after)

@@ -30,10 +30,10 @@ from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
-from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import find_account, found, name_account
+from pixconnect.usecases.institutions.proposing import propose, record_confirmed
 from pixconnect.usecases.institutions.statement import record_file, settle_items
 from pixconnect.usecases.money.charge_change import note_removal, remove_locked
 from pixconnect.usecases.money.movement import post_statement_item
@@ -57,24 +57,14 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
         raise errors.BadRequest("statement: the file tells no balance at its end, so it is no final one")
     # Posted first, so that the balance here that is proposed has all of the file's lines in it.
     await settle_items(writes, account)
-    now = context.clock.real_now()
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
-        proposal = Proposal(
-            institution_id=account.id,
-            act="close",
-            proposal=dict(
-                last_on=recorded.last_on.isoformat(),
-                closing_cents=recorded.closing_cents,
-                balance_here_cents=await account_store.sum_balance_here(connection, account.id),
-            ),
-            proposed_by=context.operator,
-            proposed_at=now,
-            confirmable_at=now,
+        said = dict[str, str | int](
+            last_on=recorded.last_on.isoformat(),
+            closing_cents=recorded.closing_cents,
+            balance_here_cents=await account_store.sum_balance_here(connection, account.id),
         )
-        await proposal_store.propose(connection, proposal)
-        await audit.record(context, connection, "institution close", name_account(name), after=proposal)
-    return proposal
+        return await propose(context, connection, account.id, "close", said, name_account(name))
 
 
 async def close_account(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
@@ -107,12 +97,8 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
         if await charge_store.list_pending_there(connection, account.id, 1):
             raise errors.BadRequest("confirm: a charge was opened meanwhile: the account is paused; confirm again")
         await account_store.set_state(connection, account.id, "closed")
-        now = context.clock.real_now()
-        await proposal_store.confirm(connection, account.id, "close", context.operator, now)
-        after = structs.replace(before, state="closed")
-        await audit.record(
-            context, connection, "institution confirm", name_account(account.name), before=before, after=after
-        )
+        await proposal_store.confirm(connection, account.id, "close", context.operator, context.clock.real_now())
+        await record_confirmed(context, connection, account, before, structs.replace(before, state="closed"))
 
 
 async def _give_up(connection: Connection, account: InstitutionAccount) -> None:

@@ -8,25 +8,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import adjustment as rules
 from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind, Side
 from pixconnect.domain.money.ledger import Cause
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
-from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.proof import case as case_store
-from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.institutions.account import found, name_account
-from pixconnect.usecases.proof.waiting_case import lock_to_propose, refuse_gone
+from pixconnect.usecases.institutions.proposing import (
+    confirming,
+    find_account_of,
+    lock_case,
+    lock_to_propose,
+    propose,
+    record_confirmed,
+)
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
@@ -67,39 +72,23 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
         case = await _lock_case(connection, wanted.case_id)
-        accounts = {account.id: account for account in await account_store.list_all(connection)}
-        account = accounts.get(errors.require(case.institution_id, "what is adjusted lies at an account"))
-        if account is None:
-            raise errors.NotFound(f"case: the account that {case.id} is about was removed")
+        account = await find_account_of(connection, case)
         _refuse_closed(account)
         steps = _plan(case, account, await adjustment_store.list_of_case(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
-        now = context.clock.real_now()
         said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
         said["direction"], said["holder_id"] = steps[0].direction, wanted.holder_id or steps[0].holder_id
         if wanted.undone_id is not None:
             said["undone_id"] = wanted.undone_id
-        proposal = Proposal(
-            institution_id=account.id,
-            act="adjust",
-            proposal=said,
-            proposed_by=context.operator,
-            proposed_at=now,
-            confirmable_at=now,
-        )
-        await proposal_store.propose(connection, proposal)
-        await audit.record(context, connection, "case adjust", f"case {case.id}", after=proposal)
-    return proposal
+        return await propose(context, connection, account.id, "adjust", said, f"case {case.id}")
 
 
 async def adjust_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """Post what was proposed, as far as it still is within its case, and end the case when nothing of it is left."""
     del writes  # A transaction of its own: the service's queues may write no adjustment.
-    check_confirmation(proposal, context.operator, context.clock.real_now())
-    wanted = _read(proposal)
-    async with write_alone(context.pool) as connection:
-        _refuse_closed(found(await account_store.lock_named(connection, account.name), account.name))
-        await refuse_gone(connection, account, proposal)
+    wanted = msgspec.convert(proposal.proposal, WantedAdjustment)
+    async with confirming(context, account, proposal) as (connection, locked):
+        _refuse_closed(locked)
         case = await _lock_case(connection, wanted.case_id)
         made = await adjustment_store.list_of_case(connection, case.id)
         # Planned anew: the case may have got smaller, or ended, while the proposal waited.
@@ -112,22 +101,7 @@ async def adjust_case(context: Operator, writes: Writer, account: InstitutionAcc
             await case_store.end(
                 connection, [case.id], "adjusted", context.operator, f"{wanted.kind}, by two operators"
             )
-        await proposal_store.confirm(connection, account.id, "adjust", context.operator, context.clock.real_now())
-        await audit.record(
-            context, connection, "institution confirm", name_account(account.name), before=proposal, after=added[-1]
-        )
-
-
-def _read(proposal: Proposal) -> WantedAdjustment:
-    said = proposal.proposal
-    undone_id = said.get("undone_id")
-    return WantedAdjustment(
-        case_id=int(said["case_id"]),
-        kind=rules.parse_kind(str(said["kind"])),
-        amount_cents=int(said["amount_cents"]),
-        holder_id=int(said["holder_id"]),
-        undone_id=None if undone_id is None else int(undone_id),
-    )
+        await record_confirmed(context, connection, account, proposal, added[-1])
 
 
 def _refuse_closed(account: InstitutionAccount) -> None:
@@ -144,9 +118,7 @@ async def _check_holders(connection: Connection, account: InstitutionAccount, st
 
 
 async def _lock_case(connection: Connection, case_id: int) -> Case:
-    case = (await case_store.lock(connection, [case_id])).get(case_id)
-    if case is None:
-        raise errors.NotFound(f"case: there is none with the id {case_id}")
+    case = await lock_case(connection, case_id)
     if case.kind not in _ADJUSTED:
         raise errors.BadRequest("case: what it is about has an id: record it under that, and the case ends by itself")
     return case

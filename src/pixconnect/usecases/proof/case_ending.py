@@ -17,29 +17,32 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.joining import ItemJoin
-from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
+from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money.rail import NeverTaken, Settled
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, Difference
 from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder, parse_said
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
-from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.store.proof import case as case_store
-from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.under_way import read_ordered
-from pixconnect.usecases.institutions.account import found, name_account
+from pixconnect.usecases.institutions.proposing import (
+    confirming,
+    find_account_of,
+    lock_case,
+    lock_to_propose,
+    propose,
+    record_confirmed,
+)
 from pixconnect.usecases.institutions.statement import list_span
 from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder, find_mistaken, holders_of
-from pixconnect.usecases.proof.waiting_case import lock_to_propose, refuse_gone
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -122,7 +125,6 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
         order, item_id = await _find(context, connection, wanted)
-        now = context.clock.real_now()
         said = dict[str, str | int](
             case_id=wanted.case_id,
             order=order.order_name,
@@ -135,33 +137,18 @@ async def propose_ending(context: Operator, wanted: WantedEnding) -> Proposal:
         )
         if item_id is not None:
             said["item_id"] = item_id
-        proposal = Proposal(
-            institution_id=order.institution_id,
-            act="decide",
-            proposal=said,
-            proposed_by=context.operator,
-            proposed_at=now,
-            confirmable_at=now,
-        )
-        await proposal_store.propose(connection, proposal)
-        await audit.record(context, connection, "case close", f"case {wanted.case_id}", after=proposal)
-    return proposal
+        return await propose(context, connection, order.institution_id, "decide", said, f"case {wanted.case_id}")
 
 
 async def end_by_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """End the order as was proposed, if it still has no end of its own."""
     del writes  # A transaction of its own: the service's queues may say nothing of the kind.
-    check_confirmation(proposal, context.operator, context.clock.real_now())
     wanted = _read(proposal)
-    async with write_alone(context.pool) as connection:
-        found(await account_store.lock_named(connection, account.name), account.name)
-        await refuse_gone(connection, account, proposal)
+    async with confirming(context, account, proposal) as (connection, _):
         # Judged once more, under the locks: since the proposal the institution may have spoken.
         order, item_id = await _find(context, connection, wanted)
         ended = await _lock(connection, order, wanted.said)
-        now = context.clock.real_now()
-        await proposal_store.confirm(connection, account.id, "decide", context.operator, now)
-        ending = _make(order, wanted, proposal, context.operator, now)
+        ending = _make(order, wanted, proposal, context.operator, context.clock.real_now())
         await ending_store.insert(connection, ending)
         is_closed = await ending_store.close_step(connection, ending.order_name)
         (was_open,) = await WRITE_ENDINGS.write(Batch([ended], connection, context.clock))
@@ -174,9 +161,7 @@ async def end_by_case(context: Operator, writes: Writer, account: InstitutionAcc
         await case_store.end(
             connection, [wanted.case_id], "decided", context.operator, f"{wanted.said}, by two operators"
         )
-        await audit.record(
-            context, connection, "institution confirm", name_account(account.name), before=proposal, after=ending
-        )
+        await record_confirmed(context, connection, account, proposal, ending)
 
 
 def _read(proposal: Proposal) -> WantedEnding:
@@ -216,9 +201,7 @@ def _make(order: SilentOrder, wanted: WantedEnding, proposal: Proposal, operator
 
 async def _find(context: Operator, connection: Connection, wanted: WantedEnding) -> tuple[SilentOrder, str | None]:
     """The order of the case, if people may say how it ended, and the line of the statement that it is."""
-    case = (await case_store.lock(connection, [wanted.case_id])).get(wanted.case_id)
-    if case is None:
-        raise errors.NotFound(f"case: there is none with the id {wanted.case_id}")
+    case = await lock_case(connection, wanted.case_id)
     if case.kind != "order" or case.institution_id is None:
         raise errors.BadRequest(
             "case: it is of no order over an account at an institution, so nobody says how one ended"
@@ -229,10 +212,7 @@ async def _find(context: Operator, connection: Connection, wanted: WantedEnding)
         )
     if case.ended_at is not None:
         raise errors.BadRequest("case: it has ended")
-    accounts = {account.id: account for account in await account_store.list_all(connection)}
-    account = accounts.get(case.institution_id)
-    if account is None:
-        raise errors.NotFound(f"case: the account that {case.id} is about was removed")
+    account = await find_account_of(connection, case)
     order = await ending_store.find_silent(connection, account.id, case.name)
     if order is None:
         raise errors.BadRequest(

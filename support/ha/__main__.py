@@ -28,7 +28,9 @@ def main() -> int:
     home.chmod(0o755)
     network = Network(prefix=os.environ.get("PIXCONNECT_HA_NETWORK") or GUIDE)
     cluster = Cluster(home, network, open_programs())
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    # A shell's job in the background begins with SIGINT ignored.
+    for ended_by in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ended_by, signal.default_int_handler)
     try:
         cluster.start()
         cluster.wait_until_whole()

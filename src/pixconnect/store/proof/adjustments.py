@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_BY_HAND: Final = (
-    "compare with the audit, which names both operators: `pixconnect audit list`; nothing is mended by hand alone"
+_rule: Final = partial(
+    Rule,
+    todo="compare with the audit, which names both operators: `pixconnect audit list`; nothing is mended by hand alone",
 )
 
 ADJUSTMENTS: Final = (
     # What an adjustment debits and credits is asked of the schema's own table, so that both are not wrong in the same way.
-    Rule(
+    _rule(
         name="adjustment_has_its_entries",
         says="each adjustment has exactly its entries",
         broken="""
@@ -39,10 +41,9 @@ ADJUSTMENTS: Final = (
                 or entry.cause_kind <> 'adjustment' or entry.cause_id <> made.adjustment_id
         """,
         meaning="an entry of it was lost or changed, or the adjustment was written by hand",
-        todo=_BY_HAND,
     ),
     # True books may break it, for a while: it is how what was only agreed upon stays in sight.
-    Rule(
+    _rule(
         name="difference_is_nothing",
         says="nothing is adjusted that is neither undone nor written off",
         broken="""
@@ -53,7 +54,7 @@ ADJUSTMENTS: Final = (
         todo="look at it: `pixconnect case list --all`; undo it once the missing fact is recorded, or write it off",
     ),
     # An open case may have changed its amount since; the worker opens it again, and somebody undoes the entry.
-    Rule(
+    _rule(
         name="adjustment_is_within_its_case",
         says="what is adjusted of a case that has ended is within its amount and sign",
         broken="""
@@ -72,9 +73,8 @@ ADJUSTMENTS: Final = (
         """,
         of="installation",
         meaning="the adjustment or the case was written by hand",
-        todo=_BY_HAND,
     ),
-    Rule(
+    _rule(
         name="order_ended_by_its_case",
         says="an order that ended by a case did so by two operators and by evidence, and stands as they have said",
         broken="""
@@ -109,6 +109,5 @@ ADJUSTMENTS: Final = (
         """,
         of="installation",
         meaning="somebody has given the money back, or taken it, in the name of others; or a row of them was lost",
-        todo=_BY_HAND,
     ),
 )

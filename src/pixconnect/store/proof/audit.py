@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
+_rule: Final = partial(Rule, of="installation")
 _ASK: Final = "ask whom the audit names, and compare with a backup; shut out whom nobody knows: `pixconnect audit list`"
 
 # What the audit keeps of instants is spelled by the program, and of long texts it keeps a beginning.
@@ -89,7 +91,7 @@ def _as_audited(
 
 
 AUDIT: Final = (
-    Rule(
+    _rule(
         name="holder_is_as_audited",
         says="a holder is what the audit says, and each row of the audit begins where the one before it has ended",
         broken=_as_audited(
@@ -102,11 +104,10 @@ AUDIT: Final = (
             # A holder is put on an account as that is added.
             counts="(key <> 'institution_id' or was.value is not null)",
         ),
-        of="installation",
         meaning="a limit, a flag or an owner was written by hand, or a row of the audit was",
         todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="waiting_limits_are_as_audited",
         says="higher limits that wait for a holder are what an operator wanted",
         broken="""
@@ -122,11 +123,10 @@ AUDIT: Final = (
                     )
             )
         """,
-        of="installation",
         meaning="somebody has written higher limits by hand, which would act by themselves",
         todo="set the holder's limits again, which forgets them: `pixconnect holder set`",
     ),
-    Rule(
+    _rule(
         name="client_is_as_audited",
         says="a client is what the audit says, and each row of the audit begins where the one before it has ended",
         broken=_as_audited(
@@ -141,11 +141,10 @@ AUDIT: Final = (
             "client_id,holder_id,name,scopes,created_at,rotated_at,disabled_at,tokens_from,certificate,certificate_expires_at",
             holder="(coalesce(told, before) ->> 'holder_id')::bigint",
         ),
-        of="installation",
         meaning="somebody may ask for what nobody has allowed, or for another holder; or a row of the audit was changed",
         todo="disable the client, and ask whom the audit names: `pixconnect client disable CLIENT_ID`",
     ),
-    Rule(
+    _rule(
         name="operator_is_as_audited",
         says="who may sign in to the console was added by an operator, in the role that they have",
         broken=_as_audited(
@@ -155,11 +154,10 @@ AUDIT: Final = (
             only="verb in ('operator add', 'operator remove')",
             is_new="true",
         ),
-        of="installation",
         meaning="somebody has let in a person, or let one do more, by hand",
         todo="remove the operator at once, and look at what they did: `pixconnect operator remove NAME`",
     ),
-    Rule(
+    _rule(
         name="account_is_as_audited",
         says="an account at an institution is what the audit says, or paused",
         broken=_as_audited(
@@ -178,11 +176,10 @@ AUDIT: Final = (
             counts="not (key = 'state' and is_now.value = 'paused')",
             is_new="true",
         ),
-        of="installation",
         meaning="somebody has let the service ask another address, or another account, by hand",
         todo="pause the account, and compare it with its file: `pixconnect institution pause NAME`",
     ),
-    Rule(
+    _rule(
         name="house_lies_on_its_account",
         says="the house of an account at an institution lies on it",
         broken="""
@@ -191,11 +188,10 @@ AUDIT: Final = (
             from institution_account as account left join holder on holder.id = house_id
             where account.state <> 'closed' and removed_at is null and account.id is distinct from holder.institution_id
         """,
-        of="installation",
         meaning="the house or its holder's account was written by hand: what belongs to nobody else goes to a stranger",
         todo="pause the account, and compare both with the audit: `pixconnect institution pause NAME`",
     ),
-    Rule(
+    _rule(
         name="key_is_as_audited",
         says="a Pix key is the holder's to whom an operator gave it last",
         broken="""
@@ -216,11 +212,10 @@ AUDIT: Final = (
                 select min((after ->> 'created_at')::timestamptz) from audit where verb = 'holder create'
             ))
         """,
-        of="installation",
         meaning="payments to the key go to another holder than they should, or a row of the audit was changed",
         todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="session_was_begun",
         says="who is signed in to the console has signed in",
         broken="""
@@ -233,11 +228,10 @@ AUDIT: Final = (
                     else 'console ' || coalesce(operator_name, 'sandbox') end
             )
         """,
-        of="installation",
         meaning="somebody was let in by hand, or into another's session",
         todo="end the session in the console, and look at what was done in it: `pixconnect audit list`",
     ),
-    Rule(
+    _rule(
         name="approval_is_audited",
         says="what two operators must agree to was proposed by one and confirmed by another, and what may leave is that",
         broken="""
@@ -281,11 +275,10 @@ AUDIT: Final = (
             ) as allowed on true
             where standing.said is distinct from coalesce(allowed.said, '0 0 0 own by nobody')
         """,
-        of="installation",
         meaning="one person has let more leave an account, or has closed it",
         todo="pause the account, and ask both: `pixconnect institution pause NAME`",
     ),
-    Rule(
+    _rule(
         name="what_was_decided_is_audited",
         says="whatever an operator decided once and for all has its row in the audit, in their name",
         broken="""
@@ -339,11 +332,10 @@ AUDIT: Final = (
                 where kept_case.id = decided.case_id and kind = 'report' and audit.operator = decided.operator
             )
         """,
-        of="installation",
         meaning="it was decided by hand, or the audit has lost a row",
         todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="endpoint_is_as_audited",
         says="a webhook endpoint is as its owner's client has set it last",
         broken="""
@@ -361,7 +353,6 @@ AUDIT: Final = (
                 or left(url, 500) is distinct from said.after ->> 'url'
             )
         """,
-        of="installation",
         meaning="somebody else is told of what happens to the holder",
         todo="set the endpoint inactive, and ask its owner: `pixconnect endpoint show ID`",
     ),

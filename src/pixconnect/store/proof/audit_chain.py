@@ -6,19 +6,22 @@ entries: an owner of the tables who rewrites all hashes differs from every head 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 from pixconnect.foundation.pool import Connection, Pool
 
-_REWRITTEN: Final = "somebody has rewritten what operators did, as the tables' owner"
-_COMPARE: Final = (
-    "compare with a backup of before that, and ask the operators that the audit names: `pixconnect audit list`"
+_rule: Final = partial(
+    Rule,
+    of="installation",
+    todo="compare with a backup of before that, and ask the operators that the audit names: `pixconnect audit list`",
 )
+_REWRITTEN: Final = "somebody has rewritten what operators did, as the tables' owner"
 
 AUDIT_CHAIN: Final = (
     # A changed link breaks the next one too, but none behind it.
-    Rule(
+    _rule(
         name="audit_chain_has_no_break",
         says="each link of the audit's chain follows from the one before, in the order of rows",
         broken="""
@@ -35,13 +38,11 @@ AUDIT_CHAIN: Final = (
             where head is distinct from sha256(head_before || digest) or audit_id <= id_before
             order by position
         """,
-        of="installation",
         is_of_whole_runs=True,
         meaning=_REWRITTEN
         + "; a link was changed, taken out, put in or moved, and the first one named is where it begins",
-        todo=_COMPARE,
     ),
-    Rule(
+    _rule(
         name="audit_is_as_chained",
         says="each row of the audit is as it was when it was chained",
         broken="""
@@ -57,13 +58,11 @@ AUDIT_CHAIN: Final = (
                 or person_digest is distinct from sha256(salt || convert_to(person, 'UTF8'))
             order by position
         """,
-        of="installation",
         is_of_whole_runs=True,
         meaning=_REWRITTEN + "; the first row named is where it begins",
-        todo=_COMPARE,
     ),
     # Without its row a chain stands still.
-    Rule(
+    _rule(
         name="chains_know_how_far_they_are",
         says="the chains of entries and of the audit have a row with the last id that was chained",
         broken="""
@@ -75,12 +74,11 @@ AUDIT_CHAIN: Final = (
                 select 'audit' where not exists (select from audit_chain_state)
             ) as missing
         """,
-        of="installation",
         meaning="somebody has stopped the chain by hand: it does not grow any more",
         todo="put the row back, with the last link's last id, into entry_chain_state or audit_chain_state; look with --whole",
     ),
     # Ids only rise: an older row without a link was not there when its turn came.
-    Rule(
+    _rule(
         name="audit_is_chained",
         says="each row of the audit, up to the last one that was chained, is in the chain",
         broken="""
@@ -90,10 +88,8 @@ AUDIT_CHAIN: Final = (
                 and not exists (select from audit_chain where audit_id = audit.id)
             order by id
         """,
-        of="installation",
         is_of_whole_runs=True,
         meaning="a row was put in by hand among older ones, or links were taken out",
-        todo=_COMPARE,
     ),
 )
 

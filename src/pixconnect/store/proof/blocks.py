@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_ASK_THE_INSTITUTION: Final = "ask the institution what it has blocked, and compare with a backup of before"
+_rule: Final = partial(Rule, todo="ask the institution what it has blocked, and compare with a backup of before")
 
 BLOCKS: Final = (
-    Rule(
+    _rule(
         name="blocked_is_in_blocks",
         says="what is blocked of a balance is what its open blocks cover, and it knows how many they are",
         broken="""
@@ -24,9 +25,8 @@ BLOCKS: Final = (
             where (blocked_cents, blocks_count) is distinct from (coalesce(covered, 0), coalesce(open_count, 0))
         """,
         meaning="a block was lost, invented or written by hand: money is kept for nothing, or free that is blocked there",
-        todo=_ASK_THE_INSTITUTION,
     ),
-    Rule(
+    _rule(
         name="block_is_its_steps",
         says="a block covers what its steps come to",
         broken="""
@@ -41,9 +41,8 @@ BLOCKS: Final = (
             where covered_cents <> coalesce(stepped, 0)
         """,
         meaning="a step was lost or invented, or the block was written by hand",
-        todo=_ASK_THE_INSTITUTION,
     ),
-    Rule(
+    _rule(
         name="step_is_an_entry",
         says="each step of a block is the entry of its id, between the accounts of its kind; what was taken was returned",
         broken="""
@@ -65,9 +64,8 @@ BLOCKS: Final = (
             )
         """,
         meaning="an entry of a block was lost or changed, or a step was written by hand",
-        todo=_ASK_THE_INSTITUTION,
     ),
-    Rule(
+    _rule(
         name="blocks_are_covered_first",
         says="nothing is available while less is blocked here than at the institution",
         broken="""
@@ -78,9 +76,8 @@ BLOCKS: Final = (
             where covered_cents < held_cents and available_cents > 0
         """,
         meaning="money that the institution has blocked could be spent here, and what is sent would be refused there",
-        todo=_ASK_THE_INSTITUTION,
     ),
-    Rule(
+    _rule(
         name="suspect_credit_is_held_whole",
         says="a suspect credit has all of its Pix in its block while that is under way, and nothing after it; it was told once",
         broken="""
@@ -99,15 +96,15 @@ BLOCKS: Final = (
                 or told.times <> 1 and block.created_at >= {kept_since}
         """,
         meaning="the block, its transfer or the event of it was written by hand or lost",
-        todo=_ASK_THE_INSTITUTION,
     ),
-    Rule(
+    _rule(
         name="infraction_has_what_belongs_to_it",
-        says="an infraction is of a received Pix, has taken what its returns come to, and goes with its block",
+        says="an infraction is of a received Pix, has taken what its returns come to, goes with its block, and has its events",
         broken="""
             select told.holder_id, array['infraction ' || told.id] as ids,
                 format('%s of %s, block %s', coalesce(taken, 0), paid.amount_cents, block.state) as expected,
-                format('%s %s of %s', told.state, told.taken_cents, told.amount_cents) as found, told.modified_at as since
+                format('%s %s of %s, %s', told.state, told.taken_cents, told.amount_cents, names) as found,
+                told.modified_at as since
             from (select * from infraction where holder_id between $1 and $2) as told
             left join transfer as paid on paid.id = told.transfer_id and paid.holder_id = told.holder_id
             left join block on block.reference = told.name and block.holder_id = told.holder_id
@@ -118,36 +115,23 @@ BLOCKS: Final = (
                 where given.infraction_id = told.id and given.holder_id = told.holder_id
                     and refund.transfer_id = told.transfer_id and refund.made_by = 'institution'
             ) as returned on true
+            cross join lateral (
+                select string_agg(name, ' ' order by event.id) as names from event
+                where event.resource = 'infraction' and resource_id = told.id and event.holder_id = told.holder_id
+            ) as each
             where paid.id is null or paid.direction <> 'IN' or paid.settled_at is null or paid.amount_cents < told.amount_cents
                 or block.id is null or block.transfer_id is distinct from told.transfer_id
                 or told.taken_cents <> coalesce(taken, 0)
                 or told.state in ('open', 'answered') and block.state <> 'open'
                 or told.state = 'released' and block.state <> 'ended'
+                or told.created_at >= {kept_since} and coalesce(names, '')
+                    !~ ('^infraction.opened( infraction.reminded)*' || case told.state
+                        when 'open' then '$'
+                        when 'answered' then ' infraction.answered$'
+                        when 'taken' then '( infraction.answered)?( infraction.taken)+$'
+                        else '( infraction.answered)? infraction.released$'
+                    end)
         """,
-        meaning="the infraction, its block or a return of it was written by hand or lost",
-        todo=_ASK_THE_INSTITUTION,
-    ),
-    Rule(
-        name="infraction_has_its_events",
-        says="an infraction was told as it began and as it ended, each once, and again where more was taken",
-        broken="""
-            select told.holder_id, array['infraction ' || told.id] as ids, told.state as expected,
-                array_to_string(names, ' ') as found, told.created_at as since
-            from (
-                select * from infraction where holder_id between $1 and $2 and created_at >= {kept_since}
-            ) as told
-            cross join lateral (
-                select array_agg(name order by id) as names from event
-                where event.resource = 'infraction' and resource_id = told.id and event.holder_id = told.holder_id
-            ) as each
-            where not coalesce(array_to_string(names, ' ') ~ ('^infraction.opened( infraction.reminded)*' || case told.state
-                when 'open' then '$'
-                when 'answered' then ' infraction.answered$'
-                when 'taken' then '( infraction.answered)?( infraction.taken)+$'
-                else '( infraction.answered)? infraction.released$'
-            end), false)
-        """,
-        meaning="an event was lost or invented: who is told by events knows another state",
-        todo="no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`",
+        meaning="the infraction, its block, a return or an event of it was written by hand or lost",
     ),
 )

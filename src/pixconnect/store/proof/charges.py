@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_LOOK: Final = "look at the charge and at the payment, `pixconnect find ID`: what the rail settled is the truth"
+_rule: Final = partial(
+    Rule, todo="look at the charge and at the payment, `pixconnect find ID`: what the rail settled is the truth"
+)
 
 # Other rules follow from the money; these from what a payer is shown and what becomes of it.
 CHARGES: Final = (
-    Rule(
+    _rule(
         name="charge_is_paid_by_its_transfer",
         says="a charge is paid by exactly the transfer that settled, of its amount, and returned with it; a due one in parts",
         broken="""
@@ -34,9 +37,8 @@ CHARGES: Final = (
                 ) and charge.status in ('APPROVED', 'RETURNED')
         """,
         meaning="a payment was lost, invented or taken from its charge, or the charge or its fine and discount written by hand",
-        todo=_LOOK,
     ),
-    Rule(
+    _rule(
         name="payment_has_its_charge",
         says="the charge that a payment names is its holder's, and has its txid",
         broken="""
@@ -51,9 +53,8 @@ CHARGES: Final = (
             )
         """,
         meaning="the payment or the charge was written by hand",
-        todo=_LOOK,
     ),
-    Rule(
+    _rule(
         name="charge_is_held_by_its_payment",
         says="a charge is held by exactly the payment that was accepted for it",
         broken="""
@@ -69,9 +70,8 @@ CHARGES: Final = (
             where charge.id is null or transfer.id is null
         """,
         meaning="a charge waits for a payment that will not come, or others may pay one that is being paid",
-        todo=_LOOK,
     ),
-    Rule(
+    _rule(
         name="charge_and_location_agree",
         says="a charge and its location agree, and its code leads there",
         broken="""
@@ -87,9 +87,8 @@ CHARGES: Final = (
         """,
         is_of_whole_runs=True,
         meaning="the location was moved to another charge, or a code was written by hand: payers see another charge",
-        todo=_LOOK,
     ),
-    Rule(
+    _rule(
         name="charge_says_what_it_asks_for",
         says="a charge asks for what it says, to a key of ours and until then, and keeps what it said before each revision",
         broken="""
@@ -124,9 +123,8 @@ CHARGES: Final = (
                 )
         """,
         meaning="payers are asked for another amount, or to pay to another key, than was wanted; or a revision was lost",
-        todo=_LOOK,
     ),
-    Rule(
+    _rule(
         name="lot_has_its_charges",
         says="each place of a lot has its charge, with the txid and a due date, or is under way while a request of it is there",
         broken="""

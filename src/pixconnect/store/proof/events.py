@@ -5,12 +5,14 @@ Events are dropped by whole partitions: what is older than the edge is not judge
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
-_RESEND: Final = (
-    "no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`"
+_rule: Final = partial(
+    Rule,
+    todo="no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`",
 )
 
 # Deliveries are dropped by whole partitions of their own.
@@ -25,7 +27,7 @@ _DELIVERED_SINCE: Final[LiteralString] = """(
 )"""
 
 EVENTS: Final = (
-    Rule(
+    _rule(
         name="states_have_their_events",
         says="every state of a transfer, refund or charge has exactly one event, in order, and an end has its event's instant",
         # No index leads from a transfer to its events. Looked for one by one, each would read all events of its holder since:
@@ -77,9 +79,8 @@ EVENTS: Final = (
                 or settled_at <> told_at or settled_at < created_at and {runs_on}
         """,
         meaning="an event was lost, invented or dated anew, or a state was: who is told by events knows another one",
-        todo=_RESEND,
     ),
-    Rule(
+    _rule(
         name="payer_known_later_has_its_event",
         says="a payment has an event of its payer if that became known later, and once",
         broken="""
@@ -100,9 +101,8 @@ EVENTS: Final = (
                 )
         """,
         meaning="the payer was written by hand, or an event was lost or invented",
-        todo=_RESEND,
     ),
-    Rule(
+    _rule(
         name="notices_have_their_cause",
         says="a transfer that began to wait has one event of that; a diverged payment, movement and adjustment one at most",
         broken="""
@@ -144,9 +144,8 @@ EVENTS: Final = (
             end
         """,
         meaning="the event was invented or lost, or what it tells was written by hand",
-        todo=_RESEND,
     ),
-    Rule(
+    _rule(
         name="event_agrees_with_its_fact",
         says="an event is of something of its holder, and says its own name and instant, and the id, names and amount of that",
         broken="""
@@ -185,9 +184,8 @@ EVENTS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="the event was invented or moved, or its fact was lost: another payment was told than there was",
-        todo=_RESEND,
     ),
-    Rule(
+    _rule(
         name="feed_has_each_event_once",
         says="each event stands once in the feed of its holder",
         broken="""
@@ -211,9 +209,8 @@ EVENTS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="who reads the feed misses an event, or reads one twice, or another holder's",
-        todo=_RESEND,
     ),
-    Rule(
+    _rule(
         name="event_has_its_deliveries",
         says="each event has a delivery for each endpoint that wanted it and has not changed since",
         # Endpoints change while events are being written; where instants do not rise nobody can tell which came first.
@@ -232,9 +229,8 @@ EVENTS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="a delivery was lost: nobody was told",
-        todo=_RESEND,
     ),
-    Rule(
+    _rule(
         name="delivery_agrees_with_event",
         says="a delivery is of an event, or of a Pix to the key, of its endpoint's holder, and has the attempts that it counts",
         broken="""
@@ -267,7 +263,7 @@ EVENTS: Final = (
         meaning="one holder may be told of what is another's, or an attempt was lost or invented",
         todo="set the endpoint inactive, and look at whom it belongs to: `pixconnect endpoint show ID`",
     ),
-    Rule(
+    _rule(
         name="covered_delivery_follows_its_first",
         says="no delivery waits for a body that will not be sent",
         broken="""
@@ -279,9 +275,8 @@ EVENTS: Final = (
                 or delivery.id = any (first.covers) is not true
         """,
         meaning="a webhook of a key was not told of a Pix",
-        todo=_RESEND,
     ),
-    Rule(
+    _rule(
         name="key_webhook_is_of_its_holder",
         says="the webhook of a key is of the key's holder, which counts it, and has its endpoint",
         broken="""
@@ -308,7 +303,7 @@ EVENTS: Final = (
         meaning="another holder is told of payments to the key, or nobody is",
         todo="remove the webhook of the key, and let its holder set it anew; the trigger `key_webhook_is_counted` counts it",
     ),
-    Rule(
+    _rule(
         name="key_webhook_is_told",
         says="the webhook of a key is told of each Pix to the key",
         broken=f"""

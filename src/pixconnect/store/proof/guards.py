@@ -33,12 +33,9 @@ GUARDS: Final = (
         name="live_has_no_play_money",
         says="in live mode nobody may put play money into accounts",
         broken="""
-            select null::bigint as holder_id, array[privilege] as ids, 'not granted' as expected, 'granted' as found,
+            select null::bigint as holder_id, array['insert on deposit'] as ids, 'not granted' as expected, 'granted' as found,
                 null::timestamptz as since
-            from (
-                select 'insert on deposit' as privilege, has_table_privilege('pixconnect_funding', 'deposit', 'insert') as may
-            ) as granted
-            where may and exists (select from installation where mode = 'live')
+            where {runs_on} and has_table_privilege('pixconnect_funding', 'deposit', 'insert')
         """,
         of="installation",
         meaning="a start was cut off, or somebody granted it by hand",
@@ -97,14 +94,9 @@ GUARDS: Final = (
         name="server_keeps_what_it_wrote",
         says="the server has written to the disk before it answers",
         broken="""
-            select null::bigint as holder_id, array['setting ' || name] as ids, 'on' as expected, value as found,
+            select null::bigint as holder_id, array['setting ' || name] as ids, 'on' as expected, setting as found,
                 null::timestamptz as since
-            from (
-                select 'fsync' as name, current_setting('fsync') as value
-                union all select 'full_page_writes', current_setting('full_page_writes')
-                union all select 'synchronous_commit', current_setting('synchronous_commit')
-            ) as setting
-            where value = 'off'
+            from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off'
         """,
         of="server",
         meaning="what was answered is lost when the machine ends",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
-_ASK: Final = "ask the institution about it: `pixconnect institution ask`, and compare with its statement"
+_rule: Final = partial(
+    Rule, todo="ask the institution about it: `pixconnect institution ask`, and compare with its statement"
+)
 # As `name_payee` of domain/institutions/rail_memory.py says it.
 _PAYEE: Final[LiteralString] = """
                     case initiation_type when 'MANUAL' then concat_ws('/', counterparty ->> 'ispb',
@@ -29,7 +32,7 @@ _PADDED: Final[LiteralString] = """
             """
 
 INSTITUTIONS: Final = (
-    Rule(
+    _rule(
         name="opening_has_its_charge",
         says="a charge at an institution was opened there, and what was opened is a charge",
         broken="""
@@ -46,9 +49,8 @@ INSTITUTIONS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="payers see a charge that is not known here, or a charge here leads nowhere",
-        todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="removal_has_removed",
         says="a charge whose removal was done at an institution is removed, or was paid all the same",
         broken="""
@@ -61,9 +63,8 @@ INSTITUTIONS: Final = (
             where charge.status is null or charge.status not in (removal, 'APPROVED', 'RETURNED')
         """,
         meaning="the charge's state was written by hand: it is shown as one that can be paid",
-        todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="step_agrees_with_its_order",
         says="what was asked of an institution is what was ordered, there, under its name, and is over only with it",
         broken="""
@@ -120,9 +121,8 @@ INSTITUTIONS: Final = (
             end
         """,
         meaning="the order, or what is remembered of the calls about it, was lost or written by hand: it may be sent again",
-        todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="step_has_its_order",
         says="what was asked of an institution is an order or refund of its holder",
         broken="""
@@ -141,9 +141,8 @@ INSTITUTIONS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="the order was lost, or what was asked for under it is another holder's",
-        todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="return_made_there_has_its_name",
         says="a return that the institution made, and no other, has what it was asked under there, of the same payment",
         broken="""
@@ -159,9 +158,8 @@ INSTITUTIONS: Final = (
                     and external_id <> 'theirs:' || original_end_to_end_id || ':' || asked_as
         """,
         meaning="a name was lost or written by hand: the same return, told once more, is recorded twice",
-        todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="return_name_has_its_refund",
         says="whatever a return was asked under there is of a return that is here",
         broken="""
@@ -174,9 +172,8 @@ INSTITUTIONS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="a name was invented, or its return was lost: a return of that name is taken for one that is known",
-        todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="money_lies_on_one_account",
         says="all that ever moved or was blocked for a holder, and whom it paid by book, is of the account on which it lies",
         broken="""
@@ -218,9 +215,8 @@ INSTITUTIONS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="the account of a transfer or movement, or of its holder, was written by hand: both accounts' sums are wrong",
-        todo=_ASK,
     ),
-    Rule(
+    _rule(
         name="what_is_given_back_is_a_refund",
         says="what pays no charge and was given back has its refund, whole, and a refund by itself is of such a Pix",
         broken="""
@@ -240,17 +236,20 @@ INSTITUTIONS: Final = (
                 and (charge_id is not null or refund.external_id <> 'auto:' || transfer.end_to_end_id)
         """,
         meaning="a Pix that its payer should have back stayed, or one that has paid a charge went back",
-        todo=_ASK,
     ),
-    Rule(
-        name="refunds_of_day_are_counted",
-        says="what was accepted to be returned over an account in a day is what its refunds of that day make",
+    _rule(
+        name="what_leaves_in_a_day_is_counted",
+        says="what was accepted to be sent or returned over an account in a day is what its transfers or refunds make",
         broken="""
-            select null::bigint as holder_id, array['account ' || name, 'day ' || day] as ids,
-                coalesce(made.cents, 0)::text as expected, coalesce(counted.cents, 0)::text as found, null::timestamptz as since
+            select null::bigint as holder_id, array['account ' || name, each.kind || ' of ' || day] as ids,
+                sum(made)::bigint::text as expected, sum(counted)::bigint::text as found, null::timestamptz as since
             from (
-                select institution_id, (refund.created_at at time zone 'America/Sao_Paulo')::date as day,
-                    sum(refund.amount_cents)::bigint as cents
+                select 'transfers' as kind, institution_id, (created_at at time zone 'America/Sao_Paulo')::date as day,
+                    amount_cents as made, 0 as counted
+                from transfer where direction = 'OUT' and not is_book and institution_id is not null
+                union all
+                select 'refunds', institution_id, (refund.created_at at time zone 'America/Sao_Paulo')::date,
+                    refund.amount_cents, 0
                 from refund join transfer on transfer.id = refund.transfer_id and transfer.holder_id = refund.holder_id
                 where flow = 'OUT' and made_by = 'service' and not refund.is_book and institution_id is not null
                     -- One that was refused at once has no entries, and took nothing of the day.
@@ -258,31 +257,13 @@ INSTITUTIONS: Final = (
                         select from ledger_entry as entry where entry.cause_kind = 'refund' and entry.cause_id = refund.id
                             and entry.holder_id = refund.holder_id
                     )
-                group by 1, 2
-            ) as made
-            full join refund_day as counted using (institution_id, day)
-            join institution_account on institution_account.id = institution_id
-            where coalesce(made.cents, 0) <> coalesce(counted.cents, 0)
-        """,
-        of="installation",
-        is_of_whole_runs=True,
-        meaning="more may leave the account today than two operators have allowed, or less",
-        todo="pause the account until the day is over: `pixconnect institution pause NAME`",
-    ),
-    Rule(
-        name="transfers_of_day_are_counted",
-        says="what was accepted to be sent over an account in a day is what its transfers of that day make",
-        broken="""
-            select null::bigint as holder_id, array['account ' || name, 'day ' || day] as ids,
-                coalesce(made.cents, 0)::text as expected, coalesce(counted.cents, 0)::text as found, null::timestamptz as since
-            from (
-                select institution_id, (created_at at time zone 'America/Sao_Paulo')::date as day,
-                    sum(amount_cents)::bigint as cents
-                from transfer where direction = 'OUT' and not is_book and institution_id is not null group by 1, 2
-            ) as made
-            full join transfer_day as counted using (institution_id, day)
-            join institution_account on institution_account.id = institution_id
-            where coalesce(made.cents, 0) <> coalesce(counted.cents, 0)
+                union all
+                select 'transfers', institution_id, day, 0, cents from transfer_day
+                union all
+                select 'refunds', institution_id, day, 0, cents from refund_day
+            ) as each
+            join institution_account as account on account.id = institution_id
+            group by name, each.kind, day having sum(made) <> sum(counted)
         """,
         of="installation",
         is_of_whole_runs=True,

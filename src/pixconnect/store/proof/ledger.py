@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_RESTORE: Final = "find out who wrote by hand, and since when by the runs before; compare with a backup of before that"
+_rule: Final = partial(
+    Rule, todo="find out who wrote by hand, and since when by the runs before; compare with a backup of before that"
+)
 
 LEDGER: Final = (
-    Rule(
+    _rule(
         name="balance_is_sum",
         says="a balance is the sum of its entries",
         # Of changes the other rules are enough: they hold each part of a balance against what it is made of.
@@ -44,9 +47,8 @@ LEDGER: Final = (
             )
         """,
         meaning="an entry was lost, added or changed, or the balance was written by hand",
-        todo=_RESTORE,
     ),
-    Rule(
+    _rule(
         # One look for each holder, where the sum of all entries takes a whole run.
         name="balance_follows_last_entry",
         says="a balance has the number, instant and running sum of its last entry",
@@ -68,9 +70,8 @@ LEDGER: Final = (
             )
         """,
         meaning="the last entries were lost or added by hand, or the balance was written by hand",
-        todo=_RESTORE,
     ),
-    Rule(
+    _rule(
         name="entries_follow_each_other",
         says="numbers of a holder's entries have no gap, running balances add up, instants rise",
         broken="""
@@ -101,9 +102,8 @@ LEDGER: Final = (
             )
         """,
         meaning="an entry was taken out, put in, changed or dated anew",
-        todo=_RESTORE,
     ),
-    Rule(
+    _rule(
         name="holder_has_a_balance",
         says="each holder has a balance, and each balance its holder",
         broken="""
@@ -114,9 +114,8 @@ LEDGER: Final = (
             where holder.id is null or balance.holder_id is null
         """,
         meaning="a holder or a balance was lost or invented",
-        todo=_RESTORE,
     ),
-    Rule(
+    _rule(
         # By the orders, which are few, and not by all transfers.
         name="reserved_is_under_way",
         says="what is reserved is what is under way",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_ASK_THE_RAIL: Final = "look at it with `pixconnect find ID`, and let the rail's statement of its day decide"
+_rule: Final = partial(
+    Rule, todo="look at it with `pixconnect find ID`, and let the rail's statement of its day decide"
+)
 
 # No rule here decides how an order ended: only the rail does.
 ORDERS: Final = (
-    Rule(
+    _rule(
         name="under_way_has_order",
         says="whatever is under way over the rail or an account has its order there, and nothing else has one",
         broken="""
@@ -39,9 +42,8 @@ ORDERS: Final = (
             )
         """,
         meaning="money is reserved for an order that no worker looks at, or an order is asked about for nothing",
-        todo=_ASK_THE_RAIL,
     ),
-    Rule(
+    _rule(
         name="order_is_looked_at_in_time",
         says="no order waits longer than the longest pause",
         broken="""
@@ -54,7 +56,7 @@ ORDERS: Final = (
         meaning="the instant was written by hand, or a clock jumped",
         todo="set its due_at to now as the owner: a worker then looks at it",
     ),
-    Rule(
+    _rule(
         name="what_was_refused_moved_nothing",
         says="a transfer or refund that failed has given back what it had reserved",
         broken="""
@@ -73,9 +75,8 @@ ORDERS: Final = (
                 or bool_or('settlement' in (debit_account, credit_account))
         """,
         meaning="an entry of it was lost, or its state was written by hand",
-        todo=_ASK_THE_RAIL,
     ),
-    Rule(
+    _rule(
         name="approved_transfer_has_its_yes",
         says="what had to wait for an operator's yes leaves with one alone, and what was refused does not settle",
         broken="""
@@ -108,7 +109,7 @@ ORDERS: Final = (
         meaning="an order left that nobody had approved, or a decision was written by hand",
         todo="`institution pause` if money left that nobody approved; ask the operator whom the audit names",
     ),
-    Rule(
+    _rule(
         name="transfer_is_as_confirmed",
         says="what was initiated and confirmed, or prepared, was sent as it was, by the holder whose it was",
         broken="""
@@ -129,6 +130,5 @@ ORDERS: Final = (
             )
         """,
         meaning="the transfer, or what was confirmed or prepared, was written by hand",
-        todo=_ASK_THE_RAIL,
     ),
 )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_LET_DECIDE: Final = (
-    "compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone"
+_rule: Final = partial(
+    Rule,
+    todo="compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone",
 )
 
 POSTINGS: Final = (
-    Rule(
+    _rule(
         # A full join asks both ways at once: for an entry that is missing, and for one that is too many.
         name="transfer_has_its_entries",
         says="a transfer has exactly the entries of its state, of its amount",
@@ -41,9 +43,8 @@ POSTINGS: Final = (
                 or posted.created_at < wanted.created_at and {runs_on}
         """,
         meaning="an entry was lost, invented or moved, or the transfer's state or amount was written by hand",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         # Of those that we made: one that the institution made took what was there, and has the next rule.
         name="refund_has_its_entries",
         says="a refund has exactly the entries of its state, of its amount",
@@ -75,9 +76,8 @@ POSTINGS: Final = (
                 or posted.created_at < wanted.created_at and {runs_on}
         """,
         meaning="an entry was lost, invented or moved, or the refund's state or amount was written by hand",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         # It was taken of what was available, and the rest is owed: in parts, of which only the sum is known.
         name="return_made_there_has_its_entries",
         says="a return that the institution made has taken its amount at once",
@@ -95,9 +95,8 @@ POSTINGS: Final = (
             where made_by = 'institution' and (taken <> refund.amount_cents or is_otherwise)
         """,
         meaning="an entry of it was lost, invented or changed, or the refund was written by hand",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         name="entry_has_its_fact",
         says="each entry has the cause that it names, of its holder",
         broken="""
@@ -140,9 +139,8 @@ POSTINGS: Final = (
         # A run over changes begins at facts that have changed, and an entry that was invented has none.
         is_of_whole_runs=True,
         meaning="the entry was invented, or what it came from was lost",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         name="deposit_has_its_entry",
         says="each deposit of play money has its entry, and there is none in live mode",
         broken="""
@@ -155,9 +153,8 @@ POSTINGS: Final = (
                 or exists (select from installation where mode = 'live')
         """,
         meaning="the entry or the deposit was written by hand",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         # Two at most: of what was available, and of what was lacking. A check keeps one that was refused from having any.
         name="movement_has_its_entries",
         says="each movement that was posted has exactly its entries",
@@ -184,9 +181,8 @@ POSTINGS: Final = (
                 or entry.cause_kind <> 'movement'
         """,
         meaning="an entry of it was lost or changed, or the movement was written by hand",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         name="repayment_has_its_entry",
         says="each repayment has its entry, and was taken of what had come before it",
         broken="""
@@ -201,9 +197,8 @@ POSTINGS: Final = (
                 or source.created_at > entry.created_at
         """,
         meaning="the entry or the repayment was written by hand",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         name="deficit_is_lacked",
         says="what is owed is what was lacking and was not repaid",
         # Of changes the rules of what it is made of are enough.
@@ -233,9 +228,8 @@ POSTINGS: Final = (
             where deficit_cents <> coalesce(lacked, 0) - coalesce(repaid, 0)
         """,
         meaning="a movement or a repayment was lost or written by hand",
-        todo=_LET_DECIDE,
     ),
-    Rule(
+    _rule(
         # By the facts alone and no entry: a mistake that is in entry and balance alike shows here.
         name="settlement_is_what_moved",
         says="what is settled is what went over the rail, by book, and at the institution",
@@ -265,6 +259,5 @@ POSTINGS: Final = (
         """,
         is_of_whole_runs=True,
         meaning="a transfer, refund or movement was lost or invented, and its entry was not, or the other way round",
-        todo=_LET_DECIDE,
     ),
 )

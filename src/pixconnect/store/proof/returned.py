@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_COMPARE: Final = (
-    "compare both with the rail's statement of their days; a refund that the rail does not know did not leave"
+_rule: Final = partial(
+    Rule,
+    todo="compare both with the rail's statement of their days; a refund that the rail does not know did not leave",
 )
 
 # Refunds that were refused are judged less: what they were refused for may be that they fit to nothing.
 RETURNED: Final = (
-    Rule(
+    _rule(
         name="transfer_knows_its_refunds",
         says="a transfer knows what was returned of it, and what is being returned",
         broken="""
@@ -28,9 +30,8 @@ RETURNED: Final = (
             where (returned_cents, returning_cents) is distinct from (coalesce(returned, 0), coalesce(under_way, 0))
         """,
         meaning="a refund was lost or invented, or the sums were written by hand",
-        todo=_COMPARE,
     ),
-    Rule(
+    _rule(
         name="refund_agrees_with_original",
         says="a refund goes the other way than its original, settled after it, and names it",
         broken="""
@@ -49,9 +50,8 @@ RETURNED: Final = (
                 )
         """,
         meaning="the refund was moved to another original, or one of the two was written by hand",
-        todo=_COMPARE,
     ),
-    Rule(
+    _rule(
         name="sides_of_book_agree",
         says="a transfer or refund by book has two sides, of one amount and state, of two holders",
         broken="""
@@ -80,7 +80,7 @@ RETURNED: Final = (
         meaning="one side was lost or written by hand: what one holder paid or returned is not what the other got",
         todo="compare both holders' entries; the side with its entry and event is the true one",
     ),
-    Rule(
+    _rule(
         name="network_name_is_one_fact",
         says="a name of the network is one fact in each direction, of one amount, whoever the holder is",
         broken="""
@@ -104,46 +104,34 @@ RETURNED: Final = (
         of="installation",
         is_of_whole_runs=True,
         meaning="one payment was recorded twice, or a name was written by hand",
-        todo=_COMPARE,
     ),
-    Rule(
-        name="item_that_is_an_order_is_no_movement",
-        says="an item of a statement that is a transfer or refund is no movement, unless that was taken back",
+    _rule(
+        name="movement_is_its_own_line",
+        says="a movement is no transfer or refund, unless it was taken back: by its opposite, and its line is something else",
         broken="""
-            select movement.holder_id, array['movement ' || item_id] as ids, 'a transfer or refund' as expected,
-                movement.kind as found, movement.created_at as since
+            select movement.holder_id, array['movement ' || movement.item_id] as ids,
+                format('%s %s', undone.direction, undone.amount_cents) as expected,
+                format('%s %s', movement.direction, movement.amount_cents) as found, movement.created_at as since
             from (select * from movement where holder_id between $1 and $2) as movement
+            left join movement as undone on undone.holder_id = movement.holder_id and undone.item_id = movement.opposite_of
             where (
-                exists (select from transfer where end_to_end_id = item_id)
-                or exists (select from transfer where network_id = item_id)
-                or exists (select from refund where return_id = item_id)
-                or exists (select from refund where network_id = item_id)
+                exists (select from transfer where end_to_end_id = movement.item_id)
+                or exists (select from transfer where network_id = movement.item_id)
+                or exists (select from refund where return_id = movement.item_id)
+                or exists (select from refund where network_id = movement.item_id)
             ) and not exists (
                 select from movement as opposite
                 where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-            )
-        """,
-        meaning="one item was counted twice",
-        todo=_COMPARE,
-    ),
-    Rule(
-        name="opposite_takes_movement_back",
-        says="what takes a movement back is its opposite, and the line of that movement is something else",
-        broken="""
-            select opposite.holder_id, array['movement ' || opposite.item_id] as ids,
-                format('%s %s', undone.direction, undone.amount_cents) as expected,
-                format('%s %s', opposite.direction, opposite.amount_cents) as found, opposite.created_at as since
-            from (select * from movement where holder_id between $1 and $2 and opposite_of is not null) as opposite
-            left join movement as undone on undone.holder_id = opposite.holder_id and undone.item_id = opposite.opposite_of
-            where undone.item_id is null or undone.opposite_of is not null or undone.direction = opposite.direction
-                or undone.amount_cents <> opposite.amount_cents
+            ) or movement.opposite_of is not null and (
+                undone.item_id is null or undone.opposite_of is not null or undone.direction = movement.direction
+                or undone.amount_cents <> movement.amount_cents
                 or exists (
                     select from institution_item as item
-                    where item.institution_id = opposite.institution_id and joined_kind = 'movement'
-                        and joined_id = opposite.opposite_of
+                    where item.institution_id = movement.institution_id and joined_kind = 'movement'
+                        and joined_id = movement.opposite_of
                 )
+            )
         """,
-        meaning="a movement was taken back twice, or in part, or was none",
-        todo=_COMPARE,
+        meaning="one item was counted twice; or a movement was taken back twice, or in part, or was none",
     ),
 )

@@ -15,40 +15,26 @@ from uuid import UUID
 import pytest
 from msgspec import Struct, structs
 
-from conformance.institution_under_test import Steps
+from adapters.institutions.hostile_twin import KNOWN_KEY, ORDERS_COUNT, UNKNOWN_KEY, HostileTwin, Ours, RailWorker
 from pixconnect.adapters.institutions.efi import EfiInstitution
 from pixconnect.adapters.institutions.inter import InterInstitution
 from pixconnect.adapters.institutions.message import Content
-from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
-from pixconnect.domain.institutions.institution import (
-    InstitutionTraits,
-    InstitutionUnavailable,
-    NotSent,
-    UnknownOutcome,
-)
-from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.money.rail import NeverTaken, NotTaken, Order, Rejected, Settled, Unknown
+from pixconnect.domain.institutions.institution import InstitutionTraits, InstitutionUnavailable
+from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.profiles.profile import read_profile
-from support import sandbox as support
 from support.service import FakeClock
 
 Kind = Literal["efi", "inter"]
 
-ORDERS_COUNT = 10
-KNOWN_KEY, UNKNOWN_KEY = "settle@pix.example", "nobody@pix.example"
 TRAITS = {
     "efi": InstitutionTraits(sends=("KEY",), resend_for=timedelta(hours=12), sends_at_once=99),
     "inter": InstitutionTraits(
         sends=("KEY",), resend_for=timedelta(seconds=60), resends_after_restart=False, sends_at_once=99
     ),
 }
-
-
-class Killed(Exception):  # noqa: N818  it is not an error
-    """The process that called is no more."""
 
 
 class Sent(Struct):
@@ -65,45 +51,17 @@ class Sent(Struct):
     settled_at: Any = None
 
 
-class Twin:
-    """In place of an account's calls, with the answers that it draws for itself."""
+class Twin(HostileTwin):
+    LATE_MAX_S = 30
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
-        self.chance, self.clock = chance, clock
+        super().__init__(chance, clock)
         self.sent: list[Sent] = []
-        self.on_the_way: list[tuple[Any, Any]] = []
-        self.is_calm = False
-        self.fails_until = clock.real_now()
         self.marks = dict[str, str]()
         """What ends the description of each, by its code."""
-        self.arrived_at = clock.real_now()
-        """When the call that is taken came; a late one may have come before this moment."""
-
-    def draws(self, share: float) -> bool:
-        return not self.is_calm and self.chance.random() < share
 
     def find(self, name: str) -> list[Sent]:
         return [each for each in self.sent if each.name == name]
-
-    async def change(self, call: Any) -> Any:
-        if self.draws(0.05):
-            return NotSent(reason="429", retry_after=timedelta(0))
-        if self.draws(0.05):
-            raise Killed
-        if self.draws(0.08):
-            # It may come yet, as long as a network keeps what was sent.
-            if self.draws(0.5):
-                late = timedelta(seconds=self.chance.randrange(30))
-                self.on_the_way.append((self.clock.real_now() + late, call))
-            return UnknownOutcome(reason="lost before")
-        self.arrived_at = self.clock.real_now()
-        answer = self.take(call)
-        if self.draws(0.05):
-            raise Killed
-        return UnknownOutcome(reason="lost after") if self.draws(0.1) else answer
-
-    def take(self, call: Any) -> Content:
-        raise NotImplementedError
 
     async def read(self, route: str, path: str, query: Any = None, *, body_max: int = 0) -> Content:
         if self.draws(0.05) or self.clock.real_now() < self.fails_until:
@@ -112,12 +70,6 @@ class Twin:
 
     def show(self, path: str) -> Content:
         raise NotImplementedError
-
-    def describe(self, content: Content, *secrets: str) -> str:
-        return content.text
-
-    def refuse(self, content: Content, *secrets: str) -> InstitutionUnavailable:
-        return InstitutionUnavailable(f"{content.status} {content.text}")
 
     def keep(self, name: str, cents: int, key: str, *, lag_s: int, waits: bool = False) -> Sent:
         now = self.arrived_at
@@ -130,13 +82,8 @@ class Twin:
 
     def go_on(self) -> None:
         """What happens there by itself: late calls come, transfers end, and somebody approves what waits."""
+        self.take_late_calls()
         now = self.clock.real_now()
-        for at, call in [each for each in self.on_the_way if each[0] <= now]:
-            self.on_the_way.remove((at, call))
-            self.arrived_at = at
-            self.take(call)
-        if self.draws(0.01):
-            self.fails_until = now + timedelta(seconds=self.chance.randrange(300))
         for one in self.sent:
             if one.status == "waits" and self.chance.random() < (0.5 if self.is_calm else 0.05):
                 one.status = "under_way" if self.chance.random() < 0.6 else "refused"
@@ -258,63 +205,21 @@ class OfInter(InterInstitution):
         self._clock, self._known = clock, read_profile("inter").account
 
 
-class Ours(Struct):
-    """An order as the database has it."""
-
-    order: Order
-    is_handed: bool = False
-    ending: object = None
-
-
-class Worker:
-    """What a worker does, as far as it concerns the rail; another one goes on where it was killed."""
+class Worker(RailWorker):
+    ENDS_A_REPEAT = Settled | Rejected
 
     def __init__(self, chance: Random, clock: FakeClock, twin: Twin, kind: Kind) -> None:
-        self.chance, self.clock, self.twin, self.kind = chance, clock, twin, kind
-        self.steps: Any = Steps(of={})
-        self.orders: list[Ours] = []
-        self.start()
+        self.twin, self.kind = twin, kind
+        super().__init__(chance, clock)
 
     def start(self) -> None:
         sender = OfEfi(self.twin, self.clock) if self.kind == "efi" else OfInter(self.twin, self.clock)
-        institution: Any = _Traits(traits=TRAITS[self.kind])
-        self.rail = InstitutionRail(institution, self.steps, self.clock, sender)
+        self.rail = self.open_rail(TRAITS[self.kind], sender)
 
     def accept(self, number: int, key: str) -> None:
-        order = support.order(
-            amount_cents=100 + number,
-            ordered_at=self.clock.real_now(),
-            credit_party=structs.replace(UNKNOWN_PARTY, key=key, key_type="EMAIL"),
-        )
+        order = self.make_order(number, key)
         self.steps.mint(order, self.clock)
         self.orders.append(Ours(order=structs.replace(order, payer_key="own@pix.example")))
-
-    async def work(self) -> None:
-        for ours in self.orders:
-            if ours.ending is not None or self.chance.random() < 0.3:
-                continue
-            try:
-                await self._move(ours)
-            except Killed:
-                self.start()
-
-    async def _move(self, ours: Ours) -> None:
-        if not ours.is_handed:
-            ours.is_handed = True
-            [answer] = await self.rail.submit([ours.order])
-            ours.is_handed = not isinstance(answer, NotTaken)
-            ours.ending = answer if isinstance(answer, Settled | Rejected) else None
-            return
-        [said] = await self.rail.query([ours.order.end_to_end_id])
-        if isinstance(said, Settled | Rejected | NeverTaken):
-            ours.ending = said
-        elif isinstance(said, Unknown) and said.is_repeatable:
-            [again] = await self.rail.submit([ours.order])
-            ours.ending = again if isinstance(again, Settled | Rejected) else None
-
-
-class _Traits(Struct):
-    traits: InstitutionTraits
 
 
 async def _run(kind: Kind, seed: int) -> tuple[int, int, int]:

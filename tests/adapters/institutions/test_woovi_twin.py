@@ -12,30 +12,16 @@ from typing import Any
 import pytest
 from msgspec import Struct, structs
 
-from conformance.institution_under_test import Steps
+from adapters.institutions.hostile_twin import KNOWN_KEY, ORDERS_COUNT, UNKNOWN_KEY, HostileTwin, Ours, RailWorker
 from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.woovi_sender import RESENT_FOR, WooviSender
-from pixconnect.adapters.rails.institution import InstitutionRail
-from pixconnect.domain.institutions.institution import (
-    InstitutionTraits,
-    InstitutionUnavailable,
-    NotSent,
-    UnknownOutcome,
-)
+from pixconnect.domain.institutions.institution import InstitutionTraits, InstitutionUnavailable
 from pixconnect.domain.institutions.rail_memory import RailStep
 from pixconnect.domain.money.br_code import format_static_br_code, parse_br_code
-from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.money.rail import NeverTaken, NotTaken, Order, Rejected, Settled, Unknown
-from support import sandbox as support
+from pixconnect.domain.money.rail import Settled
 from support.service import FakeClock
 
-ORDERS_COUNT = 10
-KNOWN_KEY, UNKNOWN_KEY = "settle@pix.example", "nobody@pix.example"
 TEXTS = ("A chave Pix não foi encontrada.", "Limite excedido", "Erro ao processar")
-
-
-class Killed(Exception):  # noqa: N818  it is not an error
-    """The process that called is no more."""
 
 
 class Payment(Struct):
@@ -47,16 +33,13 @@ class Payment(Struct):
     approvals_count: int = 0
 
 
-class Woovi:
-    """In place of an account's calls, with the answers that it draws for itself."""
+class Woovi(HostileTwin):
+    LATE_MAX_S = 120
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
-        self.chance, self.clock = chance, clock
+        super().__init__(chance, clock)
         self.payments: dict[str, Payment] = {}
         self.removed = set[str]()
-        self.on_the_way: list[tuple[datetime, Any]] = []
-        self.is_calm = False
-        self.fails_until = clock.real_now()
         self.absent = chance.choice([400, 404])
         self.forgets_removed = chance.random() < 0.5
         self.keeps_what_has_no_money = chance.random() < 0.7
@@ -64,26 +47,7 @@ class Woovi:
         self.checks_keys_at_once = chance.random() < 0.5
         self.has_list = chance.random() < 0.8
 
-    def draws(self, share: float) -> bool:
-        return not self.is_calm and self.chance.random() < share
-
-    async def change(self, call: Any) -> Any:
-        if self.draws(0.05):
-            return NotSent(reason="429", retry_after=timedelta(0))
-        if self.draws(0.05):
-            raise Killed
-        if self.draws(0.08):
-            # It may come yet.
-            if self.draws(0.5):
-                late = timedelta(seconds=self.chance.randrange(120))
-                self.on_the_way.append((self.clock.real_now() + late, call))
-            return UnknownOutcome(reason="lost before")
-        answer = self._do(call)
-        if self.draws(0.05):
-            raise Killed
-        return UnknownOutcome(reason="lost after") if self.draws(0.1) else answer
-
-    def _do(self, call: Any) -> Content:
+    def take(self, call: Any) -> Content:
         return self._approve(call.body) if call.path.endswith("approve") else self._create(call.body)
 
     def _create(self, body: dict[str, Any]) -> Content:
@@ -147,20 +111,9 @@ class Woovi:
             return Content(status=self.absent, value={"error": "não encontrado"}, wait_s=None)
         return Content(status=200, value=self._show(payment.body["correlationID"]), wait_s=None)
 
-    def describe(self, content: Content) -> str:
-        return content.text
-
-    def refuse(self, content: Content) -> InstitutionUnavailable:
-        return InstitutionUnavailable(content.text)
-
     def go_on(self) -> None:
         """What happens there by itself: late calls come, payments end, and somebody approves and removes them."""
-        now = self.clock.real_now()
-        for at, call in [one for one in self.on_the_way if one[0] <= now]:
-            self.on_the_way.remove((at, call))
-            self._do(call)
-        if self.draws(0.01):
-            self.fails_until = now + timedelta(seconds=self.chance.randrange(300))
+        self.take_late_calls()
         for name, payment in list(self.payments.items()):
             if payment.status == "CREATED" and self.chance.random() < (0.5 if self.is_calm else 0.02):
                 if self.chance.random() < 0.5:
@@ -184,40 +137,24 @@ def say(text: str) -> Content:
     return Content(status=400, value={"error": text}, wait_s=None)
 
 
-class Ours(Struct):
-    """An order as the database has it."""
-
-    order: Order
-    is_handed: bool = False
-    ending: object = None
-
-
-class Service:
-    """What a worker does, as far as it concerns the rail."""
+class Service(RailWorker):
+    ENDS_A_REPEAT = Settled
 
     def __init__(self, chance: Random, clock: FakeClock, woovi: Woovi, *, has_two_steps: bool) -> None:
-        self.chance, self.clock, self.woovi, self.has_two_steps = chance, clock, woovi, has_two_steps
-        self.steps: Any = Steps(of={})
-        self.orders: list[Ours] = []
+        self.woovi, self.has_two_steps = woovi, has_two_steps
         self.kept: tuple[dict[str, RailStep], list[Ours]] | None = None
         self.was_restored = False
-        self.start()
+        super().__init__(chance, clock)
 
     def start(self) -> None:
         calls: Any = self.woovi
         traits = InstitutionTraits(
             sends=("KEY", "QRCODE"), resend_for=timedelta(0) if self.has_two_steps else RESENT_FOR, sends_at_once=99
         )
-        institution: Any = Traits(traits=traits)
-        sender: Any = WooviSender(calls, self.clock, has_two_steps=self.has_two_steps)
-        self.rail = InstitutionRail(institution, self.steps, self.clock, sender)
+        self.rail = self.open_rail(traits, WooviSender(calls, self.clock, has_two_steps=self.has_two_steps))
 
     def accept(self, number: int, key: str) -> None:
-        order = support.order(
-            amount_cents=100 + number,
-            ordered_at=self.clock.real_now(),
-            credit_party=structs.replace(UNKNOWN_PARTY, key=key, key_type="EMAIL"),
-        )
+        order = self.make_order(number, key)
         if number % 2:
             # Some codes fix the amount, and some leave it to us.
             amount_cents = order.amount_cents if number % 4 == 1 else None
@@ -225,30 +162,6 @@ class Service:
             order = structs.replace(order, initiation_type="QRCODE", br_code=code)
         self.steps.mint(order, self.clock)
         self.orders.append(Ours(order=order))
-
-    async def work(self) -> None:
-        for ours in self.orders:
-            if ours.ending is not None or self.chance.random() < 0.3:
-                continue
-            try:
-                await self._move(ours)
-            except Killed:
-                self.start()
-
-    async def _move(self, ours: Ours) -> None:
-        name = ours.order.end_to_end_id
-        if not ours.is_handed:
-            ours.is_handed = True
-            [answer] = await self.rail.submit([ours.order])
-            ours.is_handed = not isinstance(answer, NotTaken)
-            ours.ending = answer if isinstance(answer, Settled | Rejected) else None
-            return
-        [said] = await self.rail.query([name])
-        if isinstance(said, Settled | Rejected | NeverTaken):
-            ours.ending = said
-        elif isinstance(said, Unknown) and said.is_repeatable:
-            [again] = await self.rail.submit([ours.order])
-            ours.ending = again if isinstance(again, Settled) else None
 
     def keep(self) -> None:
         self.kept = dict(self.steps.of), [structs.replace(ours) for ours in self.orders]
@@ -274,10 +187,6 @@ class Service:
             self.orders.append(Ours(order=ours.order))
         self.was_restored = True
         self.start()
-
-
-class Traits(Struct):
-    traits: InstitutionTraits
 
 
 async def _run(seed: int) -> tuple[int, int]:

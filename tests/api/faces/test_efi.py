@@ -10,7 +10,6 @@ from urllib.parse import quote
 import pytest
 
 from pixconnect.api.faces.frame import open_faces
-from pixconnect.api.faces.operations import TABLES
 from pixconnect.api.operations import list_routes
 from pixconnect.domain.money.br_code import format_static_br_code
 from support.api import Answer, Api
@@ -160,42 +159,6 @@ async def test_refunds_at_once_under_one_id_are_one_and_the_others_are_duplicate
     for number in range(0, len(answers), 3):
         assert sorted(answers[number : number + 3]) == [(201, None), *[(409, "devolucao_id_duplicado")] * 2]
     assert 400 <= (await read_funds(bank.service, bank.service.caller))[1] <= 800
-
-
-async def test_a_member_whose_name_is_half_a_letter_is_refused_in_an_answer(bank: Bank) -> None:
-    face = await open_face(bank)
-    answer = await face.call("PUT", f"/v2/cob/{TXID}", b'{"\\ud800": 1}')
-    assert nome(answer)[0] == 400
-
-
-BODIES: list[Any] = [
-    b"",
-    b"{",
-    b"[]",
-    b"null",
-    b"\xff",
-    b'"\\ud800"',
-    {},
-    {"valor": None},
-    {"valor": {}, "favorecido": []},
-]
-
-
-async def test_whatever_is_sent_is_answered_in_their_forms_and_never_by_5xx(bank: Bank) -> None:
-    face = await open_face(bank)
-    for row in TABLES["efi"](open_faces("efi")[0]):
-        path = row.path.replace("{", "").replace("}", "")
-        for given in (
-            path,
-            path.replace("txid", "%00%ff"),
-            f"{path}?inicio=%ff&inicio=1",
-            f"{path}?paginacao.itensPorPagina=x",
-        ):
-            for body in [None] if row.method in ("GET", "DELETE") else BODIES:
-                answer = await face.call(row.method, given, body)
-                assert answer.status < 500, (row.id, given, body, answer)
-                if answer.status >= 400:
-                    assert nome(answer)[1], (row.id, given, body, answer)
 
 
 async def test_of_two_sends_under_one_name_at_once_one_is_taken_and_money_moves_once(bank: Bank) -> None:

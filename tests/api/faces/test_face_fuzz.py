@@ -115,7 +115,7 @@ def is_in_their_form(name: str, body: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("of", [0, 1], ids=["", "homologation"])
-@pytest.mark.parametrize("name", ["efi", "sicoob", "sicredi"])
+@pytest.mark.parametrize("name", ["efi", "inter", "sicoob", "sicredi"])
 async def test_no_request_is_answered_by_5xx_or_in_another_form(bank: Bank, name: str, of: int) -> None:
     chance = random.Random(20 + of)  # noqa: S311  the same requests in each run
     opened = open_faces(name)[of]

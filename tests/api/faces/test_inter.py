@@ -15,8 +15,6 @@ import pytest
 from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.api.faces.frame import open_faces
-from pixconnect.api.faces.operations import TABLES
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.rail import Rejected, Settled
@@ -356,25 +354,3 @@ async def test_each_refusal_has_its_form_status_and_name(bank: Bank) -> None:
     no_key = await inter.call("POST", "/banking/v2/pix", SEND, x_id_idempotente="NOT-A-UUID")
     assert title(no_key) == (400, "Requisição inválida")
     assert no_key.body["violacoes"][0]["valor"] == "NOT-A-UUID"
-
-
-BODIES: list[Any] = [b"", b"{", b"[]", b"null", b"\xff", {}, {"valor": None}, {"valor": 1e300}, {"valor": True},
-                     {"valor": {}, "destinatario": []}, {"valor": 1, "destinatario": {"tipo": "CHAVE", "chave": "\ud800"}},
-                     {"valor": 1, "destinatario": {"tipo": "DADOS_BANCARIOS"}}, {"webhookUrl": "x"}]  # fmt: skip
-
-
-async def test_whatever_is_sent_is_answered_in_their_forms_and_never_by_5xx(bank: Bank) -> None:
-    inter = await open_inter(bank, "inter+homologation")
-    for row in TABLES["inter"](open_faces("inter")[1]):
-        path = row.path.replace("{", "").replace("}", "")
-        for given in (
-            path,
-            path.replace("txid", "%00%ff"),
-            f"{path}?inicio=%ff&dataInicio=%ff",
-            f"{path}?dataSaldo=9999-12-31",
-        ):
-            for body in [None] if row.method in ("GET", "DELETE") else BODIES:
-                answer = await inter.call(row.method, given, body)
-                assert answer.status < 500, (row.id, given, body, answer)
-                if answer.status >= 400:
-                    assert title(answer)[1], (row.id, given, body, answer)

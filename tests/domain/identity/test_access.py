@@ -2,7 +2,6 @@
 
 import pytest
 
-from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity import access
 
@@ -46,34 +45,3 @@ def test_scopes_are_kept_once_and_in_order() -> None:
 def test_a_client_needs_scopes_that_exist(scopes: list[str]) -> None:
     with pytest.raises(errors.BadRequest, match=r"^scope: "):
         access.parse_scopes(scopes)
-
-
-@pytest.mark.parametrize(
-    ("peer", "forwarded_for", "trusted", "expected"),
-    [
-        ("203.0.113.9", "", "", "203.0.113.9"),
-        ("203.0.113.9", "6.6.6.6", "", "203.0.113.9"),  # nobody is believed unless named
-        ("127.0.0.1", "6.6.6.6", "", "127.0.0.1"),  # loopback neither
-        ("127.0.0.1", "6.6.6.6", "127.0.0.0/8", "6.6.6.6"),
-        ("127.0.0.1", "", "127.0.0.0/8", "127.0.0.1"),
-        ("10.0.0.1", "6.6.6.6, 203.0.113.9", "10.0.0.0/8", "203.0.113.9"),  # only what our proxy wrote
-        ("10.0.0.1", "6.6.6.6, 203.0.113.9,10.0.0.2", "10.0.0.0/8", "203.0.113.9"),
-        ("10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.0/8", "10.0.0.3"),
-        ("10.0.0.1", "6.6.6.6, garbage", "10.0.0.0/8", "10.0.0.1"),
-        ("10.0.0.1", "203.0.113.9:5123", "10.0.0.0/8", "203.0.113.9"),
-        ("10.0.0.1", "[2001:db8::1]:5123", "10.0.0.0/8", "2001:db8::/64"),
-        ("2001:db8:1:2:3:4:5:6", "", "", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2:ffff::1", "", "", "2001:db8:1:2::/64"),
-        ("::ffff:203.0.113.9", "", "", "203.0.113.9"),
-        ("::ffff:10.0.0.1", "203.0.113.9", "10.0.0.0/8", "203.0.113.9"),
-        ("fe80::1%eth0", "", "", "fe80::/64"),
-        ("", "6.6.6.6", "0.0.0.0/0", ""),
-    ],
-)
-def test_an_address_is_the_first_that_no_trusted_proxy_vouches_for(
-    peer: str, forwarded_for: str, trusted: str, expected: str
-) -> None:
-    assert (
-        access.client_address(peer, forwarded_for, Settings(trusted_proxies=trusted).read_networks("trusted_proxies"))
-        == expected
-    )

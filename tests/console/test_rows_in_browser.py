@@ -1,4 +1,4 @@
-"""The console in a browser, beside the table of rows: keys, the clock, returns, languages, sessions, figures."""
+"""The console in a browser, beside the table of rows: keys, returns, sessions."""
 
 from typing import Any
 
@@ -24,27 +24,6 @@ async def test_a_list_is_filtered_by_payer_and_walked_by_keys(played: Any, door:
         await page.keyboard.press("k")
         await page.keyboard.press("Enter")
         await expect(page.locator(".big-amount")).to_have_text("R$ 300,00")
-
-
-async def test_the_clock_is_moved_and_what_falls_due_is_done(played: Any, door: Any) -> None:
-    charge = played.charge(played.holder, 100)
-    async with door.operator() as page:
-        for _ in range(2):
-            await page.goto("/sandbox")
-            await page.get_by_role("button", name="+ a day").click()
-            await expect(page.get_by_role("status")).to_contain_text("The clock was moved")
-        await page.goto(f"/charges/{charge['id']}")
-        await expect(page.locator(".summary")).to_contain_text("expired")
-        await page.goto("/sandbox")
-        await page.get_by_role("button", name="Back to real time").click()
-        await expect(page.get_by_role("status")).to_contain_text("The clock was moved")
-
-
-async def test_an_export_holds_only_its_time_and_has_a_known_format(played: Any, door: Any) -> None:
-    own = played.open_holder()
-    async with door.holder(own) as page:
-        assert await (await page.request.get("/ledger/export?format=json&when=2020-01-01..2020-01-31")).json() == []
-        assert (await page.request.get("/ledger/export?format=xml")).status == 400
 
 
 async def test_a_transfer_is_given_back_by_its_receiver(played: Any, door: Any) -> None:
@@ -79,15 +58,3 @@ async def test_whoever_signs_out_is_out_and_a_session_is_ended_from_another(play
         await page.context.add_cookies(cookies)
         await page.goto("/charges")
         assert "/sign-in" in page.url
-
-
-_ROWS_END = """() => [...document.querySelectorAll(".numbers, .grid.wide")].flatMap(all => {
-    while (all.children.length < 5) all.append(all.lastElementChild.cloneNode(true));
-    const rows = new Map();
-    for (const each of all.children) {
-        const { top, right } = each.getBoundingClientRect();
-        rows.set(Math.round(top), Math.round(right));
-    }
-    return [...rows.values()];
-}).filter((end, at, all) => all.indexOf(end) === at)"""
-"""Where rows of five cards end at the right."""

@@ -1,10 +1,16 @@
 """What journeys share."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
+from api.faces.test_face_fault import Control
+from pixconnect.api.frame.services import Services
+from support import postgres
+from support.faces import Bank, open_bank
 from support.installation import Installation, running_in_new_home
+from support.two_books import MonthClock
 
 
 @pytest.fixture(scope="session")
@@ -12,3 +18,24 @@ def service() -> Iterator[Installation]:
     """One for all journeys of a program that calls for the demonstration's holder: they are the group `programs`."""
     with running_in_new_home() as installation:
         yield installation
+
+
+@pytest.fixture
+def clock() -> MonthClock:
+    return MonthClock()
+
+
+@pytest.fixture
+def control() -> Control:
+    return Control()
+
+
+@pytest.fixture
+async def bank(
+    database: postgres.Addresses,
+    services: Services,  # noqa: F811
+    clock: MonthClock,
+    control: Control,
+) -> AsyncIterator[Bank]:
+    async with open_bank(database, services, clock, control) as opened:
+        yield opened

@@ -13,7 +13,6 @@ from random import Random
 
 import pytest
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame.civil_time import to_day
 from support import day_worker, postgres
@@ -38,7 +37,7 @@ def bank_clock() -> MonthClock:
 @pytest.fixture
 async def bank(
     database: postgres.Addresses,
-    services: Services,  # noqa: F811
+    services: Services,
     bank_clock: MonthClock,
 ) -> AsyncIterator[Bank]:
     async with open_bank(database, services, bank_clock) as opened:

@@ -252,10 +252,6 @@ def test_nothing_survives_a_killed_supervisor_and_it_runs_again_at_once(home_fol
         installation.wait_until(lambda: not any(installation.is_alive(pid) for pid in below))
 
 
-def _is_in_query(pid: int) -> bool:
-    return "SELECT" in installation.command_line(pid)
-
-
 @pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 def test_make_run_ends_with_make_however_that_ended(home_folder: Path) -> None:
     with Installation(home_folder, command=["make", "run"]) as one:

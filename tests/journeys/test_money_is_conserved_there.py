@@ -13,7 +13,7 @@ import asyncio
 import os
 import signal
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
@@ -23,9 +23,7 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
-from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.money.block_report import InfractionReport
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
@@ -33,7 +31,7 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.proof.verify import ProofRequest, verify
 from support import day_worker, postgres
 from support.day_worker import Orders
-from support.faces import Bank, open_bank
+from support.faces import Bank
 from support.killed_process import POINTS_OF_A_DAY, KillPoints
 from support.service import read_funds
 from support.state_machine import run_examples
@@ -368,27 +366,6 @@ class MoneyThere(RuleBasedStateMachine):
             "union all select amount_cents from transfer where direction = 'OUT' and status in ('CONFIRMED', 'RETURNED')"
         )
         return FUNDS_CENTS + sum(self.paid.values()) - self.moved_cents - sum(row[0] for row in left)
-
-
-@pytest.fixture
-def clock() -> MonthClock:
-    return MonthClock()
-
-
-@pytest.fixture
-def control() -> Control:
-    return Control()
-
-
-@pytest.fixture
-async def bank(
-    database: postgres.Addresses,
-    services: Services,  # noqa: F811
-    clock: MonthClock,
-    control: Control,
-) -> AsyncIterator[Bank]:
-    async with open_bank(database, services, clock, control) as opened:
-        yield opened
 
 
 @pytest.mark.parametrize("face", ["inter", "efi"])

@@ -5,7 +5,6 @@ Each day closes, and in the end both books have the same lines, by their network
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random
@@ -14,13 +13,11 @@ from typing import Any, cast
 import pytest
 from msgspec import Struct
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
-from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule
 from support import postgres
-from support.faces import Bank, open_bank
+from support.faces import Bank
 from support.service import read_funds
 from support.two_books import MonthClock, TwoBooks, open_two_books
 
@@ -34,27 +31,6 @@ TROUBLES = (
     ("face_write", "no_answer"),
     ("face_write", "duplicate_answer"),
 )
-
-
-@pytest.fixture
-def clock() -> MonthClock:
-    return MonthClock()
-
-
-@pytest.fixture
-def control() -> Control:
-    return Control()
-
-
-@pytest.fixture
-async def bank(
-    database: postgres.Addresses,
-    services: Services,  # noqa: F811
-    clock: MonthClock,
-    control: Control,
-) -> AsyncIterator[Bank]:
-    async with open_bank(database, services, clock, control) as opened:
-        yield opened
 
 
 class Life(Struct, kw_only=True):

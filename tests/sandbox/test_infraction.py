@@ -1,7 +1,6 @@
 """What is contested beside what was given back: the institution never gives back more of a payment than was paid."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Literal
 
@@ -20,17 +19,10 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxRefusal,
 )
 from support import sandbox as support
-from support.postgres import Addresses
 from support.sandbox import Sandbox, our_party, outside_transfer, refund_order
 
 PAID_CENTS = 100
 JUDGED_AFTER = timedelta(days=7, minutes=1)
-
-
-@pytest.fixture
-async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
-    async with support.running(database.service_url) as running:
-        yield running
 
 
 async def pay(sandbox: Sandbox) -> str:

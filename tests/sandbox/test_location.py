@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import ipaddress
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -25,15 +24,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     FaultRule,
     NewQrCode,
 )
-from support import sandbox as support
-from support.postgres import Addresses
 from support.sandbox import Sandbox, order, reports_of
-
-
-@pytest.fixture
-async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
-    async with support.running(database.service_url) as running:
-        yield running
 
 
 async def fetch(location: str) -> tuple[int, str, bytes]:

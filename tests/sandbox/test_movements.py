@@ -1,7 +1,7 @@
 """What the simulated institution moves by itself: by hand, and as a fee of each Pix; and what it dates back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -31,12 +31,6 @@ from pixconnect.sandbox.movement import FEE_TEXT, fee_id
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, SandboxProcess, our_party, outside_transfer
-
-
-@pytest.fixture
-async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
-    async with support.running(database.service_url) as running:
-        yield running
 
 
 async def acknowledge(sandbox: Sandbox, reports: Sequence[Report], code: str | None = None) -> None:

@@ -1,7 +1,6 @@
 """Payments that the sandbox holds as suspect: released or returned by hand, by rule or by time, and counted all the while."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -26,12 +25,6 @@ from support.sandbox import Sandbox, outside_transfer
 
 HELD_FOR = timedelta(hours=72)
 EVER = (datetime(2026, 1, 1, tzinfo=UTC), datetime(2100, 1, 1, tzinfo=UTC))
-
-
-@pytest.fixture
-async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
-    async with support.running(database.service_url) as running:
-        yield running
 
 
 async def pay(sandbox: Sandbox, suspect: Verdict | None = "release", code: str | None = None) -> tuple[Report, Arrival]:

@@ -1,7 +1,7 @@
 """Payments of our holders in two steps: accepted, then settled or cancelled; by the sandbox's setting, or by a rule."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 import asyncpg
@@ -24,12 +24,6 @@ from support.sandbox import Sandbox, outside_transfer
 
 A_DAY_MS = 86_400_000
 PAYMENT = FaultMatch(operation="payment")
-
-
-@pytest.fixture
-async def sandbox(database: Addresses) -> AsyncIterator[Sandbox]:
-    async with support.running(database.service_url) as running:
-        yield running
 
 
 async def follow(sandbox: Sandbox, codes: Sequence[str | None]) -> tuple[list[Report], Arrival]:

@@ -23,7 +23,7 @@ from pixconnect.api.application import make_application
 from pixconnect.api.faces.door import FaceDoor
 from pixconnect.api.faces.frame import PREFIX
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.institutions.institution import Institution, NotSent, UnknownOutcome
 from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.foundation.logging import AccessLog
@@ -31,6 +31,14 @@ from pixconnect.http.server import Server
 from pixconnect.http.tls import Tls, make_context
 from support.faces import KEY, Bank
 from support.institution import certify
+
+SAYS_NOTHING = (
+    ("no_answer", UnknownOutcome, True),
+    ("lost", UnknownOutcome, False),
+    ("html:after", UnknownOutcome, True),
+    ("too_many:1", NotSent, False),
+)
+"""Faults of a call, what our adapter makes of them, and whether it was done there all the same."""
 
 
 class Papers(Struct, frozen=True):

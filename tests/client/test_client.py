@@ -14,18 +14,9 @@ from typing import Any
 
 import pytest
 
+from client.test_core import CHARGE
 from pixconnect_client import AsyncClient, ChargeEvent, Client, NoAnswer
 
-CHARGE = dict(
-    id=7,
-    amount=10_607,
-    key="loja@pix.example",
-    external_id="order-1",
-    status="PENDING",
-    emvqrcps="000201",
-    base64image="",
-    transaction_identification="t",
-)
 EXPIRED = dict(
     id=7,
     transaction_identification="t",

@@ -21,7 +21,7 @@ from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.tax_id import mask_cpf
 from pixconnect.domain.profiles.profile import NAMES, read_profile
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
-from support.account_there import AccountThere, open_account_there
+from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
 from support.faces import KEY, PAYEE, Bank
 from support.records import outside_party
 
@@ -122,15 +122,7 @@ async def test_what_cannot_be_said_to_efi_is_not_sent(bank: Bank, tmp_path: Path
         assert refused.reject_code == "AC14"
 
 
-@pytest.mark.parametrize(
-    ("fault", "outcome", "is_there"),
-    [
-        ("no_answer", UnknownOutcome, True),
-        ("lost", UnknownOutcome, False),
-        ("html:after", UnknownOutcome, True),
-        ("too_many:1", NotSent, False),
-    ],
-)
+@pytest.mark.parametrize(("fault", "outcome", "is_there"), SAYS_NOTHING)
 async def test_an_answer_that_says_nothing_is_never_a_refusal(
     bank: Bank, control: Control, tmp_path: Path, fault: str, outcome: type, *, is_there: bool
 ) -> None:

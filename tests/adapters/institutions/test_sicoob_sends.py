@@ -22,7 +22,7 @@ from pixconnect.domain.money.rail import Settled
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money.settlement import end_orders
-from support.account_there import AccountThere, open_account_there
+from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
 from support.faces import ACCOUNT, PAYEE, Bank
 from support.operators import as_operator
 
@@ -101,15 +101,7 @@ async def test_a_refusal_of_the_list_is_certain_and_leaves_nothing(bank: Bank, t
         assert await there.institution.read_sent(NAME, minted.code) is None
 
 
-@pytest.mark.parametrize(
-    ("fault", "outcome", "is_there"),
-    [
-        ("no_answer", UnknownOutcome, True),
-        ("lost", UnknownOutcome, False),
-        ("html:after", UnknownOutcome, True),
-        ("too_many:1", NotSent, False),
-    ],
-)
+@pytest.mark.parametrize(("fault", "outcome", "is_there"), SAYS_NOTHING)
 async def test_an_answer_of_the_second_step_that_says_nothing_is_never_a_refusal(
     bank: Bank, control: Control, tmp_path: Path, fault: str, outcome: type, *, is_there: bool
 ) -> None:

@@ -28,7 +28,7 @@ from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import Settled
 from pixconnect.usecases.money.ledger import read_balance
 from pixconnect.usecases.money.settlement import end_orders
-from support.account_there import open_account_there
+from support.account_there import SAYS_NOTHING, open_account_there
 from support.faces import PAYEE, Bank
 from support.records import outside_party
 from support.service import FakeClock
@@ -157,15 +157,7 @@ async def test_a_refusal_by_a_text_of_no_list_is_told_as_one(bank: Bank, tmp_pat
         assert await there.institution.read_sent(NAME) is None
 
 
-@pytest.mark.parametrize(
-    ("fault", "outcome", "is_there"),
-    [
-        ("no_answer", UnknownOutcome, True),
-        ("lost", UnknownOutcome, False),
-        ("html:after", UnknownOutcome, True),
-        ("too_many:1", NotSent, False),
-    ],
-)
+@pytest.mark.parametrize(("fault", "outcome", "is_there"), SAYS_NOTHING)
 async def test_an_answer_that_says_nothing_is_no_refusal(
     bank: Bank, control: Control, tmp_path: Path, fault: str, outcome: type, *, is_there: bool
 ) -> None:

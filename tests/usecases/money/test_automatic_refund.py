@@ -12,7 +12,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.rail import Abilities, CreditReport, RejectedReport, ReturnReport, SettledReport
 from pixconnect.domain.money.refund import Refund, RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
@@ -23,6 +23,7 @@ from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard import refund as standard_refund
 from support.books import check_books
+from support.credits import transfer_of
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party, own_key
@@ -60,11 +61,6 @@ async def take(service: Service, *reports: CreditReport | ReturnReport) -> None:
     for report in reports:
         assert await take_reports(service.context, [report]) == 1
     assert {said.refusal_code for said in service.rail.acknowledged} <= {None}
-
-
-async def transfer_of(service: Service, caller: Caller, report: CreditReport) -> Transfer:
-    view = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, report.end_to_end_id)
-    return view.transfer
 
 
 async def refund_of(service: Service, caller: Caller, report: CreditReport) -> Refund:

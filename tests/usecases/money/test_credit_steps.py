@@ -10,10 +10,9 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.rail import CreditReport
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
+from pixconnect.domain.money.transfer import QrCodeTransferRequest
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
@@ -23,6 +22,7 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
+from support.credits import charge_now, event_names, kept_reasons, take, transfer_of
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import (
@@ -40,30 +40,6 @@ from support.service import (
 FUNDS_CENTS = 1_000_000
 Begin = Callable[[CreditReport], CreditReport]
 """The first step: it is accepted, or has come and is held as suspect."""
-
-
-async def take(service: Service, *reports: CreditReport) -> list[str | None]:
-    """Report one after the other; with which code each was refused."""
-    for report in reports:
-        assert await take_reports(service.context, [report]) == 1
-    return [acknowledgement.refusal_code for acknowledgement in service.rail.acknowledged[-len(reports) :]]
-
-
-async def transfer_of(service: Service, caller: Caller, report: CreditReport) -> Transfer:
-    view = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, report.end_to_end_id)
-    return view.transfer
-
-
-async def charge_now(service: Service, caller: Caller, charge: Charge) -> Charge:
-    return await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
-
-
-async def event_names(service: Service) -> list[str]:
-    return [row["name"] for row in await service.fetch("select name from event order by id")]
-
-
-async def kept_reasons(service: Service) -> list[str]:
-    return [row["reason"] for row in await service.fetch("select reason from kept_report order by id")]
 
 
 async def expire(service: Service) -> int:

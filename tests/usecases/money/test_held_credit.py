@@ -11,10 +11,9 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.block_report import BlockReport, BlockTerms
-from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.rail import Abilities, CreditReport
+from pixconnect.domain.money.rail import Abilities
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
+from pixconnect.domain.money.transfer import QrCodeTransferRequest
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
@@ -22,6 +21,7 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.reading import statement as statement_usecases
 from support.books import check_books
+from support.credits import charge_now, event_names, kept_reasons, take, transfer_of
 from support.postgres import Addresses
 from support.service import (
     Service,
@@ -44,22 +44,6 @@ async def caller(service: Service) -> Caller:
     return await open_holder(service, funds_cents=0)
 
 
-async def take(service: Service, *reports: CreditReport) -> list[str | None]:
-    """Report one after the other; with which code each was refused."""
-    for report in reports:
-        assert await take_reports(service.context, [report]) == 1
-    return [acknowledgement.refusal_code for acknowledgement in service.rail.acknowledged[-len(reports) :]]
-
-
-async def transfer_of(service: Service, caller: Caller, report: CreditReport) -> Transfer:
-    view = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, report.end_to_end_id)
-    return view.transfer
-
-
-async def charge_now(service: Service, caller: Caller, charge: Charge) -> Charge:
-    return await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
-
-
 async def funds(service: Service, caller: Caller) -> tuple[int, int, int, int]:
     balance = await ledger_usecases.read_balance(service.context, caller)
     return balance.available_cents, balance.reserved_cents, balance.blocked_cents, balance.deficit_cents
@@ -68,14 +52,6 @@ async def funds(service: Service, caller: Caller) -> tuple[int, int, int, int]:
 async def blocks(service: Service) -> list[tuple[str, int]]:
     rows = await service.fetch("select state, covered_cents from block where kind = 'precautionary' order by id")
     return [tuple(row) for row in rows]
-
-
-async def event_names(service: Service) -> list[str]:
-    return [row["name"] for row in await service.fetch("select name from event order by id")]
-
-
-async def kept_reasons(service: Service) -> list[str]:
-    return [row["reason"] for row in await service.fetch("select reason from kept_report order by id")]
 
 
 async def lines(service: Service, caller: Caller) -> list[tuple[str, str, int, int]]:

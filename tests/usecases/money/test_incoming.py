@@ -9,16 +9,14 @@ import pytest
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.rail import CreditReport
-from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import refused_credit as refused_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from support.books import check_books
+from support.credits import event_names, transfer_of
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
@@ -27,15 +25,6 @@ from support.service import Service, credit_report, make_charge, open_holder, op
 
 async def charge_now(service: Service, caller: Caller, charge: Charge) -> str:
     return (await charge_usecases.read_charge_by_id(service.context, caller, charge.id)).status
-
-
-async def transfer_of(service: Service, caller: Caller, report: CreditReport) -> Transfer:
-    view = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, report.end_to_end_id)
-    return view.transfer
-
-
-async def event_names(service: Service) -> list[str]:
-    return [row["name"] for row in await service.context.pool.fetch("select name from event order by id")]
 
 
 async def test_a_payment_raises_the_balance_and_is_announced_in_order(service: Service, caller: Caller) -> None:

@@ -1,12 +1,13 @@
 """camt.053 as a bank writes it, our own read back, and what hostile XML comes to."""
 
 import contextlib
-from datetime import UTC, date, datetime
+from datetime import date
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.institutions.statement_files.own_lines import any_lines
 from pixconnect.api.contract import statement_camt053
 from pixconnect.domain.institutions.statement_files.camt import read_camt
 from pixconnect.domain.institutions.statement_files.statement_file import (
@@ -14,7 +15,8 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     StatedBalance,
     StatementAccount,
 )
-from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_line, make_statement
+from pixconnect.domain.money.statement import StatementLine
+from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_statement
 from support.statement import write_whole
 from support.statement_files import make_camt, make_camt_entry
 
@@ -94,26 +96,8 @@ def test_our_own_statement_is_read_back() -> None:
     assert {item.settled_at for item in found.items} == {AT}
 
 
-# Hypothesis takes bounds without a zone, and adds it.
-NAIVE_MIN, NAIVE_MAX = datetime(2000, 1, 1), datetime(2099, 12, 31)  # noqa: DTZ001
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["IN", "OUT"]),
-            st.integers(1, 999_999_999_999),
-            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=140),
-            st.datetimes(NAIVE_MIN, NAIVE_MAX, timezones=st.just(UTC)),
-        ),
-        max_size=8,
-    )
-)
-def test_whatever_our_statement_says_is_read_back_to_the_cent(told: list[tuple[str, int, str, datetime]]) -> None:
-    lines = [
-        make_line(id=number, direction=direction, amount_cents=cents, description=text or None, created_at=at)
-        for number, (direction, cents, text, at) in enumerate(told, 1)
-    ]
+@given(any_lines())
+def test_whatever_our_statement_says_is_read_back_to_the_cent(lines: list[StatementLine]) -> None:
     found = read_camt(write_whole(statement_camt053.write, make_statement(lines), lines))
     read = [
         (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items

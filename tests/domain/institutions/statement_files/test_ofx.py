@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.institutions.statement_files.own_lines import any_lines
 from pixconnect.api.contract import statement_ofx
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files.ofx import read_ofx
@@ -16,12 +17,11 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     StatedBalance,
     StatementAccount,
 )
-from support.records import AT, E2E, LINES, RETURN_ID, make_line, make_statement
+from pixconnect.domain.money.statement import StatementLine
+from support.records import AT, E2E, LINES, RETURN_ID, make_statement
 from support.statement import write_whole
 from support.statement_files import OFX_HEADER, make_ofx, make_ofx_line
 
-# Hypothesis takes bounds without a zone, and adds it.
-NAIVE_MIN, NAIVE_MAX = datetime(2000, 1, 1), datetime(2099, 12, 31)  # noqa: DTZ001
 BRT = timezone(timedelta(hours=-3))
 
 
@@ -202,22 +202,8 @@ def test_our_own_statement_is_read_back() -> None:
     assert {item.settled_at for item in found.items} == {AT - timedelta(microseconds=456)}
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["IN", "OUT"]),
-            st.integers(1, 999_999_999_999),
-            st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=140),
-            st.datetimes(NAIVE_MIN, NAIVE_MAX, timezones=st.just(UTC)),
-        ),
-        max_size=8,
-    )
-)
-def test_whatever_our_statement_says_is_read_back_to_the_cent(told: list[tuple[str, int, str, datetime]]) -> None:
-    lines = [
-        make_line(id=number, direction=direction, amount_cents=cents, description=text or None, created_at=at)
-        for number, (direction, cents, text, at) in enumerate(told, 1)
-    ]
+@given(any_lines())
+def test_whatever_our_statement_says_is_read_back_to_the_cent(lines: list[StatementLine]) -> None:
     found = read_ofx(write_whole(statement_ofx.write, make_statement(lines), lines))
     read = [
         (item.item_id, item.direction, item.amount_cents, item.end_to_end_id, item.settled_at) for item in found.items

@@ -1,0 +1,34 @@
+"""Payments that the rail reports to a service, and what became of them."""
+
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.rail import CreditReport
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.report import take_reports
+from support.service import Service
+
+
+async def take(service: Service, *reports: CreditReport) -> list[str | None]:
+    """Report one after the other; with which code each was refused."""
+    for report in reports:
+        assert await take_reports(service.context, [report]) == 1
+    return [acknowledgement.refusal_code for acknowledgement in service.rail.acknowledged[-len(reports) :]]
+
+
+async def transfer_of(service: Service, caller: Caller, report: CreditReport) -> Transfer:
+    view = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, report.end_to_end_id)
+    return view.transfer
+
+
+async def charge_now(service: Service, caller: Caller, charge: Charge) -> Charge:
+    return await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
+
+
+async def event_names(service: Service) -> list[str]:
+    return [row["name"] for row in await service.fetch("select name from event order by id")]
+
+
+async def kept_reasons(service: Service) -> list[str]:
+    return [row["reason"] for row in await service.fetch("select reason from kept_report order by id")]

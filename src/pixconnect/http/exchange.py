@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.http.asgi import DISCONNECT, REQUEST, RESPONSE_START, ASGIApp, Message, Scope, WholeAnswer
-from pixconnect.http.backpressure import FlowControl
-from pixconnect.http.open_connections import Connections
+
+if TYPE_CHECKING:  # it makes exchanges
+    from pixconnect.http.connection import Connection
 
 STATUS_LINES: Final = {
     status.value: b"HTTP/1.1 %d %b\r\n" % (status.value, status.phrase.encode()) for status in HTTPStatus
@@ -19,23 +20,6 @@ STATUS_LINES: Final = {
 
 _BODILESS: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _log = structlog.get_logger(__name__)
-
-
-class Channel(Protocol):
-    connections: Connections
-    flow: FlowControl
-    loop: asyncio.AbstractEventLoop
-    transport: asyncio.Transport
-
-    def read_on(self) -> None:
-        """Read on, because there is room for more of the body."""
-        ...
-
-    def answered(self) -> None: ...
-
-    def refuse(self, status: HTTPStatus) -> None:
-        """Answer a request that is not valid HTTP/1.1, and close."""
-        ...
 
 
 class Exchange:
@@ -61,7 +45,7 @@ class Exchange:
     # Set when it is this request's turn; one that is answered at once has none.
     task: asyncio.Task[None] | None
 
-    def __init__(self, channel: Channel, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
+    def __init__(self, channel: Connection, scope: Scope, *, keeps_alive: bool, expects_continue: bool) -> None:
         self._channel = channel
         self.scope = scope
         self._expects_continue = expects_continue

@@ -12,9 +12,12 @@ import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
 from operator import attrgetter, itemgetter
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pixconnect.http.limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
+
+if TYPE_CHECKING:  # each adds itself
+    from pixconnect.http.connection import Connection
 
 # When a bound is reached we close one in 64 at once, so that not every new connection makes us look at all the others.
 _ROOM = 64
@@ -24,36 +27,10 @@ def _nothing() -> None:
     pass
 
 
-class OpenConnection(Protocol):
-    """What ``Connections`` uses of one connection."""
-
-    address: str
-    held_octets: int
-    waits_since_s: float
-    transport: asyncio.Transport
-
-    @property
-    def keeps_us_waiting(self) -> bool:
-        """Whether we owe the client nothing before it sends more."""
-        ...
-
-    def hang_up(self) -> None:
-        """Close at once, without writing what is unsent."""
-        ...
-
-    def close_if_overdue(self, now_s: float) -> None:
-        """Hang up if the client has kept us waiting for too long."""
-        ...
-
-    def shutdown(self) -> None:
-        """Finish the requests under way and close."""
-        ...
-
-
 class Connections:
     def __init__(self, count_max: int, on_first: Callable[[], None] = _nothing) -> None:
         """``on_first`` is called when there is a connection after none, and a client that stalls after none."""
-        self.all: set[OpenConnection] = set()
+        self.all: set[Connection] = set()
         # Requests under way, some of them of clients that have gone.
         self.tasks: set[asyncio.Task[None]] = set()
         # Headers of every answer, as they are sent.
@@ -65,9 +42,9 @@ class Connections:
         self._count_max = count_max
         self._on_first = on_first
         self._counts: Counter[str] = Counter()
-        self._stalled: dict[OpenConnection, _Stall] = {}
+        self._stalled: dict[Connection, _Stall] = {}
 
-    def add(self, connection: OpenConnection) -> None:
+    def add(self, connection: Connection) -> None:
         """Add a connection, for which another one may be closed."""
         if not self.all:
             self._on_first()
@@ -76,7 +53,7 @@ class Connections:
         if len(self.all) > self._count_max:
             self._hang_up_on_idle()
 
-    def remove(self, connection: OpenConnection) -> None:
+    def remove(self, connection: Connection) -> None:
         if connection not in self.all:
             return
         self.all.remove(connection)
@@ -87,26 +64,26 @@ class Connections:
             del self._counts[connection.address]
         self.flows_again(connection)
 
-    def hold(self, connection: OpenConnection, octets: int) -> None:
+    def hold(self, connection: Connection, octets: int) -> None:
         """Count octets that we hold until their request is answered."""
         connection.held_octets += octets
         self.held_octets += octets
         if self.held_octets > HELD_IN_ALL_MAX:
             self._hang_up_on_senders()
 
-    def release(self, connection: OpenConnection, octets_kept: int) -> None:
+    def release(self, connection: Connection, octets_kept: int) -> None:
         """Count only ``octets_kept`` of the next request, because the ones before are answered."""
         self.held_octets += octets_kept - connection.held_octets
         connection.held_octets = octets_kept
 
-    def stalls(self, connection: OpenConnection, now_s: float) -> None:
+    def stalls(self, connection: Connection, now_s: float) -> None:
         """Note that the client does not read its answer as fast as we write."""
         if not self._stalled:
             self._on_first()
         stall = self._stalled[connection] = _Stall(now_s, connection.transport.get_write_buffer_size())
         self.unsent_octets += stall.octets
 
-    def flows_again(self, connection: OpenConnection) -> None:
+    def flows_again(self, connection: Connection) -> None:
         stall = self._stalled.pop(connection, None)
         if stall is not None:
             self.unsent_octets -= stall.octets
@@ -123,7 +100,7 @@ class Connections:
         if self.unsent_octets <= UNSENT_OF_ONE_MAX:
             return
         self.unsent_octets = 0
-        paces: list[tuple[float, float, OpenConnection]] = []
+        paces: list[tuple[float, float, Connection]] = []
         for connection, stall in self._stalled.items():
             unsent = connection.transport.get_write_buffer_size()
             stalled_s = max(now_s - stall.since_s, 0.1)
@@ -151,7 +128,7 @@ class Connections:
             connection.hang_up()
 
     @staticmethod
-    def _hang_up_on(idle: Iterable[OpenConnection], count: int) -> None:
+    def _hang_up_on(idle: Iterable[Connection], count: int) -> None:
         for connection in heapq.nsmallest(count, idle, key=_since):
             connection.hang_up()
 

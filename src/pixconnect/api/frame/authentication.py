@@ -2,34 +2,14 @@
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 from pixconnect.domain.identity.access import Caller, Network, check_certificate, client_address, sender_address
+from pixconnect.usecases.identity.token import TokenVerifier
 
 
-class Verifier(Protocol):
-    """Knows who a token belongs to."""
-
-    def recall(self, authorization: bytes) -> Caller | None:
-        """The caller of a header that was verified before, from the cache; ``None`` where only ``verify`` can tell."""
-        ...
-
-    def recall_party(self, authorization: bytes) -> int | None:
-        """The holder of a header that was verified before, however long ago: it lets nobody in."""
-        ...
-
-    async def verify(self, authorization: bytes | None) -> Caller:
-        """The caller of a header.
-
-        Raises:
-            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
-            ServiceUnavailable: Nobody can tell at the moment.
-        """
-        ...
-
-
-async def authenticate(verifier: Verifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
-    """The caller of a request; raises what ``Verifier.verify`` raises.
+async def authenticate(verifier: TokenVerifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
+    """The caller of a request; raises what ``TokenVerifier.verify`` raises.
 
     Args:
         certificate: The thumbprint of the client certificate that the connection showed.

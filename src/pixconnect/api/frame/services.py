@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec import Struct
 
-from pixconnect.api.frame.authentication import Verifier
 from pixconnect.api.frame.document import KeptDocument
 from pixconnect.api.frame.rates import RequestRates
 from pixconnect.domain.identity.access import Network
@@ -14,6 +13,7 @@ from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.running.health import Health
@@ -42,7 +42,7 @@ class Services(Struct, frozen=True, kw_only=True):
     """Everything behind the interface."""
 
     context: Context
-    verifier: Verifier
+    verifier: TokenVerifier
     token_issuer: TokenIssuer
     keys: Keyring
     """Those that are published."""

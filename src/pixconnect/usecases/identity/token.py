@@ -91,7 +91,12 @@ class TokenVerifier:
         return None if token is None else token.caller.holder_id
 
     async def verify(self, authorization: bytes | None) -> Caller:
-        """Find out who is calling by the header's value, which is ``None`` where there was no header."""
+        """Find out who is calling by the header's value, which is ``None`` where there was no header.
+
+        Raises:
+            Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
+            ServiceUnavailable: Nobody can tell at the moment.
+        """
         if authorization is None:
             raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
         known = self._cached.get(authorization)

@@ -6,7 +6,7 @@ A worker that is killed leaves the request; one that comes second finds that it 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, structs
 
@@ -14,10 +14,13 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.standard.charge_lot import LotItem, Refusal
-from pixconnect.domain.standard.location import WITH_DUE_DATE, LocationKind
+from pixconnect.domain.standard.location import WITH_DUE_DATE
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard.charge_lot import ItemKey, LockedItem
+
+if TYPE_CHECKING:  # it may write an item
+    from pixconnect.usecases.standard.charge_write import ChargeWrite
 
 NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
 """Refusals of a charge that become its item's. After any other outcome its request is still there."""
@@ -34,19 +37,6 @@ class ItemWrite(Struct, frozen=True, kw_only=True):
     """What is wrong with its form, if anything."""
 
 
-class LotWrite(Protocol):
-    """Of a write what is looked at here."""
-
-    @property
-    def item(self) -> ItemWrite | None: ...
-    @property
-    def holder_id(self) -> int: ...
-    @property
-    def txid(self) -> str: ...
-    @property
-    def kind(self) -> LocationKind: ...
-
-
 class BatchItems(Struct):
     """Which writes of one batch lots allow, and what becomes of their items."""
 
@@ -55,7 +45,7 @@ class BatchItems(Struct):
     """Txids, with their holders, that only requests of their lot may make or change now."""
     done: list[tuple[LotItem, int]]
 
-    def check(self, write: LotWrite, charge: Charge | None, *, makes: bool) -> None:
+    def check(self, write: ChargeWrite, charge: Charge | None, *, makes: bool) -> None:
         """Raise what forbids a write; ``makes`` where it would make a charge that is not there."""
         if write.item is None:
             if (write.txid, write.holder_id) in self.held and (makes or charge is not None):
@@ -96,7 +86,7 @@ class BatchItems(Struct):
 
 async def lock_batch_items(
     connection: Connection,
-    batch: Sequence[LotWrite],
+    batch: Sequence[ChargeWrite],
     charges: Mapping[tuple[str, int], Charge],
     held_before: set[tuple[str, int]],
 ) -> BatchItems:
@@ -128,7 +118,7 @@ async def finish_batch_items(connection: Connection, items: BatchItems) -> None:
         await lot_store.finish(connection, items.done)
 
 
-def _refuse(write: LotWrite, reason: str) -> Violated:
+def _refuse(write: ChargeWrite, reason: str) -> Violated:
     return Violated(write.kind, [Violation(property="txid", reason=reason, value=write.txid)])
 
 

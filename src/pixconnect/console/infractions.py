@@ -34,10 +34,6 @@ async def list_infractions(visit: Visit) -> Response:
     )
 
 
-async def show_infraction(visit: Visit) -> Response:
-    return await _show(visit)
-
-
 async def defend_infraction(visit: Visit) -> Response:
     visit.form()
     visit.viewer.require("infraction.write")
@@ -51,7 +47,7 @@ async def defend_infraction(visit: Visit) -> Response:
 
 
 async def refuse_defence(visit: Visit, refusal: errors.PixConnectError, status: int) -> Response:
-    return await _show(visit, status=status, complaint=str(refusal), typed=_read_text(visit))
+    return await show_infraction(visit, status=status, complaint=str(refusal), typed=_read_text(visit))
 
 
 def _read_text(visit: Visit) -> str:
@@ -59,7 +55,9 @@ def _read_text(visit: Visit) -> str:
     return read_field(visit.sent, "text").replace("\r\n", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-async def _show(visit: Visit, *, status: int = 200, complaint: str = "", typed: str | None = None) -> Response:
+async def show_infraction(
+    visit: Visit, *, status: int = 200, complaint: str = "", typed: str | None = None
+) -> Response:
     shown = await infraction_page.read_infraction_page(visit.context, visit.viewer, visit.path_id())
     contested = shown.infraction
     return visit.page(

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Final
 
-from pixconnect.domain.money.block_report import Defence, DefenceAnswer
 from pixconnect.domain.money.rail import (
     Acknowledgement,
-    DirectoryEntry,
     Order,
-    Position,
     QueryAnswer,
     Rail,
     RailUnavailable,
     RefundOrder,
     Report,
-    SettledItem,
     SubmitAnswer,
 )
 
@@ -41,14 +36,20 @@ def name_message(kind: type[SubmitAnswer | QueryAnswer | Report]) -> str:
     return str(kind.__struct_config__.tag)
 
 
-class CountingRail:
-    def __init__(self, rail: Rail, figures: RailFigures) -> None:
-        self._rail = rail
-        self._figures = figures
-        self.abilities = rail.abilities
+class WrappedRail:
+    """Passes on the calls that a wrapper does not change."""
 
-    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        return await self._rail.lookup_key(key, payer_tax_id, end_to_end_id)
+    def __init__(self, rail: Rail) -> None:
+        self._rail = rail
+        self.abilities = rail.abilities
+        self.lookup_key, self.defend, self.statement = rail.lookup_key, rail.defend, rail.statement
+        self.waiting_since, self.position, self.check = rail.waiting_since, rail.position, rail.check
+
+
+class CountingRail(WrappedRail):
+    def __init__(self, rail: Rail, figures: RailFigures) -> None:
+        super().__init__(rail)
+        self._figures = figures
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         return self._note("transfer", await self._rail.submit(orders))
@@ -72,29 +73,14 @@ class CountingRail:
             self._figures.questions[name_message(type(answer))] += 1
         return answers
 
-    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        return await self._rail.defend(defences)
-
     async def reports(self, wait_s: float) -> list[Report]:
         reports = await self._rail.reports(wait_s)
         for report in reports:
             self._figures.reports[name_message(type(report))] += 1
         return reports
 
-    async def waiting_since(self) -> datetime | None:
-        return await self._rail.waiting_since()
-
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         # Counted afterwards: an acknowledgement that did not arrive is sent again.
         await self._rail.acknowledge(acknowledgements)
         for acknowledgement in acknowledgements:
             self._figures.acknowledgements["accepted" if acknowledgement.refusal_code is None else "refused"] += 1
-
-    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
-        return self._rail.statement(since, until)
-
-    async def position(self) -> Position:
-        return await self._rail.position()
-
-    async def check(self) -> None:
-        await self._rail.check()

@@ -7,8 +7,7 @@ the delivery, and however often that was killed. What belongs to no trace gets n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import datetime
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 import structlog
@@ -16,17 +15,11 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.trace import Tracer, TraceSpan
-from pixconnect.domain.money.block_report import Defence, DefenceAnswer
 from pixconnect.domain.money.rail import (
-    Acknowledgement,
-    DirectoryEntry,
     Order,
-    Position,
     QueryAnswer,
     Rail,
     RefundOrder,
-    Report,
-    SettledItem,
     SubmitAnswer,
 )
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
@@ -40,7 +33,7 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.order_traces import LOOK_UP_TIMEOUT_S, OrderTraces
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks.delivery import Recipient, Signatures
-from pixconnect.worker.rail_figures import UNAVAILABLE, name_message
+from pixconnect.worker.rail_figures import UNAVAILABLE, WrappedRail, name_message
 
 _LOOKED_UP_MAX: Final = 256
 
@@ -55,7 +48,7 @@ class _OpenCall(Struct, frozen=True):
     call: TraceSpan
 
 
-class TracedRail:
+class TracedRail(WrappedRail):
     """A rail with a span for each order that is handed to it or asked about."""
 
     def __init__(self, rail: Rail, tracer: Tracer, traces: OrderTraces, clock: Clock, *, one_by_one: bool) -> None:
@@ -64,12 +57,12 @@ class TracedRail:
         Args:
             one_by_one: Each order is a call of its own there, and so can carry its own trace on.
         """
-        self._rail = rail
+        super().__init__(rail)
+        self.reports, self.acknowledge = rail.reports, rail.acknowledge
         self._tracer = tracer
         self._traces = traces
         self._clock = clock
         self._one_by_one = one_by_one
-        self.abilities = rail.abilities
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
         call = self._rail.submit
@@ -130,30 +123,6 @@ class TracedRail:
         began_at = min(known.at - self._clock.offset, self._clock.real_now())
         order = self._tracer.begin("internal", "order", known.traceparent, began_at=began_at)
         return _OpenCall(order, self._tracer.begin("client", what, order.traceparent))
-
-    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        return await self._rail.lookup_key(key, payer_tax_id, end_to_end_id)
-
-    async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
-        return await self._rail.defend(defences)
-
-    async def reports(self, wait_s: float) -> list[Report]:
-        return await self._rail.reports(wait_s)
-
-    async def waiting_since(self) -> datetime | None:
-        return await self._rail.waiting_since()
-
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        await self._rail.acknowledge(acknowledgements)
-
-    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
-        return self._rail.statement(since, until)
-
-    async def position(self) -> Position:
-        return await self._rail.position()
-
-    async def check(self) -> None:
-        await self._rail.check()
 
 
 def _name_order(order: Order) -> str:

@@ -52,9 +52,7 @@ def show_name(name: str) -> str:
 
 
 # Refusals can come in floods, and reading a type costs more than comparing a value with it.
-@cache
-def _read_type(record: type) -> inspect.Type:
-    return inspect.type_info(record)
+_read_type = cache(inspect.type_info)
 
 
 def _check(value: object, declared: inspect.Type, path: str) -> str | None:

@@ -86,7 +86,7 @@ def add(
         await post_opening(writes, account)
 
     operating.run_writing(do)
-    _show_account(name, as_json=json)
+    show(name, json=json)
 
 
 @app.command(name="list")
@@ -99,7 +99,19 @@ def list_all(*, json: Json = False) -> None:
 @app.command
 def show(name: AccountName, *, json: Json = False) -> None:
     """Print an account, with what is on it by our books and by the institution's."""
-    _show_account(name, as_json=json)
+
+    async def read(context: Operator, opener: OpenInstitution) -> Shown:
+        shown = await account_usecases.read_account(context, name)
+        there = await account_usecases.read_balance_there(context, opener, shown.account)
+        days = await day_usecases.read_how(context, opener, shown.account)
+        alarm: Shown = dict(alarm=await alarm_usecases.tell_alarm(context, shown.account.id))
+        try:
+            webhooks = await webhook_usecases.read_webhooks(context, opener, name)
+        except errors.ServiceUnavailable:
+            return _shown(shown, there) | alarm | _show_days(days)
+        return _shown(shown, there, webhooks.whose or "none") | alarm | _show_days(days)
+
+    output.show(run_with_opener(read), as_json=json)
 
 
 @app.command
@@ -193,7 +205,7 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
         await account_usecases.rotate_account(context, name, said, read_text_file)
 
     operating.run(do)
-    _show_account(name, as_json=json)
+    show(name, json=json)
 
 
 @app.command
@@ -214,21 +226,6 @@ def _set_state(name: str, verb: str) -> None:
 
     account = operating.run(do)
     terminal.say(f"{account.name} is {account.state}")
-
-
-def _show_account(name: str, *, as_json: bool) -> None:
-    async def read(context: Operator, opener: OpenInstitution) -> Shown:
-        shown = await account_usecases.read_account(context, name)
-        there = await account_usecases.read_balance_there(context, opener, shown.account)
-        days = await day_usecases.read_how(context, opener, shown.account)
-        alarm: Shown = dict(alarm=await alarm_usecases.tell_alarm(context, shown.account.id))
-        try:
-            webhooks = await webhook_usecases.read_webhooks(context, opener, name)
-        except errors.ServiceUnavailable:
-            return _shown(shown, there) | alarm | _show_days(days)
-        return _shown(shown, there, webhooks.whose or "none") | alarm | _show_days(days)
-
-    output.show(run_with_opener(read), as_json=as_json)
 
 
 def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook: str | None = None) -> Shown:

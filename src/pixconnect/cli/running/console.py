@@ -54,15 +54,11 @@ def console() -> None:
     sockets = given or listening.open_listening(
         settings.console_host, settings.console_port, 1, port_setting="PIXCONNECT_CONSOLE_PORT"
     )
-    _serve(sockets, Lifeline(), idle_max_s=IDLE_MAX_S if given else None)
+    serve_on(sockets, Lifeline(), idle_max_s=IDLE_MAX_S if given else None)
 
 
-def console_on(sockets: Sequence[socket.socket], lifeline: Lifeline) -> None:
-    """The same as a part of ``run``: on a socket that listens already, until nobody has been there for long."""
-    _serve(sockets, lifeline, idle_max_s=IDLE_MAX_S)
-
-
-def _serve(sockets: Sequence[socket.socket], lifeline: Lifeline, idle_max_s: float | None) -> None:
+def serve_on(sockets: Sequence[socket.socket], lifeline: Lifeline, idle_max_s: float | None = IDLE_MAX_S) -> None:
+    """Serve on sockets that listen already, until nobody has been there for ``idle_max_s``."""
     settings = read_settings()
     live_mode.refuse_unsafe_live(settings)
     # Sessions of operators would cross a network in the clear.

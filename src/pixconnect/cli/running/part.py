@@ -46,7 +46,7 @@ def main(words: Sequence[str]) -> None:
             with lean_imports():
                 from pixconnect.cli.running import console  # noqa: PLC0415 - see above
 
-            console.console_on(arguments.sockets, arguments.lifeline)
+            console.serve_on(arguments.sockets, arguments.lifeline)
         else:
             processes.sandbox_under(arguments.lifeline)
 

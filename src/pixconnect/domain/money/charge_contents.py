@@ -88,15 +88,11 @@ class ContentsChange(Struct, frozen=True, kw_only=True):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(ChargeContents).decode
+decode_contents = msgspec.json.Decoder(ChargeContents).decode
 
 
 def encode_contents(contents: ChargeContents) -> str:
     return _encode(contents).decode()
-
-
-def decode_contents(text: str) -> ChargeContents:
-    return _decode(text)
 
 
 def change_contents(contents: ChargeContents, change: ContentsChange) -> ChargeContents:

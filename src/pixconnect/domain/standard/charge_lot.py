@@ -117,17 +117,13 @@ def slot_of(lot_number: int) -> int:
     return lot_number % SLOTS_COUNT
 
 
-_decode_asked = msgspec.json.Decoder(WantedItem).decode
+decode_asked = msgspec.json.Decoder(WantedItem).decode
 _decode_refusal = msgspec.json.Decoder(Refusal).decode
 _encode = msgspec.json.Encoder().encode
 
 
 def encode_asked(asked: WantedItem) -> str:
     return _encode(asked).decode()
-
-
-def decode_asked(text: str) -> WantedItem:
-    return _decode_asked(text)
 
 
 def encode_refusal(refusal: Refusal | None) -> str | None:

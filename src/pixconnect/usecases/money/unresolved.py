@@ -98,11 +98,6 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
 NOTE_WAITING: Final = WriteOperation("note_waiting", _note_waiting)
 
 
-async def list_waiting_orders(context: Context) -> Sequence[tuple[str, datetime]]:
-    """The account and the begin of each transfer that waits for a person at an institution, the longest waiting first."""
-    return await waiting_order_store.list_open_since(context.pool, LISTED_MAX)
-
-
 async def read_waiting(context: Context) -> RailWaiting:
     reports = await kept_report.count_open(context.pool)
     handed_before = context.clock.now() - SILENT_MAX

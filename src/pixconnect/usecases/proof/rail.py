@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -82,13 +82,7 @@ async def _compare_items(connection: Connection, rail: Rail, begin: datetime, it
         known += page
         end = known[-1].settled_at - APART
         if len(known) >= items_at_once and end > begin:
-            found += await _compare_span(connection, known, begin, end)
+            found += await rail_store.compare_items(connection, known, begin, end)
             known = [item for item in known if item.settled_at >= end - APART]
             begin = end
-    return found + await _compare_span(connection, known, begin, until)
-
-
-async def _compare_span(
-    connection: Connection, known: Sequence[SettledItem], begin: datetime, until: datetime
-) -> list[Finding]:
-    return await rail_store.compare_items(connection, known, begin, until)
+    return found + await rail_store.compare_items(connection, known, begin, until)

@@ -27,6 +27,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.institutions import Institutions
 from pixconnect.usecases.identity.keyring import Keyring
@@ -181,9 +182,8 @@ async def check_accounts(context: Context) -> None:
             f"{charges} waited for over {unresolved.CHARGE_WAITS_MAX // timedelta(seconds=1)} s to be opened or changed"
         )
     now = context.clock.now()
-    if long := [
-        1 for _, since in await unresolved.list_waiting_orders(context) if now - since > unresolved.PERSON_WAITS_MAX
-    ]:
+    waiting_orders = await waiting_order_store.list_open_since(context.pool, unresolved.LISTED_MAX)
+    if long := [1 for _, since in waiting_orders if now - since > unresolved.PERSON_WAITS_MAX]:
         transfers = _count(len(long), "transfer has", "transfers have")
         problems.append(
             f"{transfers} waited for a person at the institution for over {unresolved.PERSON_WAITS_MAX // timedelta(hours=1)} h"

@@ -56,7 +56,5 @@ def _open_key(context: Context, key: CallbackKey) -> bytes | None:
         return None
 
 
-@lru_cache(_KEPT_MAX)
-def load_signer(private_der: bytes) -> RsaSigner:
-    """A key's signer; to load one takes a millisecond, and each callback is signed."""
-    return RsaSigner(private_der)
+# To load one takes a millisecond, and each callback is signed.
+load_signer = lru_cache(_KEPT_MAX)(RsaSigner)

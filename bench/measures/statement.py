@@ -74,8 +74,8 @@ insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_c
 select n, 1, case when is_out then 'available' else 'settlement' end::ledger_account,
     case when is_out then 'settlement' else 'available' end::ledger_account, amount_cents, n - 8,
     $3 + sum(case when is_out then -amount_cents else amount_cents end) over (order by n),
-    case when is_refund then 'refund' else 'transfer' end, case when is_refund then n else transfer_id end,
-    case when is_refund or n % 10 = 8 then 'RETURNED' else 'CONFIRMED' end, at
+    case when is_refund then 'refund' else 'transfer' end::entry_cause, case when is_refund then n else transfer_id end,
+    case when is_refund or n % 10 = 8 then 'RETURNED' else 'CONFIRMED' end::cause_state, at
 from line
 """
 

@@ -135,12 +135,11 @@ async def test_a_transfer_is_settled_once_and_by_its_own_amount(
     for odd in (
         {"cause_state": "PROCESSING"},
         {"cause_state": "RETURNED"},
-        {"cause_state": "mine"},
         {"cause_kind": "refund", "cause_state": "RETURNED"},
         {"cause_kind": "deposit", "cause_state": "MADE"},
         {"cause_kind": "movement", "cause_state": "POSTED"},
         {"cause_kind": "adjustment", "cause_state": "settlement"},
-        {"cause_kind": "mine", "cause_state": "MADE"},
+        {"cause_kind": "block_step", "cause_state": "let_go"},
     ):
         other = entry("reserved", "settlement", 500, transfer_id=sent_id, **odd)
         await refuse(attacker, f"with x as ({other}), y as ({end_order(sent_id)}) {settle}")

@@ -158,7 +158,8 @@ def come(repaid_cents: int, cents: int = 100, *, entry_cents: int | None = None,
         insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
             created_at, cause_kind, cause_id, cause_state)
         select id, 1, debit::ledger_account, credit::ledger_account, cents, last_number + step,
-            available_cents + reserved_cents + after, last_entry_at + step * interval '1 hour', kind, id, state
+            available_cents + reserved_cents + after, last_entry_at + step * interval '1 hour',
+            kind::entry_cause, id, state::cause_state
         from balance, (values
             ({THIRD}, 'settlement', 'available', {cents}, 1, {cents}, 'movement', 'POSTED'),
             ({repaid_id}, 'available', 'deficit', {entry_cents or repaid_cents}, 2, {cents - (entry_cents or repaid_cents)},

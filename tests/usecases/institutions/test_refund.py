@@ -352,7 +352,7 @@ async def test_the_schema_takes_no_institution_return_that_it_should_not(shop: S
     for change in (
         "update refund set external_id = 'mine'",
         "insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, cause_kind, cause_id,"
-        " cause_state, created_at) select 999999, holder_id, 'deficit', 'settlement', 1, 'refund', id, status, now()"
+        " cause_state, created_at) select 999999, holder_id, 'deficit', 'settlement', 1, 'refund', id, 'RETURNED', now()"
         " from refund",
     ):
         with pytest.raises((asyncpg.IntegrityConstraintViolationError, asyncpg.InsufficientPrivilegeError)):

@@ -25,7 +25,7 @@ Record = TypeVar("Record", bound=Struct)
 Source = tuple[Callable[..., object] | None, *tuple[str, ...]]
 """A function that makes an attribute, and the columns that it takes; without one the attribute is a column of another name."""
 
-_OUR_TYPES: Final = {"ledger_account"}
+_OUR_TYPES: Final = {"ledger_account", "entry_cause", "cause_state"}
 
 
 class Columns(Generic[Record]):

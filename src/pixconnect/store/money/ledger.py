@@ -145,7 +145,8 @@ LEDGER_ENTRY: Final = Table(
     LedgerEntry,
     """
     id bigint, holder_id bigint, debit_account ledger_account, credit_account ledger_account, amount_cents bigint,
-    number bigint, running_balance_cents bigint, cause_kind text, cause_id bigint, cause_state text, created_at timestamptz
+    number bigint, running_balance_cents bigint, cause_kind entry_cause, cause_id bigint, cause_state cause_state,
+    created_at timestamptz
     """,
 )
 

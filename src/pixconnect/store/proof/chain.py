@@ -78,7 +78,7 @@ AS_CHAINED: Final = Rule(
                 salt is null and exists (
                     select from ledger_entry as entry
                     join erased_text as erased on erased.holder_id = entry.holder_id
-                        and erased.kind = cause_kind and erased.id = cause_id
+                        and erased.kind = cause_kind::text and erased.id = cause_id
                     where entry.id = entry_id and entry.holder_id = chained.holder_id
                         and erased.person_digest = sha256(erased.salt || convert_to(person, 'UTF8'))
                 )
@@ -270,7 +270,7 @@ _FIND_CHAINED: Final[LiteralString] = """
     left join entry_facts on entry_facts.id = $1 and entry_facts.holder_id = link.holder_id
     left join ledger_entry as entry on entry.id = $1 and entry.holder_id = link.holder_id
     left join erased_text as erased on erased.holder_id = entry.holder_id
-        and erased.kind = cause_kind and erased.id = cause_id
+        and erased.kind = cause_kind::text and erased.id = cause_id
 """
 
 

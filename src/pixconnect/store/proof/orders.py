@@ -69,7 +69,7 @@ ORDERS: Final = (
                 select 'refund', id, holder_id from {refunds} as refund where status = 'ERROR'
             ) as failed
             join ledger_entry as entry on entry.cause_id = failed.id and entry.holder_id = failed.holder_id
-                and entry.cause_kind = failed.kind
+                and entry.cause_kind::text = failed.kind
             group by failed.kind, failed.id, failed.holder_id
             having sum(case debit_account when 'available' then amount_cents else -amount_cents end) <> 0
                 or bool_or('settlement' in (debit_account, credit_account))

@@ -105,7 +105,7 @@ POSTINGS: Final = (
             from (select * from ledger_entry where holder_id between $1 and $2) as entry
             where not exists (
                 select from allowed_posting as allowed
-                where allowed.kind = cause_kind and allowed.status = cause_state
+                where allowed.kind = cause_kind::text and allowed.status = cause_state::text
                     and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
             ) or not case cause_kind
                 when 'transfer' then exists (
@@ -128,7 +128,7 @@ POSTINGS: Final = (
                 )
                 when 'adjustment' then exists (
                     select from adjustment where adjustment.id = cause_id and adjustment.holder_id = entry.holder_id
-                        and account = cause_state and entry.id in (entry_id, deficit_entry_id)
+                        and account = cause_state::text and entry.id in (entry_id, deficit_entry_id)
                 )
                 when 'block_step' then cause_id = entry.id and exists (
                     select from block_step as step where step.id = cause_id and step.holder_id = entry.holder_id

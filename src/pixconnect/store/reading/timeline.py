@@ -114,7 +114,8 @@ async def find_open_orders(pool: Pool, names: Sequence[str]) -> list[OpenOrder]:
 
 _FIND_ENTRIES: Final[LiteralString] = f"""
     select {LEDGER_ENTRY.select} from unnest($1::bigint[], $2::text[]) as cause (id, kind)
-    join ledger_entry on cause_id = cause.id and cause_kind = cause.kind and holder_id = $3 order by ledger_entry.id
+    join ledger_entry on cause_id = cause.id and cause_kind = cause.kind::entry_cause and holder_id = $3
+    order by ledger_entry.id
 """
 
 

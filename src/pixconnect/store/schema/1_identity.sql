@@ -4,6 +4,8 @@ grant usage on schema pixconnect to pixconnect_funding;
 grant usage on schema pixconnect to pixconnect_service;
 
 create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit', 'difference', 'blocked');
+create type entry_cause as enum ('deposit', 'transfer', 'refund');
+create type cause_state as enum ('MADE', 'PROCESSING', 'CONFIRMED', 'RETURNED', 'ERROR', 'CANCELLED');
 
 create table schema_version (
     version integer not null,

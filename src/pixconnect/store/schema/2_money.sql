@@ -1648,7 +1648,7 @@ begin
     if others_count = 0 then
         select moved.id, moved.holder_id into misfit from (
             select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account, direction, is_book, status,
-                bool_and(entry.amount_cents = transfer.amount_cents and entry.cause_state = transfer.status) as agrees
+                bool_and(entry.amount_cents = transfer.amount_cents and entry.cause_state::text = transfer.status) as agrees
             from new_entry as entry
             left join transfer on transfer.id = entry.cause_id and transfer.holder_id = entry.holder_id
             group by 3, 4, 5, 6, 7
@@ -1667,8 +1667,8 @@ begin
                 coalesce(refund.made_by, 'service') as made_by,
                 bool_and(case cause_kind
                     when 'transfer' then (transfer.status, transfer.amount_cents)
-                        is not distinct from (entry.cause_state, entry.amount_cents)
-                    when 'refund' then refund.status is not distinct from entry.cause_state and refund.amount_cents = case made_by
+                        is not distinct from (entry.cause_state::text, entry.amount_cents)
+                    when 'refund' then refund.status is not distinct from entry.cause_state::text and refund.amount_cents = case made_by
                         -- What the institution gave back is taken of what was there, in parts: all parts make its amount.
                         when 'institution' then (
                             select sum(part.amount_cents) from ledger_entry as part
@@ -1689,7 +1689,7 @@ begin
         ) as moved
         where agrees is not true or not exists (
             select from allowed_posting as allowed
-            where allowed.kind = moved.cause_kind and allowed.status = moved.cause_state
+            where allowed.kind = moved.cause_kind::text and allowed.status = moved.cause_state::text
                 and allowed.debit_account = moved.debit_account and allowed.credit_account = moved.credit_account
                 and allowed.direction = coalesce(moved.direction, allowed.direction)
                 and allowed.is_book = coalesce(moved.is_book, allowed.is_book) and allowed.made_by = moved.made_by
@@ -1711,9 +1711,9 @@ create table ledger_entry (
     amount_cents bigint not null,
     number bigint,
     running_balance_cents bigint,
-    cause_kind text collate "C" not null,
+    cause_kind entry_cause not null,
     cause_id bigint not null,
-    cause_state text collate "C" not null,
+    cause_state cause_state not null,
     created_at timestamp with time zone not null,
     constraint ledger_entry_pkey primary key (id, holder_id),
     constraint accounts_differ check (debit_account <> credit_account),
@@ -2146,7 +2146,7 @@ as $function$
 begin
     if not exists (
         select from movement
-        where id = new.cause_id and holder_id = new.holder_id and status = new.cause_state
+        where id = new.cause_id and holder_id = new.holder_id and status = new.cause_state::text
             and new.id in (entry_id, deficit_entry_id)
     ) then
         raise exception 'ledger entry % of holder % has no movement', new.id, new.holder_id
@@ -2258,6 +2258,8 @@ create trigger name_account before insert on movement for each row execute funct
 grant insert, select on table movement to pixconnect_service;
 create trigger check_name after insert on refund for each row when (new.made_by = 'institution') execute function
     check_name_of_return();
+alter type entry_cause add value 'movement';
+alter type cause_state add value 'POSTED';
 create trigger check_movement after insert on ledger_entry for each row when (new.cause_kind = 'movement') execute function
     check_entry_of_movement();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
@@ -2341,6 +2343,7 @@ create trigger check_new after insert on repayment referencing new table as new_
 create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
     refuse_change();
 grant insert, select on table repayment to pixconnect_service;
+alter type entry_cause add value 'repayment';
 create trigger check_repayment after insert on ledger_entry for each row when (new.cause_kind = 'repayment') execute function
     check_entry_of_repayment();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
@@ -2644,7 +2647,7 @@ begin
         select distinct on (asked.id, asked.holder_id) asked.id, asked.holder_id, facts.person,
             substr(sha256(secret || int8send(asked.id) || int8send(asked.holder_id)), 1, 16) as salt
         from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
-        join ledger_entry as entry on entry.cause_kind = wanted and entry.cause_id = asked.id
+        join ledger_entry as entry on entry.cause_kind = wanted::entry_cause and entry.cause_id = asked.id
             and entry.holder_id = asked.holder_id
         join entry_facts as facts on facts.id = entry.id and facts.holder_id = entry.holder_id
         order by asked.id, asked.holder_id
@@ -2659,7 +2662,7 @@ begin
     from (
         select link.holder_id, link.position, array_agg(array_position(link.entry_ids, entry.id)::bigint) as places
         from unnest(wanted_ids, wanted_holders) as asked (id, holder_id)
-        join ledger_entry as entry on entry.cause_kind = wanted and entry.cause_id = asked.id
+        join ledger_entry as entry on entry.cause_kind = wanted::entry_cause and entry.cause_id = asked.id
             and entry.holder_id = asked.holder_id
         join entry_chain as link on link.holder_id = entry.holder_id and link.position = find_link(entry.holder_id, entry.id)
         where entry.id = any(link.entry_ids)
@@ -2925,7 +2928,7 @@ as $function$
 begin
     if not exists (
         select from adjustment
-        where id = new.cause_id and holder_id = new.holder_id and account = new.cause_state
+        where id = new.cause_id and holder_id = new.holder_id and account = new.cause_state::text
             and new.id in (entry_id, deficit_entry_id)
     ) then
         raise exception 'ledger entry % of holder % has no adjustment', new.id, new.holder_id
@@ -2995,6 +2998,9 @@ create trigger check_new after insert on adjustment referencing new table as new
 create trigger check_open after insert on adjustment for each row execute function check_account_is_open();
 grant insert on table adjustment to pixconnect_operator;
 grant select on table adjustment to pixconnect_service;
+alter type entry_cause add value 'adjustment';
+alter type cause_state add value 'available';
+alter type cause_state add value 'settlement';
 create trigger check_adjustment after insert on ledger_entry for each row when (new.cause_kind = 'adjustment') execute function
     check_entry_of_adjustment();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
@@ -3260,7 +3266,7 @@ begin
     where not exists (
         select from ledger_entry as entry
         where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
-            and entry.cause_kind = 'block_step' and entry.cause_state = made.kind
+            and entry.cause_kind = 'block_step' and entry.cause_state::text = made.kind
     ) or made.kind = 'taken' and not exists (
         -- It becomes available, and goes at once with the refund that the institution made.
         select from refund join ledger_entry as entry on entry.cause_id = refund.id and entry.holder_id = refund.holder_id
@@ -3289,7 +3295,7 @@ create function check_entry_of_step() returns trigger language plpgsql security 
 as $function$
 begin
     if not exists (
-        select from block_step where id = new.id and id = new.cause_id and holder_id = new.holder_id and kind = new.cause_state
+        select from block_step where id = new.id and id = new.cause_id and holder_id = new.holder_id and kind = new.cause_state::text
     ) then
         raise exception 'ledger entry % of holder % has no step of a block', new.id, new.holder_id
             using errcode = 'integrity_constraint_violation', constraint = 'every_entry_has_a_cause';
@@ -3331,6 +3337,12 @@ create trigger block_step_is_append_only before delete or update or truncate on 
 create trigger check_new after insert on block_step referencing new table as new_row for each statement execute function
     check_block_steps();
 grant insert, select on table block_step to pixconnect_service;
+alter type entry_cause add value 'block_step';
+alter type cause_state add value 'covered';
+alter type cause_state add value 'released';
+alter type cause_state add value 'held';
+alter type cause_state add value 'let_go';
+alter type cause_state add value 'taken';
 create trigger check_block_step after insert on ledger_entry for each row when (new.cause_kind = 'block_step') execute function
     check_entry_of_step();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values

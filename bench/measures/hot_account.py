@@ -3,8 +3,8 @@
     .venv/bin/python -m bench.measures.hot_account --seconds 20 --rounds 3
 
 The worker's sessions are looked at every two milliseconds. Of all looks at a transaction that locks balances, ``waiting`` is
-the part in which it waits for a lock. ``settled`` and ``accepted`` are of the same seconds. One run is one machine's: another load
-beside it changes all three.
+the part in which it waits for a lock. ``settled`` and ``accepted`` are of the same seconds. One run is one machine's: another
+load beside it changes all three.
 """
 
 import argparse

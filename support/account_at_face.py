@@ -41,12 +41,7 @@ def insist(installation: Installation, *words: str) -> Any:
 
 
 def open_account(
-    bank: Installation,
-    live: Installation,
-    folder: Path,
-    kind: str,
-    refunds_cents: int = 100_000,
-    base_url: str = "",
+    bank: Installation, live: Installation, folder: Path, kind: str, refunds_cents: int = 100_000, base_url: str = ""
 ) -> None:
     """Open the account of the bank's client, with a new holder as its house, and let it return so much in a day.
 

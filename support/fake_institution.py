@@ -139,11 +139,7 @@ class FakeInstitution:
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         self.calls.append(f"revise {terms.txid}")
         return await self._change(
-            terms.txid,
-            amount_cents=terms.amount_cents,
-            key=terms.key,
-            lifetime_s=terms.lifetime_s,
-            due=terms.due,
+            terms.txid, amount_cents=terms.amount_cents, key=terms.key, lifetime_s=terms.lifetime_s, due=terms.due
         )
 
     async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:

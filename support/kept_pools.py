@@ -51,11 +51,7 @@ class KeptPools:
         pool = free.pop() if free else None
         if pool is None:
             pool = await open_pool(
-                url,
-                role=role,
-                schema="pixconnect",
-                connections_max=connections_max,
-                name=NAME if is_kept else name,
+                url, role=role, schema="pixconnect", connections_max=connections_max, name=NAME if is_kept else name
             )
         try:
             yield pool

@@ -326,12 +326,7 @@ async def open_service(
 
     kept = kept_pools.take(database.service_url, role="pixconnect_service", connections_max=10, name="test")
     async with kept as pool:
-        writes = WriteQueues(
-            pool=pool,
-            clock=clock,
-            wake_workers=wake_workers,
-            wake_sequencer=wake_sequencer,
-        )
+        writes = WriteQueues(pool=pool, clock=clock, wake_workers=wake_workers, wake_sequencer=wake_sequencer)
         box = AesSecretBox(secret_key or bytes(32), SystemEntropy())
         core = Core(pool=pool, clock=clock, entropy=SystemEntropy(), policy=rules, secret_box=box)
         context = a_context(

@@ -65,15 +65,7 @@ from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.fake_institution import a_description
 from support.operators import as_operator
 from support.records import OUTSIDE_ISPB, outside_party
-from support.service import (
-    FakeClock,
-    Service,
-    infraction_report,
-    movement_report,
-    no_fence,
-    open_service,
-    read_funds,
-)
+from support.service import FakeClock, Service, infraction_report, movement_report, no_fence, open_service, read_funds
 
 CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon, or was not answered, is asked for again after a day."""

@@ -105,11 +105,7 @@ async def _measure_rest(service: Installation, seconds: float) -> dict[str, floa
 
 
 async def _steadily(
-    service: Installation,
-    do_one: Callable[[float], Awaitable[Told]],
-    rate: int,
-    seconds: float,
-    rest: dict[str, float],
+    service: Installation, do_one: Callable[[float], Awaitable[Told]], rate: int, seconds: float, rest: dict[str, float]
 ) -> tuple[Row, list[Told]]:
     """Do so many a second, each when it is due whatever the others do, and take what the rest uses from what they cost."""
     meter = CpuMeter(service.process.pid, generator=os.getpid())

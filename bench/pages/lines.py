@@ -130,7 +130,7 @@ PARTS: dict[str, list[Line]] = {
             "overload",
             "four times as many transfers as it can settle and tell; one core for who asks and is told, the rest for us",
             phrases.say_overload,
-        ),
+        )
     ],
     "With a synchronous standby": [
         Line("standby", f"standby_{name}", what, phrases.say_standby)
@@ -164,9 +164,7 @@ PARTS: dict[str, list[Line]] = {
         Line("growth", f"growth_{count}", f"beside {count:,} transfers of the same holder", phrases.say_growth)
         for count in (10_000, 1_000_000, 10_000_000)
     ],
-    "For long": [
-        Line("soak", "soak", "transfers' lives at an even pace, both webhooks received", phrases.say_soak),
-    ],
+    "For long": [Line("soak", "soak", "transfers' lives at an even pace, both webhooks received", phrases.say_soak)],
     "Webhooks": [
         Line("deliveries", "deliveries_1_plain", "one receiver, http", phrases.say_delivered),
         Line("deliveries", "deliveries_1_tls", "one receiver, https", phrases.say_delivered),
@@ -194,7 +192,7 @@ PARTS: dict[str, list[Line]] = {
                 phrases.say_fairness,
             )
             for kind in worst_of("", 0)
-        ),
+        )
     ],
     "A statement of a million lines": [
         Line("statement", f"statement_{name}", title, phrases.say_statement)

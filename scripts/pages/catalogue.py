@@ -100,24 +100,10 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
     ),
     "webhooks": (
         *("event", "event_feed", "event_feed_state", "webhook_endpoint", "removed_endpoint", "key_webhook", "delivery"),
-        *(
-            "delivery_attempt",
-            "webhook_tally",
-            "webhook_tally_change",
-            "allowed_webhook_host",
-            "callback_key",
-        ),
+        *("delivery_attempt", "webhook_tally", "webhook_tally_change", "allowed_webhook_host", "callback_key"),
     ),
     "running": (
-        *(
-            "schema_version",
-            "installation",
-            "clock",
-            "worker",
-            "slot_lease",
-            "event_partition",
-            "partition_pass",
-        ),
+        *("schema_version", "installation", "clock", "worker", "slot_lease", "event_partition", "partition_pass"),
         *("id_high_water", "database_loss"),
     ),
     "proof": ("proof_run", "proof_finding", "proof_checkpoint"),

@@ -58,11 +58,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
     (
         "Does money go out?",
         (
-            Panel(
-                "Open orders",
-                "none",
-                (("max by (kind, state) (pixconnect_orders_open)", "{{kind}} {{state}}"),),
-            ),
+            Panel("Open orders", "none", (("max by (kind, state) (pixconnect_orders_open)", "{{kind}} {{state}}"),)),
             Panel(
                 "Oldest open and oldest silent order",
                 "s",
@@ -168,11 +164,7 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
                     ("sum(increase(pixconnect_deliveries_given_up_total[1h]))", "given up within the hour"),
                 ),
             ),
-            Panel(
-                "Events that got a position",
-                "ops",
-                (("sum(rate(pixconnect_feed_positions_total[5m]))", "events"),),
-            ),
+            Panel("Events that got a position", "ops", (("sum(rate(pixconnect_feed_positions_total[5m]))", "events"),)),
         ),
     ),
     (

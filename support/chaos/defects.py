@@ -88,13 +88,7 @@ def without_any() -> Defect:
         began_s += defect.every_s
     policy = {name: value for defect in defects for name, value in defect.policy.items()}
     return Defect(
-        name=_NONE,
-        breaks="nothing",
-        file=defects[0].file,
-        changes=(),
-        faults=faults,
-        every_s=began_s,
-        policy=policy,
+        name=_NONE, breaks="nothing", file=defects[0].file, changes=(), faults=faults, every_s=began_s, policy=policy
     )
 
 

@@ -167,11 +167,7 @@ def plan_of(side: str, targets: Targets, seed: int, seconds: float) -> list[Faul
 
 
 def _draw(
-    chance: Random,
-    kinds: Sequence[FaultKind],
-    pause_s: tuple[float, float],
-    seconds: float,
-    targets: Targets = TARGETS,
+    chance: Random, kinds: Sequence[FaultKind], pause_s: tuple[float, float], seconds: float, targets: Targets = TARGETS
 ) -> list[Fault]:
     found: list[Fault] = []
     at_s = chance.uniform(*pause_s)

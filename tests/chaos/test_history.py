@@ -125,10 +125,7 @@ LIES: dict[str, tuple[Callable[[], History], str]] = {
     "a transfer is made twice": (lambda: a_history(things=[*THINGS, a_thing(id=9, name="E3")]), "done twice"),
     "a repeat gets another id": (lambda: with_call(8, id=9), "several ids"),
     "another is made than was told": (lambda: a_history(things=[a_thing(id=9), THINGS[1]]), "and is another"),
-    "another amount is sent": (
-        lambda: a_history(things=[a_thing(amount_cents=301), THINGS[1]]),
-        "asked for 300 cents",
-    ),
+    "another amount is sent": (lambda: a_history(things=[a_thing(amount_cents=301), THINGS[1]]), "asked for 300 cents"),
     "what was refused is done": (
         lambda: a_history(calls=[structs.replace(call, status=422) for call in CALLS if call.kind == "transfer"]),
         "refused and done",
@@ -151,10 +148,7 @@ LIES: dict[str, tuple[Callable[[], History], str]] = {
         lambda: with_calls(a_call(18, 19, kind="look", name="7", id=7, state="PROCESSING")),
         "a state goes back",
     ),
-    "a state ends otherwise": (
-        lambda: a_history(things=[a_thing(status="ERROR"), THINGS[1]]),
-        "in the end",
-    ),
+    "a state ends otherwise": (lambda: a_history(things=[a_thing(status="ERROR"), THINGS[1]]), "in the end"),
     "a read misses what was acknowledged": (lambda: with_call(6, cents=AFTER[1]), "nothing that it can have seen"),
     "a read sees what was not asked for yet": (lambda: with_call(1, cents=AFTER[2]), "nothing that it can have seen"),
     "a read shows less than one before": (

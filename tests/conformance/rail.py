@@ -665,10 +665,7 @@ class RailConformance:
     @asks("reports")
     async def test_strange_texts_come_through_and_hold_nobody_back(self, under: RailUnderTest) -> None:
         plain, strange = make_txid(), make_txid()
-        paying = [
-            begin(under.pay_in(100, strange, STRANGE_NAME)),
-            begin(under.pay_in(100, plain)),
-        ]
+        paying = [begin(under.pay_in(100, strange, STRANGE_NAME)), begin(under.pay_in(100, plain))]
         for txid in (plain, strange):
             await take_payment(under, txid)
         assert await asyncio.gather(*paying) == [None, None]

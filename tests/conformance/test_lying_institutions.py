@@ -137,10 +137,7 @@ Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
 
 LIARS: list[tuple[type[Liar], Test]] = [
     (RefundsUnderANewNameEachTime, RailConformance.test_a_refund_settles_and_everybody_says_the_same),
-    (
-        RefundsUnderANewNameEachTime,
-        RailConformance.test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost,
-    ),
+    (RefundsUnderANewNameEachTime, RailConformance.test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost),
     (
         RefundsUnderANewNameEachTime,
         RailConformance.test_a_refund_is_made_once_wherever_what_was_remembered_of_it_is_put_back_to,
@@ -152,10 +149,7 @@ LIARS: list[tuple[type[Liar], Test]] = [
     (TakesTheUnknownForRefused, RailConformance.test_a_lost_answer_is_unknown_until_it_is_asked_for),
     (TellsTheLastRefundOfWhatever, RailConformance.test_refunds_are_asked_about_each_by_its_own_payment),
     (TakesAwayForEmpty, RailConformance.test_while_nothing_can_be_reached_no_list_is_empty),
-    (
-        TakesAwayForNone,
-        RailConformance.test_while_nothing_can_be_reached_a_question_about_a_refund_is_not_answered,
-    ),
+    (TakesAwayForNone, RailConformance.test_while_nothing_can_be_reached_a_question_about_a_refund_is_not_answered),
     (TakesTheUnknownForUnsent, RailConformance.test_a_refund_whose_answer_is_lost_is_asked_for),
     (TakesTheUnsentForUnknown, RailConformance.test_while_nothing_can_be_reached_no_refund_is_taken),
     (ListsLessThanCameIn, RailConformance.test_a_payment_is_listed_once_and_again_and_says_the_same),

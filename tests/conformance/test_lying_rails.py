@@ -324,14 +324,8 @@ OF_THE_SANDBOX: list[tuple[type[Liar], Test]] = [
     (SumsUpYesterday, RailConformance.test_two_positions_differ_by_the_statement_between_them),
     (TellsPagesTwice, RailConformance.test_a_statement_is_in_the_order_of_time_and_has_each_item_once),
     (TellsTheLatestFirst, RailConformance.test_a_statement_is_in_the_order_of_time_and_has_each_item_once),
-    (
-        IncludesTheEnd,
-        RailConformance.test_a_statement_begins_with_its_first_instant_and_ends_before_its_last,
-    ),
-    (
-        BeginsAfterTheBeginning,
-        RailConformance.test_a_statement_begins_with_its_first_instant_and_ends_before_its_last,
-    ),
+    (IncludesTheEnd, RailConformance.test_a_statement_begins_with_its_first_instant_and_ends_before_its_last),
+    (BeginsAfterTheBeginning, RailConformance.test_a_statement_begins_with_its_first_instant_and_ends_before_its_last),
     (DatesStatementsByTheDay, RailConformance.test_the_statement_of_a_span_that_is_over_stays_as_it_is),
     (DatesReportsItself, RailConformance.test_an_order_settles_and_everybody_says_the_same),
     (RefusesAfterAll, RailConformance.test_our_refusal_of_a_payment_counts_where_the_rail_takes_it),

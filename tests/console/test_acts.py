@@ -28,14 +28,7 @@ from support.console import Browser, InProcess, issue_client, open_console, sign
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import (
-    FakeReceivers,
-    credit_report,
-    infraction_report,
-    make_charge,
-    open_holder,
-    open_service,
-)
+from support.service import FakeReceivers, credit_report, infraction_report, make_charge, open_holder, open_service
 
 _LONG_URL = "https://refused.example/" + "x" * 60_000
 

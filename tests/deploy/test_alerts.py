@@ -162,13 +162,8 @@ CASES: dict[str, Case] = {
     "DiskFills": gauge("node_filesystem_avail_bytes", "5", "50", instance="a", mountpoint="/", fstype="ext4"),
     "ClockDrifts": gauge("node_timex_offset_seconds", "0.9", instance="a"),
 }
-_KEPT = {
-    "DiskFills": {"instance": "a", "mountpoint": "/", "fstype": "ext4"},
-    "ClockDrifts": {"instance": "a"},
-}
-_ALSO = {
-    "DiskFills": {'node_filesystem_size_bytes{instance="a",mountpoint="/",fstype="ext4"}': "100x300"},
-}
+_KEPT = {"DiskFills": {"instance": "a", "mountpoint": "/", "fstype": "ext4"}, "ClockDrifts": {"instance": "a"}}
+_ALSO = {"DiskFills": {'node_filesystem_size_bytes{instance="a",mountpoint="/",fstype="ext4"}': "100x300"}}
 
 
 def test_each_alert_has_a_case_here() -> None:

@@ -166,9 +166,7 @@ async def test_what_is_cancelled_while_it_waits_takes_no_turn() -> None:
     await asking.stop()
 
 
-async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rests_after_it(
-    loop_time: LoopTime,
-) -> None:
+async def test_of_long_requests_a_party_has_one_at_a_time_beside_others_and_rests_after_it(loop_time: LoopTime) -> None:
     long_turns = Turns()
     async with long_turns.hold_long("calm"):
         pass

@@ -152,12 +152,7 @@ async def test_a_database_without_our_tables_is_away_to_who_asks_for_a_connectio
 
     begun: list[bool] = []
     pool = await open_pool(
-        database.service_url,
-        role="pixconnect_service",
-        schema="pixconnect",
-        name="test",
-        connections_max=2,
-        look=look,
+        database.service_url, role="pixconnect_service", schema="pixconnect", name="test", connections_max=2, look=look
     )
     begun.append(True)
     async with pool.acquire():
@@ -197,9 +192,7 @@ async def test_while_no_connection_can_be_opened_everybody_hears_so_at_once_unti
         assert await pool.fetchval("select 5") == 5
 
 
-async def test_who_gave_up_a_connection_that_took_long_to_open_has_found_the_database_away(
-    database: Addresses,
-) -> None:
+async def test_who_gave_up_a_connection_that_took_long_to_open_has_found_the_database_away(database: Addresses) -> None:
     async with open_wire(database) as (wire, near), opened(near, connections_max=1) as pool:
         wire.is_still = True
         with pytest.raises(TimeoutError):

@@ -60,12 +60,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ended]:
         with Installation(folder / "home", **settings) as live:
             live.wait_until_ready()
             yield Ended(
-                live=live,
-                port=port,
-                tls_port=tls_port,
-                metrics_port=metrics_port,
-                folder=folder,
-                authority=authority,
+                live=live, port=port, tls_port=tls_port, metrics_port=metrics_port, folder=folder, authority=authority
             )
 
 

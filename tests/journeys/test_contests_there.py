@@ -111,8 +111,7 @@ def test_a_contest_is_mirrored_answered_and_ends_as_the_institution_says(two: Bo
     there.decide(lost, "take")
     there.decide(kept, "release")
     wait_until(
-        lambda: ((find(lost) or {})["status"], (find(kept) or {})["status"]) == ("TAKEN", "RELEASED"),
-        "both have ended",
+        lambda: ((find(lost) or {})["status"], (find(kept) or {})["status"]) == ("TAKEN", "RELEASED"), "both have ended"
     )
     assert funds() == (begun + PAID_CENTS, begun + PAID_CENTS)
     taken = find(lost)

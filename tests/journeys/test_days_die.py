@@ -35,11 +35,7 @@ def bank_clock() -> MonthClock:
 
 
 @pytest.fixture
-async def bank(
-    database: postgres.Addresses,
-    services: Services,
-    bank_clock: MonthClock,
-) -> AsyncIterator[Bank]:
+async def bank(database: postgres.Addresses, services: Services, bank_clock: MonthClock) -> AsyncIterator[Bank]:
     async with open_bank(database, services, bank_clock) as opened:
         yield opened
 

@@ -121,9 +121,7 @@ class Broken:
 
     def _log_in(self) -> httpx2.Response:
         form = dict(
-            grant_type="client_credentials",
-            client_id=self.account.client_id,
-            client_secret=self.account.client_secret,
+            grant_type="client_credentials", client_id=self.account.client_id, client_secret=self.account.client_secret
         )
         return self._http.post("/v1/iam/users/login", data=form)
 

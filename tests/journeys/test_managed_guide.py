@@ -141,8 +141,7 @@ async def test_what_does_not_fit_is_refused_in_one_sentence(tmp_path: Path) -> N
             )
             refuse("certificate is not the one that was expected", url_of(owner, name.port, ca, host="127.0.0.1"))
             refuse(
-                "certificate is not the one that was expected",
-                url_of(owner, name.port, tmp_path / "other" / "ca.pem"),
+                "certificate is not the one that was expected", url_of(owner, name.port, tmp_path / "other" / "ca.pem")
             )
             refuse("a role that owns the tables and may make roles", url_of(app, name.port, ca))
 

@@ -114,9 +114,7 @@ class Caller:
     def _login(self) -> None:
         try:
             answer = httpx.post(
-                f"{self._url}/v1/iam/users/login",
-                data={"grant_type": "client_credentials", **self._client},
-                timeout=20,
+                f"{self._url}/v1/iam/users/login", data={"grant_type": "client_credentials", **self._client}, timeout=20
             )
             self._token = answer.json()["data"]["access_token"]
         except (httpx.HTTPError, KeyError, ValueError):

@@ -12,12 +12,7 @@ from typing import Any, ClassVar, Final, Literal
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from msgspec import structs
 
 from pixconnect.domain.due.day_amount import compute_amount

@@ -74,10 +74,7 @@ def known(service: Installation, client: httpx2.Client) -> dict[str, str]:
 def test_the_document_is_valid_and_is_of_this_service(service: Installation, document: Any) -> None:
     assert document["openapi"] == "3.0.3"
     validate(document)
-    assert [server["url"] for server in document["servers"]] == [
-        f"{service.base_url}/pix/v2",
-        f"{service.base_url}/v2",
-    ]
+    assert [server["url"] for server in document["servers"]] == [f"{service.base_url}/pix/v2", f"{service.base_url}/v2"]
 
 
 def test_a_pix_is_received_listed_and_given_back(client: httpx2.Client, known: dict[str, str]) -> None:

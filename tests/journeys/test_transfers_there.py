@@ -55,11 +55,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         running(folder / "bank", FACES=f"{request.param}:0") as bank,
         reserved_port() as port,
         Installation(
-            folder / "live",
-            command,
-            PORT=str(port),
-            CALLBACK_BASE_URL=f"http://127.0.0.1:{port}",
-            **LIVE,
+            folder / "live", command, PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}", **LIVE
         ).wait_until_ready() as live,
     ):
         yield request.param, Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)

@@ -25,15 +25,7 @@ from pixconnect.config import Settings
 from pixconnect.foundation import pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE, OPERATOR_ROLE, SERVICE_ROLE
 from support.ports import reserved_port
-from support.production_guide import (
-    LOGINS,
-    UNITS,
-    blocks,
-    prepared_server,
-    read_statements,
-    settings_on,
-    variables,
-)
+from support.production_guide import LOGINS, UNITS, blocks, prepared_server, read_statements, settings_on, variables
 
 INSTALLED = "/opt/pixconnect/.venv"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))

@@ -73,9 +73,7 @@ async def test_a_code_that_the_scheme_does_not_have_cancels_nothing(sandbox: San
             await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect=effect)])
 
 
-async def test_where_all_payments_take_two_steps_the_end_comes_first_out_of_order(
-    database: Addresses,
-) -> None:
+async def test_where_all_payments_take_two_steps_the_end_comes_first_out_of_order(database: Addresses) -> None:
     async with support.running(database.service_url, two_steps_ms=1) as sandbox:
         (first, last), arrival = await follow(sandbox, [None, None])
         assert isinstance(first, CreditAccepted)

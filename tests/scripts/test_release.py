@@ -165,10 +165,7 @@ def _serving(home: Path, found: Mapping[str, str], more: Mapping[str, str], port
 
 
 def _check_serves(program: Path, home: Path, found: Mapping[str, str], more: Mapping[str, str]) -> None:
-    with (
-        reserved_port() as port,
-        subprocess.Popen([program, "serve"], env=_serving(home, found, more, port)) as part,
-    ):
+    with reserved_port() as port, subprocess.Popen([program, "serve"], env=_serving(home, found, more, port)) as part:
         try:
             wait_until(lambda: _is_ready(port), "the part is ready")
         finally:

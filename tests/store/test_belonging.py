@@ -57,11 +57,7 @@ async def give_back(service: Service, caller: Caller, received_id: int, amount_c
 
 def new_transfer(like_id: int, **changes: str) -> str:
     """A transfer like another one but for some columns, given as SQL."""
-    columns = {
-        **dict.fromkeys(COPIED),
-        "id": "777",
-        **changes,
-    }
+    columns = {**dict.fromkeys(COPIED), "id": "777", **changes}
     values = ", ".join(value or name for name, value in columns.items())
     return f"insert into transfer ({', '.join(columns)}) select {values} from transfer where id = {like_id}"
 

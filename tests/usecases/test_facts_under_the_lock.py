@@ -72,11 +72,7 @@ FREEZE: Sequence[tuple[HolderChanges, type[errors.PixConnectError]]] = [
 
 @pytest.mark.parametrize(("change", "refusal"), FREEZE, ids=["flag", "limit"])
 async def test_a_request_that_comes_after_the_operators_answer_is_judged_by_it(
-    service: Service,
-    caller: Caller,
-    beside: "Connection",
-    change: HolderChanges,
-    refusal: type[errors.PixConnectError],
+    service: Service, caller: Caller, beside: "Connection", change: HolderChanges, refusal: type[errors.PixConnectError]
 ) -> None:
     late: asyncio.Task[Transfer] | None = None
     async with holding_balance(beside, caller):

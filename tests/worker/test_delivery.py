@@ -183,11 +183,7 @@ async def test_a_retry_comes_after_its_wait_and_not_before(database: postgres.Ad
         is_first = request.headers["X-Webhook-Attempt"] == "1"
         await (answering(503) if is_first else ASKING_FOR_TIME)(request, reader, writer)
 
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(refuse) as receiver,
-        running_worker(service),
-    ):
+    async with open_webhook_service(database) as service, open_receiver(refuse) as receiver, running_worker(service):
         await service.add_endpoint(receiver.url)
         await service.announce([1])
         await receiver.wait_for(1)

@@ -176,9 +176,7 @@ async def test_a_defect_beside_the_queue_gives_the_holder_back_to_everybody_else
             stalled.open(1)
             async with asyncio.timeout(60):
                 stuck, behind = await asyncio.gather(
-                    queue.submit(Word(text="stuck")),
-                    queue.submit(Word(text="behind")),
-                    return_exceptions=True,
+                    queue.submit(Word(text="stuck")), queue.submit(Word(text="behind")), return_exceptions=True
                 )
             assert {type(stuck), type(behind)} == {errors.ServiceUnavailable}
         async with asyncio.timeout(60):

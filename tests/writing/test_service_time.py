@@ -67,10 +67,7 @@ async def test_a_process_whose_clock_is_wrong_reads_and_writes_nothing(database:
             send(service, caller),
             ledger_usecases.deposit(service.context, caller.holder_id, 1),
             endpoint_usecases.create_endpoint(service.context, caller, endpoint),
-            holder_usecases.create_holder(
-                as_operator(service.context),
-                a_new_holder(account_number="2"),
-            ),
+            holder_usecases.create_holder(as_operator(service.context), a_new_holder(account_number="2")),
         ):
             with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
                 await write

@@ -344,10 +344,7 @@ def list_routes(*, is_sandbox: bool) -> tuple[AnyOperation, ...]:
 
 _GENERAL_PROBLEMS: Final = make_form(GENERAL)
 # A location of the kind that serves nothing yet is no path of the table; nor is another method of these.
-_FORMS_BELOW: Final = (
-    (payload.LOCATION_PATH.encode(), payload.REFUSALS),
-    (oauth.TOKEN_PATH.encode(), oauth.REFUSALS),
-)
+_FORMS_BELOW: Final = ((payload.LOCATION_PATH.encode(), payload.REFUSALS), (oauth.TOKEN_PATH.encode(), oauth.REFUSALS))
 
 
 def choose_refusal_form(operation: AnyOperation | None, raw_path: bytes, *, is_sandbox: bool) -> RefusalForm:

@@ -59,13 +59,7 @@ async def open_shared_parts(
         open_rail(settings, secret_box) as (rail, control),
         open_outgoing(settings, clock, control) as (locations, receivers),
     ):
-        yield SharedParts(
-            rail=rail,
-            control=control,
-            locations=locations,
-            receivers=receivers,
-            calls=CallCounts(),
-        )
+        yield SharedParts(rail=rail, control=control, locations=locations, receivers=receivers, calls=CallCounts())
 
 
 @asynccontextmanager

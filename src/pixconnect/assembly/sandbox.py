@@ -8,10 +8,7 @@ from contextlib import suppress
 from urllib.parse import urlsplit
 
 from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.assembly.base import (
-    connect_as_service,
-    open_own_secret_box,
-)
+from pixconnect.assembly.base import connect_as_service, open_own_secret_box
 from pixconnect.assembly.outside import rail_secrets
 from pixconnect.config import Settings, SettingsError
 from pixconnect.foundation.logging import set_up_logging

@@ -108,12 +108,7 @@ def _door(
 def _let_in(visit: Visit, session: NewSession, next_address: str) -> Response:
     answer = RedirectResponse(next_address, 303)
     answer.set_cookie(
-        visit.parts.cookie_name,
-        session.token,
-        path="/",
-        secure=visit.parts.is_secure,
-        httponly=True,
-        samesite="strict",
+        visit.parts.cookie_name, session.token, path="/", secure=visit.parts.is_secure, httponly=True, samesite="strict"
     )
     return answer
 

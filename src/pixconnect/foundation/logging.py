@@ -78,9 +78,7 @@ def set_up_logging(
     steps: list[structlog.types.Processor] = structlog.get_config()["processors"]
     steps[:] = [structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
     structlog.configure(
-        processors=steps,
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        cache_logger_on_first_use=True,
+        processors=steps, logger_factory=structlog.stdlib.LoggerFactory(), cache_logger_on_first_use=True
     )
     output = logging.StreamHandler(stream)
     output.setFormatter(

@@ -75,8 +75,7 @@ class Expiry:
         if is_over:
             # Otherwise one report that nobody can record would keep all charges of these slots from expiring for ever.
             _log.error(
-                "charges expire although reports of the rail up to their expiry are missing",
-                waited_s=WAIT_MAX_S,
+                "charges expire although reports of the rail up to their expiry are missing", waited_s=WAIT_MAX_S
             )
             return now
         return oldest_at

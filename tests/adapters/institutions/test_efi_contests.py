@@ -72,10 +72,7 @@ async def test_what_the_face_lists_is_read_whichever_instant_it_is_cut_by(
         assert {(one.name, one.end_to_end_id, one.amount_cents, one.status) for one in found} == {
             (report.name, report.end_to_end_id, 1000, "open") for report in reports
         }
-        assert {(one.situation, one.words) for one in found} == {
-            ("scam", "I never got the shoes"),
-            ("coercion", None),
-        }
+        assert {(one.situation, one.words) for one in found} == {("scam", "I never got the shoes"), ("coercion", None)}
         assert await take_reports(bank.service.context, [decided(bank.service, reports[0], 1000)]) == 1
         assert await take_reports(bank.service.context, [decided(bank.service, reports[1])]) == 1
         ended = {one.name: one.status for one in await list_all(contests, bank) if isinstance(one, ListedContest)}

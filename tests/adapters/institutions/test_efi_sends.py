@@ -9,12 +9,7 @@ import pytest
 from msgspec import structs
 
 from api.faces.test_face_fault import Control
-from pixconnect.domain.institutions.institution import (
-    CertainRefusal,
-    InstitutionUnavailable,
-    NotSent,
-    UnknownOutcome,
-)
+from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionUnavailable, NotSent, UnknownOutcome
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY

@@ -28,12 +28,7 @@ def transaction(number: int = 1, **told: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [
-        {"hasNextPage": False, "hasPreviousPage": False, "skip": 0, "limit": 100},
-        {"totalCount": 1},
-        {},
-    ],
+    "page", [{"hasNextPage": False, "hasPreviousPage": False, "skip": 0, "limit": 100}, {"totalCount": 1}, {}]
 )
 async def test_a_list_ends_whatever_it_says_of_its_length(liar: Liar, page: dict[str, Any]) -> None:  # noqa: F811
     there = open_there(liar, "woovi")

@@ -85,12 +85,7 @@ async def test_the_client_may_be_named_in_both_places_if_they_agree(api: Api) ->
 async def test_json_may_have_any_blanks(api: Api) -> None:
     content = b'{\r\n    "grant_type": "client_credentials"\r\n}\r\n'
     answer = await api.call(
-        "POST",
-        oauth.TOKEN_PATH,
-        content,
-        token=None,
-        headers=basic("shop", "secret"),
-        content_type="application/json",
+        "POST", oauth.TOKEN_PATH, content, token=None, headers=basic("shop", "secret"), content_type="application/json"
     )
     assert answer.status == 200
 

@@ -75,10 +75,7 @@ async def test_who_has_no_token_or_not_the_scope_is_refused_as_oauth_does(bank: 
     ).body
     assert token["scope"] == "cob.read"
     refused = await Face(api, "/faces/efi", token["access_token"]).call("GET", "/v2/gn/saldo")
-    assert refused.body == {
-        "error": "insufficient_scope",
-        "error_description": "Access token has insufficient scope",
-    }
+    assert refused.body == {"error": "insufficient_scope", "error_description": "Access token has insufficient scope"}
     wrong = await api.post("/faces/efi/oauth/token", login | {"client_secret": "wrong"}, token=None)
     assert nome(wrong) == (401, "invalid_client")
 
@@ -255,11 +252,7 @@ async def test_an_account_of_the_same_owner_is_of_nobody_else(bank: Bank) -> Non
     account = {**{name: value for name, value in ACCOUNT.items() if name != other}, kind: own}
     path = "/v2/gn/pix/{}/mesma-titularidade"
     assert (await face.call("PUT", path.format("a1"), {**SEND, "favorecido": {"contaBanco": account}})).status == 201
-    for payee in (
-        {"contaBanco": ACCOUNT},
-        {"chave": PAYEE},
-        {"chave": PAYEE, "cpf": ACCOUNT["cpf"]},
-    ):
+    for payee in ({"contaBanco": ACCOUNT}, {"chave": PAYEE}, {"chave": PAYEE, "cpf": ACCOUNT["cpf"]}):
         refused = await face.call("PUT", path.format("a2"), {**SEND, "favorecido": payee})
         assert nome(refused) == (400, "chave_nao_pertence_ao_documento")
 

@@ -119,10 +119,7 @@ async def test_a_send_is_asked_for_by_its_code_until_it_ends(bank: Bank) -> None
     await inter.end(failed, Rejected(code="AC03", reason="no such account"))
     assert (await inter.ask(paid))["status"] == "PAGO"
     shown = await inter.ask(failed)
-    assert (shown["status"], shown["erros"]) == (
-        "FALHA",
-        [{"codigoErro": "AC03", "descricaoErro": "no such account"}],
-    )
+    assert (shown["status"], shown["erros"]) == ("FALHA", [{"codigoErro": "AC03", "descricaoErro": "no such account"}])
     history = (await inter.call("GET", f"/banking/v2/pix/{paid}")).body["historico"]
     assert [event["status"] for event in history] == ["CRIADO", "PAGO"]
 

@@ -37,9 +37,7 @@ def _read(name: str) -> dict[str, Any]:
     else:
         by_number, by_text = schemas["PagamentoIniciadoQRCodeResponse"]["allOf"]
         whole = schemas["RetornoPagamento"]
-        schemas["PagamentoIniciadoQRCodeResponse"] = whole | {
-            "properties": whole["properties"] | by_text["properties"],
-        }
+        schemas["PagamentoIniciadoQRCodeResponse"] = whole | {"properties": whole["properties"] | by_text["properties"]}
         assert by_number == {"$ref": "#/components/schemas/RetornoPagamento"}
     return document
 

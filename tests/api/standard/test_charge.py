@@ -313,12 +313,7 @@ async def test_a_list_has_what_is_asked_for_newest_first(door: Api, service: Ser
     assert page["parametros"] == {
         "inicio": "2026-07-01T00:00:00.000Z",
         "fim": "2026-07-02T00:00:00.000Z",
-        "paginacao": {
-            "paginaAtual": 1,
-            "itensPorPagina": 2,
-            "quantidadeDePaginas": 3,
-            "quantidadeTotalDeItens": 5,
-        },
+        "paginacao": {"paginaAtual": 1, "itensPorPagina": 2, "quantidadeDePaginas": 3, "quantidadeTotalDeItens": 5},
     }
     beyond = (await door.get(f"/v2/cob?{SPAN}&paginacao.paginaAtual=9")).body
     assert (beyond["cobs"], beyond["parametros"]["paginacao"]["quantidadeTotalDeItens"]) == ([], 5)

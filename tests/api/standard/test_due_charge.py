@@ -281,11 +281,7 @@ async def test_each_kind_is_listed_and_found_by_itself(door: Api, service: Servi
     (location,) = (await door.get(f"/v2/loc?{SPAN}&tipoCob=cobv")).body["loc"]
     assert told(
         await door.put(f"/v2/cob/{other}", {"valor": {"original": "1.00"}, "chave": KEY, "loc": {"id": location["id"]}})
-    ) == (
-        400,
-        "CobOperacaoInvalida",
-        [("cob.loc.id", str(location["id"]))],
-    )
+    ) == (400, "CobOperacaoInvalida", [("cob.loc.id", str(location["id"]))])
     await check_books(service)
 
 

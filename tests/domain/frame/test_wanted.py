@@ -45,11 +45,7 @@ END = datetime(2026, 11, 4, 2, 59, 59, 999_999, tzinfo=UTC)
         (">2026-11-03", END.replace(microsecond=0, second=0, minute=0, hour=3), None),
         ("<=2026-11-03", None, END),
         ("2026-11-03..2026-11-03", DAY, END),
-        (
-            "2026-11-03 00:00..2026-11-03T12:30",
-            DAY,
-            datetime(2026, 11, 3, 15, 30, 59, 999_999, tzinfo=UTC),
-        ),
+        ("2026-11-03 00:00..2026-11-03T12:30", DAY, datetime(2026, 11, 3, 15, 30, 59, 999_999, tzinfo=UTC)),
         (">=2026-11-03T12:00:00Z", datetime(2026, 11, 3, 12, tzinfo=UTC), None),
     ],
 )

@@ -432,13 +432,7 @@ def test_a_written_static_code_reads_back(
     recurrence: str | None,
 ) -> None:
     text = br_code.format_static_br_code(
-        key,
-        name,
-        city,
-        amount_cents=amount_cents,
-        txid=txid,
-        description=description,
-        recurrence_location=recurrence,
+        key, name, city, amount_cents=amount_cents, txid=txid, description=description, recurrence_location=recurrence
     )
     is_well_written(text)
     code = br_code.parse_br_code(text)

@@ -141,8 +141,7 @@ def test_whatever_happens_a_charge_is_paid_once_in_time_and_changed_only_while_i
 
 def test_a_free_amount_is_paid_with_any_and_an_unbound_charge_with_none() -> None:
     free = structs.replace(
-        a_charge(),
-        contents=ChargeContents(lifetime_s=1, amount_cents=1000, may_change_amount=True, key="k"),
+        a_charge(), contents=ChargeContents(lifetime_s=1, amount_cents=1000, may_change_amount=True, key="k")
     )
     assert find_reject_code(free, 1, NOW) is None
     assert pay_charge(free, 1, NOW).amount_cents == 1

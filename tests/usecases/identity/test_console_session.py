@@ -138,10 +138,7 @@ async def test_who_has_the_password_guesses_few_codes_from_all_addresses_and_is_
         await _refusal(door.operator(_asked(maria, clock, code="000000", address=f"198.51.100.{number}")))
     for code in ({}, {"code": maria.recovery_codes[0]}):
         refusal = await _refusal(door.operator(_asked(maria, clock, **code, address="192.0.2.1")))
-        assert (type(refusal), refusal.message) == (
-            errors.Unauthorized,
-            "name, password or code: one of them is wrong",
-        )
+        assert (type(refusal), refusal.message) == (errors.Unauthorized, "name, password or code: one of them is wrong")
     await _let_a_minute_pass(database)
     # What was refused meanwhile is not used up.
     await door.operator(_asked(maria, clock))

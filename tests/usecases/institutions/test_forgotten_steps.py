@@ -22,9 +22,7 @@ Remembered = Literal["nothing", "minted", "calling", "asked"]
 REMEMBERED: tuple[Remembered, ...] = ("nothing", "minted", "calling", "asked")
 _CALLING = "update rail_step set state = 'calling', called_at = now()"
 _WAYS = dict[str, tuple[str, ...]](
-    minted=(),
-    calling=(_CALLING,),
-    asked=(_CALLING, "update rail_step set state = 'asked', may_be_done = true"),
+    minted=(), calling=(_CALLING,), asked=(_CALLING, "update rail_step set state = 'asked', may_be_done = true")
 )
 
 
@@ -94,11 +92,7 @@ async def test_the_schema_lets_nobody_call_what_is_only_asked_about(shop: Shop) 
     await shop.memory.open([refund.return_id])
     await lose(shop)
     assert await read_steps(shop) == [("calling", True)]
-    for change in (
-        "state = 'minted', called_at = null",
-        "only_asked = false",
-        "state = 'closed', outcome = 'never'",
-    ):
+    for change in ("state = 'minted', called_at = null", "only_asked = false", "state = 'closed', outcome = 'never'"):
         with pytest.raises(Exception, match="cannot go from calling"):
             await shop.live.execute_as_owner(f"update rail_step set {change}")
     await shop.live.execute_as_owner("update rail_step set state = 'asked', may_be_done = true")

@@ -330,8 +330,7 @@ async def _move_stopped(shop: Shop, meanwhile: Callable[[], Awaitable[object]]) 
 
 
 @pytest.mark.parametrize(
-    "dies",
-    ["calling", *(pytest.param(step, marks=pytest.mark.long) for step in ("marked", "named", "asked", "never"))],
+    "dies", ["calling", *(pytest.param(step, marks=pytest.mark.long) for step in ("marked", "named", "asked", "never"))]
 )
 async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_paid_once_at_most(live: Service, dies: str) -> None:
     there = FakeInstitution(live.clock)

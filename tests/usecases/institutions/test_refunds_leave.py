@@ -168,8 +168,7 @@ async def test_of_an_institution_that_is_silent_nothing_is_concluded(shop: Shop)
 
 
 @pytest.mark.parametrize(
-    "dies",
-    ["calling", *(pytest.param(step, marks=pytest.mark.long) for step in ("marked", "named", "asked", "never"))],
+    "dies", ["calling", *(pytest.param(step, marks=pytest.mark.long) for step in ("marked", "named", "asked", "never"))]
 )
 async def test_whatever_is_lost_and_whenever_the_worker_dies_it_is_returned_once_at_most(
     live: Service, dies: str

@@ -7,11 +7,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import Credential
-from pixconnect.domain.institutions.institution import (
-    InstitutionItem,
-    InstitutionUnavailable,
-    KnownPayer,
-)
+from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionUnavailable, KnownPayer
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.institutions import account as account_usecases

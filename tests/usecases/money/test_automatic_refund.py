@@ -150,9 +150,7 @@ async def test_one_payment_is_given_back_once_however_often_and_wherever_it_is_r
     charge = await make_charge(service, caller)
     reports = [credit_report(service, txid=charge.txid, amount_cents=5, report_id=f"r{number}") for number in range(10)]
     async with open_service(database, clock=service.clock, abilities=ABILITIES) as other:
-        await asyncio.gather(
-            *(take_reports(one.context, reports) for one in (service, other) for _ in range(3)),
-        )
+        await asyncio.gather(*(take_reports(one.context, reports) for one in (service, other) for _ in range(3)))
     assert await service.context.pool.fetchval("select count(*) from refund") == 10
     assert await read_funds(service, caller) == (FUNDS_CENTS, 50)
     await check_books(service)

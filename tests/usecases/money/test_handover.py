@@ -180,11 +180,7 @@ async def test_what_left_after_all_is_not_given_up(service: Service, order: Orde
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        Unknown(),
-        pytest.param(AlreadyKnown(), marks=pytest.mark.long),
-        pytest.param(Taken(), marks=pytest.mark.long),
-    ],
+    [Unknown(), pytest.param(AlreadyKnown(), marks=pytest.mark.long), pytest.param(Taken(), marks=pytest.mark.long)],
 )
 async def test_silence_and_duplicates_are_asked_about_with_growing_waits(
     service: Service, order: Order, answer: SubmitAnswer

@@ -309,9 +309,7 @@ async def test_a_return_under_a_name_that_is_not_told_yet_comes_again_until_it_i
     assert await returned_as(service, caller) == [order.told]
 
 
-async def test_a_return_of_nothing_that_we_know_is_kept_and_refused_after_some_tries(
-    database: Addresses,
-) -> None:
+async def test_a_return_of_nothing_that_we_know_is_kept_and_refused_after_some_tries(database: Addresses) -> None:
     async with open_service(database, clock=FakeClock(monotonic_s=0), abilities=NAMES_ITSELF) as service:
         await open_holder(service)
         report = a_return(service, network_id())

@@ -34,10 +34,7 @@ BY_HAND = {
     "update institution_allowance set allowed_by = 'thief'": {"approval_is_audited"},
     "update institution_allowance set naming_key = sha256('thief')": {STEP},
     "delete from institution_allowance": {"approval_is_audited", STEP},
-    "update holder set institution_id = null where id = 1": {
-        "house_lies_on_its_account",
-        LIES,
-    },
+    "update holder set institution_id = null where id = 1": {"house_lies_on_its_account", LIES},
     "update holder set institution_id = null where id = 2": {LIES, "holder_is_as_audited"},
     f"update transfer set institution_id = null where {IN}": {LIES},
     f"update transfer set institution_id = 2 where {IN}": {LIES},

@@ -115,10 +115,7 @@ DAMAGE: Mapping[str, tuple[Sequence[str], set[tuple[str, str]]]] = {
         ["delete from entry_chain where holder_id = {h} and position = 3", "delete from ledger_entry where id = {e4}"],
         {(KEPT_HEADS.name, "link 3")},
     ),
-    ONLY_IN_HEADS: (
-        ["update ledger_entry set amount_cents = 1 where id = {e2}"],
-        {(KEPT_HEADS.name, "link 3")},
-    ),
+    ONLY_IN_HEADS: (["update ledger_entry set amount_cents = 1 where id = {e2}"], {(KEPT_HEADS.name, "link 3")}),
 }
 
 

@@ -42,15 +42,7 @@ from support.books import chain_all, check_books
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import (
-    FakeClock,
-    Service,
-    credit_report,
-    decided,
-    infraction_report,
-    open_holder,
-    open_service,
-)
+from support.service import FakeClock, Service, credit_report, decided, infraction_report, open_holder, open_service
 from support.verifier import open_book_reader
 
 LONG_AGO = datetime(2019, 1, 7, 15, tzinfo=UTC)
@@ -344,10 +336,7 @@ async def test_an_export_has_everything_with_why_and_until_when(old: Service) ->
         ("transfer", "payee", ["counterparty"]),
         ("refund", "refunded", ["message"]),
     ]
-    assert {line.texts["name"] for line in lines if line.kind == "event"} >= {
-        "transfer.in.confirmed",
-        "qrcode.pending",
-    }
+    assert {line.texts["name"] for line in lines if line.kind == "event"} >= {"transfer.in.confirmed", "qrcode.pending"}
     by_kind = {(line.kind, line.role): line for line in lines}
     assert by_kind["transfer", "payee"].kept_until is None
     assert by_kind["transfer", "payer"].texts["party"]["name"] == "Joana Prado"

@@ -94,11 +94,7 @@ async def test_a_paid_charge_tells_its_whole_story_in_order(service: Service, ca
     found = await timeline.read_timeline(service.context, _viewer(caller), "charge", charge.id)
     assert refused is not None
     assert [transfer.status for transfer in found.facts.transfers] == ["CONFIRMED", "ERROR"]
-    assert _told(found)[:3] == [
-        ("state", "charge", "PENDING"),
-        ("event", "charge", None),
-        ("attempt", "charge", None),
-    ]
+    assert _told(found)[:3] == [("state", "charge", "PENDING"), ("event", "charge", None), ("attempt", "charge", None)]
     told = _told(found)
     assert told.count(("state", "charge", "APPROVED")) == told.count(("state", "transfer", "CONFIRMED")) == 1
     assert told.count(("entry", "transfer", None)) == 1

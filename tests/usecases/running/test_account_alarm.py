@@ -77,10 +77,7 @@ async def test_the_third_that_nobody_ordered_in_an_hour_pauses_the_account(watch
     # Somebody who may must look; what they have seen pauses it no more, and the next three do.
     await resume(watched)
     await look_for_alarms(watched.live.context)
-    assert (await read_state(watched), await tell_alarm(watched.live.context, watched.account.id)) == (
-        "active",
-        None,
-    )
+    assert (await read_state(watched), await tell_alarm(watched.live.context, watched.account.id)) == ("active", None)
     for number in (4, 5):
         await steal(watched, number)
     assert await read_state(watched) == "active"

@@ -198,13 +198,7 @@ LATE = DayAmount(original_cents=1000, fine_cents=20, interest_cents=30)
     ],
 )
 async def test_what_was_paid_is_recorded_whole_and_a_difference_is_told(
-    shop: Shop,
-    days: int,
-    cents: int,
-    parts: DayAmount | None,
-    divergences: list[str],
-    asked_cents: int,
-    is_kept: bool,
+    shop: Shop, days: int, cents: int, parts: DayAmount | None, divergences: list[str], asked_cents: int, is_kept: bool
 ) -> None:
     await put(shop)
     shop.live.clock.advance(days=days)

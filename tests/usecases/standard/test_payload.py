@@ -100,10 +100,7 @@ async def test_who_a_charge_is_for_is_served_until_it_is_paid_or_removed(service
         assert await tell(service, paths[-1]) == ALL
     await receive_credit(service.context, credit_report(service, txid=f"{TXID}0"))
     await standard_charge.patch_charge(service.context, caller, f"{TXID}1", ContentsChange(), removes=True)
-    assert [(await read(service, path))["status"] for path in paths] == [
-        "CONCLUIDA",
-        "REMOVIDA_PELO_USUARIO_RECEBEDOR",
-    ]
+    assert [(await read(service, path))["status"] for path in paths] == ["CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR"]
     assert [await tell(service, path) for path in paths] == [set(), set()]
     # Whoever has a token of its holder still reads it, at both doors.
     for number in range(2):

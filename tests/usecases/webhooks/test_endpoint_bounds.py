@@ -134,10 +134,7 @@ async def test_an_endpoint_has_one_replay_at_a_time(service: WebhookService) -> 
     )
     assert [outcome for outcome in outcomes if isinstance(outcome, int)].count(30) == 2
     assert await service.statuses() == {"pending": 60}
-    async with (
-        service.context.pool.acquire() as connection,
-        redelivering_events(connection, first) as is_alone,
-    ):
+    async with service.context.pool.acquire() as connection, redelivering_events(connection, first) as is_alone:
         assert is_alone
         with pytest.raises(errors.LimitExceeded, match="under way"):
             await replay(service, first)

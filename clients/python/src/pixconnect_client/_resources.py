@@ -452,10 +452,7 @@ class Endpoints(Resource[SenderT]):
     def create(self, url: str, secret: str, event_types: Sequence[str]) -> Call[Endpoint]:
         """Have events posted to an address. The secret signs them, and is never shown again."""
         return change_one(
-            "POST",
-            "/v1/webhook/endpoints",
-            Endpoint,
-            body=body_of(url=url, secret=secret, event_types=[*event_types]),
+            "POST", "/v1/webhook/endpoints", Endpoint, body=body_of(url=url, secret=secret, event_types=[*event_types])
         )
 
     @operation
@@ -675,11 +672,7 @@ class Account(Resource[SenderT]):
     @operation
     def health(self) -> Call[Health]:
         return Call(
-            method="GET",
-            path="/v1/connect/health",
-            is_authorized=False,
-            read=read_record(Health),
-            record=Health,
+            method="GET", path="/v1/connect/health", is_authorized=False, read=read_record(Health), record=Health
         )
 
     @operation

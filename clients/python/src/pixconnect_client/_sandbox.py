@@ -167,12 +167,7 @@ class Sandbox(Resource[SenderT]):
 
     @operation
     def add_key(
-        self,
-        key_type: KeyType | str,
-        *,
-        key: str | None = None,
-        name: str | None = None,
-        tax_id: str | None = None,
+        self, key_type: KeyType | str, *, key: str | None = None, name: str | None = None, tax_id: str | None = None
     ) -> Call[TransferParty]:
         """Add somebody outside; what is left out is made up."""
         body = body_of(key_type=key_type, key=key, name=name, tax_id=tax_id)

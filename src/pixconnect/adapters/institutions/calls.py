@@ -222,12 +222,7 @@ class Calls:
         return _Sent(answer=answer, authorization=authorization)
 
     async def _ask(
-        self,
-        route: Route,
-        path: str,
-        query: Mapping[str, str],
-        body_max: int,
-        take: Callable[[ReceivedAnswer], TakenT],
+        self, route: Route, path: str, query: Mapping[str, str], body_max: int, take: Callable[[ReceivedAnswer], TakenT]
     ) -> TakenT:
         began_s = self._clock.monotonic_s()
         has_renewed, tried_max = False, self._parts.bounds.tried_max

@@ -20,11 +20,7 @@ from pixconnect.adapters.institutions.standard_records import (
     read_page,
     write_charge,
 )
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_instant,
-    take_text,
-)
+from pixconnect.adapters.institutions.wire import Malformed, find_instant, take_text
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.contest import Contests

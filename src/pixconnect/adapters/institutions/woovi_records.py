@@ -30,11 +30,7 @@ _NAME_MAX: Final = 200
 _CODE_MAX: Final = 600
 _LIFETIME_MAX_S: Final = 2**31 - 1
 _REFUNDS: Final = dict[str, Literal["under_way", "returned", "refused"]](
-    IN_PROCESSING="under_way",
-    REFUNDED="returned",
-    CONFIRMED="returned",
-    NOT_ACCOMPLISHED="refused",
-    REJECTED="refused",
+    IN_PROCESSING="under_way", REFUNDED="returned", CONFIRMED="returned", NOT_ACCOMPLISHED="refused", REJECTED="refused"
 )
 """Of a refund itself, and as a charge's refunds have them."""
 RETURNED_WORDS: Final = frozenset({"REFUNDED", "PARTIAL_REFUND"})

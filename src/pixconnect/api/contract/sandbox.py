@@ -165,10 +165,7 @@ class QrCodeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     txid: Annotated[str, Meta(pattern="^[a-zA-Z0-9]{1,35}$")] | None = None
     """The code's txid."""
 
-    schema_rules: ClassVar = {
-        "if": {"properties": {"kind": {"const": "dynamic"}}},
-        "then": {"required": ["amount"]},
-    }
+    schema_rules: ClassVar = {"if": {"properties": {"kind": {"const": "dynamic"}}}, "then": {"required": ["amount"]}}
 
 
 class QrCode(Struct, frozen=True, kw_only=True):

@@ -178,15 +178,6 @@ def _on_wire(line: statements.StatementLine, language: statements.Language) -> S
 
 _WRITERS: Final[
     Mapping[
-        str,
-        Callable[
-            [statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]],
-            AsyncIterator[bytes],
-        ],
+        str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
     ]
-] = {
-    "json": _write_json,
-    "csv": statement_csv.write,
-    "ofx": statement_ofx.write,
-    "camt053": statement_camt053.write,
-}
+] = {"json": _write_json, "csv": statement_csv.write, "ofx": statement_ofx.write, "camt053": statement_camt053.write}

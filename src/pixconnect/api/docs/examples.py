@@ -130,9 +130,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "ReturnRequest": {"end_to_end_id": _OUT_ID},
     "Payment": dict(status="CONFIRMED", code=LEFT_OUT, reason=LEFT_OUT),
     "ReturnOutcome": dict(
-        return_identification="D99999004202611201234q7R8s9T0u1V",
-        original_end_to_end_id=_OUT_ID,
-        status="RETURNED",
+        return_identification="D99999004202611201234q7R8s9T0u1V", original_end_to_end_id=_OUT_ID, status="RETURNED"
     ),
     "SandboxHolder": {"holder_id": 7, "key": "f5f97af6-ab22-40f1-b2d9-2bbf8ced29dc"},
     "ServerMetadata": {
@@ -146,10 +144,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
         "service_documentation": f"http://{ADDRESS}/docs",
     },
     "Statement": {"opening_balance": 100_000_000, "closing_balance": 100_001_234},
-    "StatementLine": {
-        "running_balance": 100_001_234,
-        "return_identification": LEFT_OUT,
-    },
+    "StatementLine": {"running_balance": 100_001_234, "return_identification": LEFT_OUT},
     "SystemInfo": dict(
         mem_alloc_mb=69, mem_sys_mb=69, mem_total_mb=71, num_cpu=2, num_gc=66, num_goroutine=9, version="0.1.0"
     ),

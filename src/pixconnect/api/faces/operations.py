@@ -7,14 +7,7 @@ from functools import cache
 from typing import Final
 
 from pixconnect.api.faces.efi import operations as efi
-from pixconnect.api.faces.frame import (
-    Face,
-    FaceOperation,
-    list_routes_of,
-    list_rows_of_profile,
-    open_faces,
-    split_path,
-)
+from pixconnect.api.faces.frame import Face, FaceOperation, list_routes_of, list_rows_of_profile, open_faces, split_path
 from pixconnect.api.faces.inter import operations as inter
 from pixconnect.api.faces.refusals import make_face_form
 from pixconnect.api.faces.sicoob import operations as sicoob

@@ -24,20 +24,10 @@ Amount = Annotated[
 Cents = Annotated[int, Meta(description="Cents.", examples=[1234])]
 
 # Below 2^53, so that a JavaScript program reads each id exactly.
-Id = Annotated[
-    int,
-    Meta(
-        description="Below 2^53.",
-        extra_json_schema={"minimum": 1, "maximum": 2**53 - 1},
-    ),
-]
+Id = Annotated[int, Meta(description="Below 2^53.", extra_json_schema={"minimum": 1, "maximum": 2**53 - 1})]
 
 Instant = Annotated[
-    str,
-    Meta(
-        description="RFC 3339, UTC, with microseconds.",
-        extra_json_schema={"format": "date-time"},
-    ),
+    str, Meta(description="RFC 3339, UTC, with microseconds.", extra_json_schema={"format": "date-time"})
 ]
 """Made by ``format_instant``; read by ``read_instant``."""
 

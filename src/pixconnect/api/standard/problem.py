@@ -173,11 +173,7 @@ def describe_rows(rows: Sequence[Violation]) -> ProblemaDoItem:
     """What an item of a lot was refused for: as the same request alone would be answered, without one to name."""
     name = "CobVOperacaoInvalida"
     return ProblemaDoItem(
-        type=TYPE_PREFIX + name,
-        title=_TITLES[name],
-        status=400,
-        detail=_ROWS_FOLLOW,
-        violacoes=tuple(map(_show, rows)),
+        type=TYPE_PREFIX + name, title=_TITLES[name], status=400, detail=_ROWS_FOLLOW, violacoes=tuple(map(_show, rows))
     )
 
 

@@ -103,10 +103,7 @@ def _list_unsafe_proxies(settings: Settings) -> Iterator[str]:
     # Without them tokens and sessions would cross a network in the clear, or every address would be the proxy's.
     if named:
         return
-    for variable, host in (
-        ("PIXCONNECT_HOST", settings.host),
-        ("PIXCONNECT_CONSOLE_HOST", settings.console_host),
-    ):
+    for variable, host in (("PIXCONNECT_HOST", settings.host), ("PIXCONNECT_CONSOLE_HOST", settings.console_host)):
         if not is_loopback_host(host):
             yield (
                 "PIXCONNECT_TRUSTED_PROXIES: missing; in live mode, name the networks of the proxy that speaks TLS, or let "

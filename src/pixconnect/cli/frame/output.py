@@ -48,12 +48,7 @@ def to_json(shown: object) -> str:
 
 
 def show_list(
-    name: str,
-    items: Sequence[Shown],
-    *,
-    as_json: bool,
-    columns: Sequence[str] = (),
-    money: Collection[str] = (),
+    name: str, items: Sequence[Shown], *, as_json: bool, columns: Sequence[str] = (), money: Collection[str] = ()
 ) -> None:
     """Print several things: in JSON one object with a list under this name.
 

@@ -23,13 +23,7 @@ Name = Annotated[str, Parameter(help="The profile's name.")]
 
 @app.command
 def add(
-    name: Name,
-    *,
-    api_url: str,
-    client_id: str,
-    auth_url: str | None = None,
-    key: str | None = None,
-    json: Json = False,
+    name: Name, *, api_url: str, client_id: str, auth_url: str | None = None, key: str | None = None, json: Json = False
 ) -> None:
     """Keep credentials in a private file of yours, once the service takes them. The secret is read from standard input.
 
@@ -54,12 +48,7 @@ def add(
     with explaining(tried), connect(tried) as client:
         mode = "sandbox" if is_sandbox(client) else "live"
     made = Profile(
-        api_url=tried.api_url,
-        auth_url=tried.auth_url,
-        client_id=client_id,
-        client_secret=secret,
-        mode=mode,
-        key=key,
+        api_url=tried.api_url, auth_url=tried.auth_url, client_id=client_id, client_secret=secret, mode=mode, key=key
     )
     path = profile_files.write(name, made)
     output.show({**_shown(name, made), "file": str(path)}, as_json=json)

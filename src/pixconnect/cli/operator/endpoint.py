@@ -61,13 +61,7 @@ def allow(host: str, *, json: Json = False) -> None:
 
 
 @app.command
-def replay(
-    endpoint_id: EndpointId,
-    *,
-    since: str,
-    until: str | None = None,
-    json: Json = False,
-) -> None:
+def replay(endpoint_id: EndpointId, *, since: str, until: str | None = None, json: Json = False) -> None:
     """Send the events of an interval to an endpoint again, as after an outage; prints how many.
 
     This is the replay that its owner can request, for key webhooks too: of the types that the endpoint asks for, without the
@@ -82,7 +76,7 @@ def replay(
     initial_at = parse_instant("--since", since)
     final_at = None if until is None else parse_instant("--until", until, is_end=True)
     count = operating.run(
-        lambda context: redelivery_usecases.redeliver_events_as_operator(context, endpoint_id, initial_at, final_at),
+        lambda context: redelivery_usecases.redeliver_events_as_operator(context, endpoint_id, initial_at, final_at)
     )
     output.show(dict(replayed=count), as_json=json)
 

@@ -18,10 +18,7 @@ app = App(name="webhook", help="What is registered at the institution for an acc
 @app.command
 def show(name: AccountName, *, json: Json = False) -> None:
     """List what is registered there, and whose it is."""
-    _show(
-        run_with_opener(lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)),
-        json=json,
-    )
+    _show(run_with_opener(lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)), json=json)
 
 
 @app.command(name="set")
@@ -41,7 +38,7 @@ def register(
     there = run_with_opener(
         lambda context, opener: webhook_usecases.set_webhooks(
             context, opener, name, replaces=replace, has_new_secret=new_secret
-        ),
+        )
     )
     _show(there, json=json)
 

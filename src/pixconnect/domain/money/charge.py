@@ -200,11 +200,7 @@ def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Ch
 def remove_charge(charge: Charge, status: Removal, now: datetime) -> Charge:
     errors.ensure(may_be_changed(charge), charge.status)
     return msgspec.structs.replace(
-        charge,
-        contents=read_contents(charge),
-        revision=(charge.revision or 0) + 1,
-        status=status,
-        modified_at=now,
+        charge, contents=read_contents(charge), revision=(charge.revision or 0) + 1, status=status, modified_at=now
     )
 
 
@@ -312,12 +308,7 @@ def pay_charge_there(charge: Charge, amount_cents: int, now: datetime) -> Charge
     errors.ensure(charge.status not in PAID, charge.status)
     asked_cents = None if amount_cents == charge.amount_cents else charge.amount_cents
     return msgspec.structs.replace(
-        charge,
-        status="APPROVED",
-        amount_cents=amount_cents,
-        asked_cents=asked_cents,
-        held_by=None,
-        modified_at=now,
+        charge, status="APPROVED", amount_cents=amount_cents, asked_cents=asked_cents, held_by=None, modified_at=now
     )
 
 

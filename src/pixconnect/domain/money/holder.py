@@ -31,12 +31,7 @@ class Party(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 UNKNOWN_PARTY: Final = Party(
-    account_number="0",
-    account_type="TRANSACTIONAL",
-    branch="0",
-    ispb="99999999",
-    name="-",
-    tax_id="00000000000",
+    account_number="0", account_type="TRANSACTIONAL", branch="0", ispb="99999999", name="-", tax_id="00000000000"
 )
 """What the contract's shapes show of a party of whom an institution tells nothing: it requires all of these."""
 

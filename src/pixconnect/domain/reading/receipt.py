@@ -29,8 +29,7 @@ _STATIC_TXID_LENGTH_MAX: Final = 25
 
 _TITLES: Final = dict[str, str](transfer="Comprovante de Pix", refund="Comprovante de devolução de Pix")
 _TYPES: Final = dict(
-    transfer=dict(IN="Pix recebido", OUT="Pix enviado"),
-    refund=dict(IN="Devolução recebida", OUT="Devolução enviada"),
+    transfer=dict(IN="Pix recebido", OUT="Pix enviado"), refund=dict(IN="Devolução recebida", OUT="Devolução enviada")
 )
 _CODES: Final = dict[str, str](
     dynamic_code="QR Code dinâmico", static_code="QR Code estático", key="Chave Pix", account="Agência e conta"

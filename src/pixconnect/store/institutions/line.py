@@ -87,10 +87,7 @@ ALONE_MAX: Final = 20_000
 
 
 async def list_unmatched(
-    connection: Connection | Pool,
-    institution_id: int,
-    days: tuple[date, date],
-    amounts: Sequence[int] | None = None,
+    connection: Connection | Pool, institution_id: int, days: tuple[date, date], amounts: Sequence[int] | None = None
 ) -> list[BookLine]:
     """Settled lines of some days that no item is joined to, the oldest first, at most ``ALONE_MAX``.
 

@@ -60,10 +60,7 @@ _STANDARD_ALIKE: Final[tuple[LiteralString, ...]] = (
 )
 INSERT_STANDARD: Final = of_columns(
     _NEW_STANDARD,
-    once=[
-        (*_STANDARD_ALIKE, "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"),
-        _STANDARD_ALIKE,
-    ],
+    once=[(*_STANDARD_ALIKE, "expires_at", "payer_name", "payer_tax_id", "holder_id", "key"), _STANDARD_ALIKE],
     name="standard_charge_row",
     sql="insert into charge ({names}) {rows}",
 )

@@ -83,14 +83,7 @@ _MOVED: Final = TRANSFER.only(
     "network_settled_at",
     "modified_at",
 )
-_MOVED_ALIKE: Final = (
-    "status",
-    "outcome_code",
-    "outcome_reason",
-    "returned_cents",
-    "returning_cents",
-    "modified_at",
-)
+_MOVED_ALIKE: Final = ("status", "outcome_code", "outcome_reason", "returned_cents", "returning_cents", "modified_at")
 # Not the holder: while the table is young, a plan for one value of it reads all transfers of that holder.
 UPDATE: Final = update_of(TRANSFER, _MOVED, name="transfer_change", once=[_MOVED_ALIKE])
 

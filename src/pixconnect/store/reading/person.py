@@ -214,11 +214,7 @@ _TOLD: Final[LiteralString] = """
 
 async def list_told(connection: Connection, rows: Sequence[PersonRow]) -> list[PersonEndpoint]:
     """Which endpoints were told of these rows, as far back as events are kept."""
-    kinds, ids, holder_ids = (
-        [row.kind for row in rows],
-        [row.id for row in rows],
-        [row.holder_id for row in rows],
-    )
+    kinds, ids, holder_ids = ([row.kind for row in rows], [row.id for row in rows], [row.holder_id for row in rows])
     async with connection.transaction():
         # No index leads from a charge or transfer to its events: the holders' events are read once.
         await connection.execute("set local statement_timeout = 0")

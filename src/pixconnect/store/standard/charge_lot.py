@@ -101,10 +101,7 @@ async def read_shown(pool: Pool, holder_id: int, numbers: Sequence[int]) -> dict
     found: dict[int, list[ShownItem]] = {number: [] for number in numbers}
     for row in await pool.fetch(_SHOWN, holder_id, numbers):
         shown = ShownItem(
-            txid=row["txid"],
-            status=row["status"],
-            refusal=decode_refusal(row["refusal"]),
-            made_at=row["made_at"],
+            txid=row["txid"], status=row["status"], refusal=decode_refusal(row["refusal"]), made_at=row["made_at"]
         )
         found[row["lot_number"]].append(shown)
     return found

@@ -73,12 +73,7 @@ _COUNT_EVENTS: Final[LiteralString] = f"""
 
 
 async def count_events(
-    connection: Connection | Pool,
-    endpoint: Endpoint,
-    holder_id: int,
-    since: datetime,
-    until: datetime,
-    count_max: int,
+    connection: Connection | Pool, endpoint: Endpoint, holder_id: int, since: datetime, until: datetime, count_max: int
 ) -> int:
     """How many events of a holder would go to an endpoint again; counting stops at ``count_max``."""
     given = endpoint.id, holder_id, list(endpoint.event_types), since, until, count_max

@@ -60,11 +60,7 @@ async def note(context: Operator, act: Act) -> None:
 
 
 async def list_entries(
-    context: Operator,
-    *,
-    before_id: int | None = None,
-    subjects: Sequence[str] | None = None,
-    count_max: int = 50,
+    context: Operator, *, before_id: int | None = None, subjects: Sequence[str] | None = None, count_max: int = 50
 ) -> list[AuditEntry]:
     """Entries before one of them, newest first; all, or those about these subjects."""
     async with context.pool.acquire() as connection:

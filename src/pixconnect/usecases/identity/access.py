@@ -27,13 +27,7 @@ _NAME_LENGTH_MAX = 255
 
 
 async def create_client(
-    context: Operator,
-    holder_id: int,
-    name: str,
-    scopes: Sequence[str],
-    *,
-    client_id: str = "",
-    client_secret: str = "",
+    context: Operator, holder_id: int, name: str, scopes: Sequence[str], *, client_id: str = "", client_secret: str = ""
 ) -> IssuedClient:
     """Make a client of a holder; its secret is returned here and cannot be read again.
 

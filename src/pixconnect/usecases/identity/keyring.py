@@ -126,9 +126,7 @@ class Keyring:
         self._looked_at_s = max(self._looked_at_s, began_at_s)
         # Looked up in memory first: twice a second in every process is too often for the lock that rotating takes.
         if signing_rules.is_rotation_due(
-            signing_rules.newest_key(self._keys, self._host),
-            self._core.clock.real_now(),
-            signing_key.ROTATED_AFTER,
+            signing_rules.newest_key(self._keys, self._host), self._core.clock.real_now(), signing_key.ROTATED_AFTER
         ):
             await signing_key.rotate_if_due(self._core)
 

@@ -13,12 +13,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
-from pixconnect.domain.institutions.account import (
-    AccountState,
-    Environment,
-    InstitutionAccount,
-    may_lie_on,
-)
+from pixconnect.domain.institutions.account import AccountState, Environment, InstitutionAccount, may_lie_on
 from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile, check_name
 from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.certificate import EndingCertificate

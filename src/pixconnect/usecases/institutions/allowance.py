@@ -52,12 +52,7 @@ async def allow(context: Operator, name: str, wanted: WantedAllowance) -> Propos
     return proposal
 
 
-async def allow_more(
-    context: Operator,
-    writes: Writer,
-    account: InstitutionAccount,
-    proposal: Proposal,
-) -> None:
+async def allow_more(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """Let a raise act that another operator proposed an hour ago or earlier; on a machine whose clock is right alone.
 
     Raises:

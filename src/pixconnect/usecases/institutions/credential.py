@@ -19,12 +19,7 @@ from pixconnect.domain.institutions.account import (
 )
 from pixconnect.domain.institutions.account_file import AccountDescription, ReadFile
 from pixconnect.domain.institutions.certificate import AccountCertificate, EndingCertificate, find_ending, say_end
-from pixconnect.domain.institutions.institution import (
-    Institution,
-    InstitutionUnavailable,
-    OpenAccount,
-    PermissionTried,
-)
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount, PermissionTried
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import certificate as certificate_store

@@ -30,10 +30,7 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import find_account, found, name_account
-from pixconnect.usecases.institutions.credential import (
-    OpenInstitution,
-    open_for_operator,
-)
+from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 from pixconnect.usecases.institutions.statement import list_span
 from pixconnect.usecases.institutions.sweep import PACES
 
@@ -48,11 +45,7 @@ async def list_lost(context: Operator) -> Sequence[InstitutionAccount]:
 
 
 async def recover_account(
-    context: Operator,
-    open_institution: OpenInstitution,
-    name: str,
-    *,
-    statement_was_read: bool,
+    context: Operator, open_institution: OpenInstitution, name: str, *, statement_was_read: bool
 ) -> InstitutionAccount:
     """Let money leave an account again.
 

@@ -17,23 +17,13 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken, SecretBox
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.institutions.account import UNNAMED_ISPB, InstitutionAccount, abilities_of
-from pixconnect.domain.institutions.institution import (
-    InstitutionUnavailable,
-    NotSent,
-    OpenAccount,
-    SendAnswer,
-    Sender,
-)
+from pixconnect.domain.institutions.institution import InstitutionUnavailable, NotSent, OpenAccount, SendAnswer, Sender
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money.rail import Rail
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.institutions.credential import (
-    OpenInstitution,
-    read_credential,
-    read_sending_credential,
-)
+from pixconnect.usecases.institutions.credential import OpenInstitution, read_credential, read_sending_credential
 
 _NO_KEY: Final = "this process has no PIXCONNECT_SENDING_SECRET_KEY for the credential that sends"
 _OTHER_KEY: Final = "PIXCONNECT_SENDING_SECRET_KEY is not the key that the credential that sends was sealed with"

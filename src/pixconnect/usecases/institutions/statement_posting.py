@@ -41,10 +41,7 @@ async def post_unowned(context: Writer, account: InstitutionAccount, left: Seque
 
 
 async def _post(
-    context: Writer,
-    account: InstitutionAccount,
-    part: Sequence[UnmatchedItem],
-    contrary: Mapping[str, CaseEnding],
+    context: Writer, account: InstitutionAccount, part: Sequence[UnmatchedItem], contrary: Mapping[str, CaseEnding]
 ) -> int:
     async with context.pool.acquire() as connection:
         names = sorted({name for one in part for name in one.item.names})
@@ -73,11 +70,7 @@ async def _post(
 
 
 async def _report(
-    context: Writer,
-    account: InstitutionAccount,
-    holder_id: int,
-    left: UnmatchedItem,
-    ending: CaseEnding | None,
+    context: Writer, account: InstitutionAccount, holder_id: int, left: UnmatchedItem, ending: CaseEnding | None
 ) -> MovementReport:
     item = left.item
     text = item.text if ending is None else f"case {ending.case_id}: {item.text or ending.order_name}"

@@ -254,12 +254,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
         there += [RegisteredWebhook(key=key, url=None, whose=None) for key in sorted(missing)]
     elif not any(each.is_ours for each in there):
         there.append(RegisteredWebhook(key=None, url=None, whose=None))
-    return RegisteredWebhooks(
-        account=account,
-        address=None if callback is None else ours,
-        found=there,
-        kept=kept,
-    )
+    return RegisteredWebhooks(account=account, address=None if callback is None else ours, found=there, kept=kept)
 
 
 async def _make_secret(context: Operator, connection: Connection, account: InstitutionAccount, *, is_new: bool) -> str:

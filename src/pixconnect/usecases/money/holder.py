@@ -22,12 +22,7 @@ from pixconnect.domain.money import pix_key
 from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType
 from pixconnect.domain.money.ledger import Funds
-from pixconnect.domain.money.limit import (
-    WaitingLimits,
-    cut_limits,
-    read_night_begin,
-    want_higher,
-)
+from pixconnect.domain.money.limit import WaitingLimits, cut_limits, read_night_begin, want_higher
 from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store

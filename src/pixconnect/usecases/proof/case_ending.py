@@ -171,9 +171,7 @@ def _read(proposal: Proposal) -> WantedEnding:
         case_id=int(said["case_id"]),
         said=parse_said(str(said["said"])),
         evidence=Evidence(
-            name=str(said["evidence_name"]),
-            size=int(said["evidence_size"]),
-            digest=str(said["evidence_sha256"]),
+            name=str(said["evidence_name"]), size=int(said["evidence_size"]), digest=str(said["evidence_sha256"])
         ),
         item_id=None if item_id is None else str(item_id),
     )

@@ -31,11 +31,7 @@ _ACTS: Final[Mapping[str, Confirmed]] = dict(
 
 
 async def confirm_proposal(
-    context: Operator,
-    writes: Writer,
-    name: str,
-    act: ProposedAct | None = None,
-    code: str | None = None,
+    context: Operator, writes: Writer, name: str, act: ProposedAct | None = None, code: str | None = None
 ) -> tuple[InstitutionAccount, Proposal]:
     """Do the proposal that waits on an account, or that of an act where several do.
 

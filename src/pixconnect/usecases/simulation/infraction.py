@@ -67,11 +67,7 @@ async def _find_funds_cents(context: Context, holder_id: int) -> int:
 
 
 async def decide_infraction(
-    context: Context,
-    caller: Caller,
-    name: str,
-    decision: Literal["take", "release", "hold"],
-    amount_cents: int | None,
+    context: Context, caller: Caller, name: str, decision: Literal["take", "release", "hold"], amount_cents: int | None
 ) -> InfractionReport:
     """Decide one of this holder's by hand; ``name`` is the institution's."""
     if amount_cents is not None:

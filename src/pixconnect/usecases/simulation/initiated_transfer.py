@@ -73,10 +73,7 @@ async def confirm_transfer(
         PayeeIsAnother: The key has another owner than the caller was told.
     """
     request = KeyTransferRequest(
-        amount_cents=amount_cents,
-        key=initiated.key,
-        key_type=initiated.key_type,
-        external_id=initiated.end_to_end_id,
+        amount_cents=amount_cents, key=initiated.key, key_type=initiated.key_type, external_id=initiated.end_to_end_id
     )
     terms = SendingTerms(
         payer_message=payer_message,

@@ -140,12 +140,7 @@ async def _find(context: Context, caller: Caller, txid: str, kind: LocationKind)
 
 
 async def make_write(
-    context: Context,
-    caller: Caller,
-    txid: str,
-    kind: LocationKind,
-    key: str | None,
-    location_id: int | None,
+    context: Context, caller: Caller, txid: str, kind: LocationKind, key: str | None, location_id: int | None
 ) -> ChargeWrite:
     """A write of a charge with every id that it may need; what it is to say its caller adds."""
     account = await context.directory.read_account(caller.holder_id)

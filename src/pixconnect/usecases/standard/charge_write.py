@@ -158,11 +158,7 @@ async def _lock(work: UnitOfWork, batch: Sequence[ChargeWrite]) -> _Locked:
     if missed - charges.keys():
         charges |= await work.lock_charges_by_txid(sorted(missed - charges.keys()))
     return _Locked(
-        charges=charges,
-        held=first.held,
-        taken=taken,
-        locations=locations,
-        done=await _find_done(work, batch, charges),
+        charges=charges, held=first.held, taken=taken, locations=locations, done=await _find_done(work, batch, charges)
     )
 
 

@@ -41,19 +41,10 @@ _SETTLED_WITHIN: Final = timedelta(minutes=10)
 _REFUND_ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _TXID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _STATUSES: Final = dict[RefundStatus, DevolucaoStatus](
-    (
-        ("PROCESSING", "EM_PROCESSAMENTO"),
-        ("RETURNED", "DEVOLVIDO"),
-        ("ERROR", "NAO_REALIZADO"),
-    )
+    (("PROCESSING", "EM_PROCESSAMENTO"), ("RETURNED", "DEVOLVIDO"), ("ERROR", "NAO_REALIZADO"))
 )
 _NATURES: Final = dict[RefundReason, Natureza](
-    (
-        ("MD06", "ORIGINAL"),
-        ("SL02", "ORIGINAL"),
-        ("BE08", "MED_OPERACIONAL"),
-        ("FR01", "MED_FRAUDE"),
-    )
+    (("MD06", "ORIGINAL"), ("SL02", "ORIGINAL"), ("BE08", "MED_OPERACIONAL"), ("FR01", "MED_FRAUDE"))
 )
 
 

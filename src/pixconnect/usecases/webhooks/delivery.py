@@ -163,10 +163,7 @@ def _failed(reason: str) -> WebhookExchange:
 
 
 def _conclude(
-    context: Context,
-    delivery: DueDelivery,
-    exchange: WebhookExchange,
-    waits: Sequence[timedelta] | None = None,
+    context: Context, delivery: DueDelivery, exchange: WebhookExchange, waits: Sequence[timedelta] | None = None
 ) -> Conclusion:
     return delivery_rules.conclude(
         delivery,

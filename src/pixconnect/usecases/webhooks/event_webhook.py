@@ -70,9 +70,7 @@ def _show(context: Context, profile: InstitutionProfile, endpoint: Endpoint) -> 
     event = next((word for word, ours in events.items() if ours in endpoint.event_types), "")
     sealed = endpoint.authorization_sealed
     return EventWebhook(
-        endpoint=endpoint,
-        event=event,
-        authorization=None if sealed is None else _open(context, sealed, about),
+        endpoint=endpoint, event=event, authorization=None if sealed is None else _open(context, sealed, about)
     )
 
 

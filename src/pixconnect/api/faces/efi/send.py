@@ -301,11 +301,6 @@ def _show_payee(face: Face, payee: Party, *, is_named: bool) -> Favorecido:
     kind = next((shown for shown, ours in ACCOUNT_TYPES.items() if ours == payee.account_type), "cacc")
     return Favorecido(
         conta_banco=ContaBanco(
-            nome=payee.name,
-            cpf=cpf,
-            cnpj=cnpj,
-            agencia=payee.branch,
-            conta=payee.account_number,
-            tipo_conta=kind,
+            nome=payee.name, cpf=cpf, cnpj=cnpj, agencia=payee.branch, conta=payee.account_number, tipo_conta=kind
         )
     )

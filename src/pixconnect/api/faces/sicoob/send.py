@@ -38,12 +38,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code, tax_id
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import date_settled
-from pixconnect.domain.money.transfer import (
-    AccountTransferRequest,
-    QrCodeTransferRequest,
-    SendingTerms,
-    Transfer,
-)
+from pixconnect.domain.money.transfer import AccountTransferRequest, QrCodeTransferRequest, SendingTerms, Transfer
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.simulation.initiated_transfer import InitiatedTransfer
 from pixconnect.usecases.money import transfer as transfer_usecases

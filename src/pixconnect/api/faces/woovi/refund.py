@@ -102,10 +102,7 @@ async def _start(
     rest = received.amount_cents - received.returned_cents - received.returning_cents
     left = rest if known is None else known.amount_cents
     asked = RefundRequest(
-        end_to_end_id=received.end_to_end_id,
-        amount_cents=value or left,
-        external_id=name,
-        description=comment or None,
+        end_to_end_id=received.end_to_end_id, amount_cents=value or left, external_id=name, description=comment or None
     )
     if not asked.amount_cents:
         raise errors.OriginalNotRefundable("value: nothing is left to return")

@@ -38,17 +38,7 @@ _Institution = Annotated[str | None, Parameter(help="Of this account at an insti
 _Said = Annotated[
     str | None, Parameter(help="Those alone of which this is known, as `show` says it: a fee's text, a reason.")
 ]
-_COLUMNS: Final = (
-    "id",
-    "kind",
-    "institution",
-    "holder_id",
-    "name",
-    "amount_cents",
-    "age_days",
-    "ended_as",
-    "said",
-)
+_COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
 
 
 @app.command(name="list")

@@ -94,7 +94,7 @@ async def test_a_mode_that_is_lost_is_found_and_whatever_asks_for_it_says_so(
     assert ("installation_is_known", ("row of installation",)) in {(each.rule, each.ids) for each in found.findings}
     partial = {each.rule for each in found.judgements if "the row of `installation` is lost" in (each.reason or "")}
     assert (
-        partial == ASKS_THE_MODE >= {"deposit_has_its_entry", "live_has_no_play_money", "charge_says_what_it_asks_for"}
+        partial == ASKS_THE_MODE >= {"fact_has_its_entries", "live_has_no_play_money", "charge_says_what_it_asks_for"}
     )
     assert found.unreadable_count == len(ASKS_THE_MODE)
     assert (alone.findings, alone.unreadable_count) == ([], 1)

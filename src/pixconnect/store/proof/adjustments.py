@@ -13,35 +13,6 @@ _rule: Final = partial(
 )
 
 ADJUSTMENTS: Final = (
-    # What an adjustment debits and credits is asked of the schema's own table, so that both are not wrong in the same way.
-    _rule(
-        name="adjustment_has_its_entries",
-        says="each adjustment has exactly its entries",
-        broken="""
-            select made.holder_id, array['adjustment ' || made.adjustment_id] as ids,
-                format('%s to %s of %s', made.debit_account, made.credit_account, made.amount_cents) as expected,
-                case when entry.id is not null
-                    then format('%s to %s of %s', entry.debit_account, entry.credit_account, entry.amount_cents)
-                end as found,
-                made.created_at as since
-            from (
-                select adjustment.id as adjustment_id, holder_id, parts.id, allowed.debit_account, allowed.credit_account,
-                    parts.amount_cents, created_at
-                from adjustment
-                cross join lateral (
-                    values (entry_id, adjustment.amount_cents - deficit_cents, false), (deficit_entry_id, deficit_cents, true)
-                ) as parts (id, amount_cents, is_deficit)
-                join allowed_posting as allowed on allowed.kind = 'adjustment' and allowed.direction = adjustment.direction
-                    and allowed.status = account and (allowed.debit_account = 'deficit') = is_deficit
-                where holder_id between $1 and $2 and parts.amount_cents > 0
-            ) as made
-            left join ledger_entry as entry using (id, holder_id)
-            where (entry.debit_account, entry.credit_account, entry.amount_cents)
-                is distinct from (made.debit_account, made.credit_account, made.amount_cents)
-                or entry.cause_kind <> 'adjustment' or entry.cause_id <> made.adjustment_id
-        """,
-        meaning="an entry of it was lost or changed, or the adjustment was written by hand",
-    ),
     # True books may break it, for a while: it is how what was only agreed upon stays in sight.
     _rule(
         name="difference_is_nothing",

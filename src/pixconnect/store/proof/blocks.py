@@ -28,42 +28,24 @@ BLOCKS: Final = (
     ),
     _rule(
         name="block_is_its_steps",
-        says="a block covers what its steps come to",
+        says="a block covers what its steps come to; what was taken of it was returned",
         broken="""
-            select block.holder_id, array['block ' || block.id] as ids, coalesce(stepped, 0)::text as expected,
+            select holder_id, array['block ' || block_id] as ids, coalesce(stepped, 0)::text as expected,
                 covered_cents::text as found, modified_at as since
-            from (select * from block where holder_id between $1 and $2) as block
-            left join (
-                select block_id, holder_id,
+            from (select *, id as block_id from block where holder_id between $1 and $2) as block
+            full join (
+                select block_id, holder_id, count(refund_id) as taken_count,
                     sum(case when kind in ('covered', 'held') then amount_cents else -amount_cents end)::bigint as stepped
                 from block_step where holder_id between $1 and $2 group by block_id, holder_id
-            ) as steps on steps.block_id = block.id and steps.holder_id = block.holder_id
-            where covered_cents <> coalesce(stepped, 0)
-        """,
-        meaning="a step was lost or invented, or the block was written by hand",
-    ),
-    _rule(
-        name="step_is_an_entry",
-        says="each step of a block is the entry of its id, between the accounts of its kind; what was taken was returned",
-        broken="""
-            select step.holder_id, array['step ' || step.id] as ids, format('%s of %s', kind, step.amount_cents) as expected,
-                case when entry.id is not null
-                    then format('%s to %s of %s', debit_account, credit_account, entry.amount_cents)
-                end as found,
-                step.created_at as since
-            from (select * from block_step where holder_id between $1 and $2) as step
-            left join ledger_entry as entry on entry.id = step.id and entry.holder_id = step.holder_id
-            where entry.id is null or entry.amount_cents <> step.amount_cents or not exists (
-                select from allowed_posting as allowed
-                where allowed.kind = 'block_step' and allowed.status = step.kind
-                    and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
-            ) or step.kind = 'taken' and not exists (
-                select from refund join block on block.id = step.block_id and block.holder_id = step.holder_id
-                where refund.id = refund_id and refund.holder_id = step.holder_id and made_by = 'institution'
+            ) as steps using (block_id, holder_id)
+            where covered_cents is distinct from coalesce(stepped, 0) or taken_count <> (
+                select count(*) from block_step as step
+                join refund on refund.id = refund_id and refund.holder_id = step.holder_id
+                where step.block_id = block.block_id and step.holder_id = block.holder_id and made_by = 'institution'
                     and refund.transfer_id = block.transfer_id and refund.amount_cents >= step.amount_cents
             )
         """,
-        meaning="an entry of a block was lost or changed, or a step was written by hand",
+        meaning="a step was lost or invented, or the block was written by hand",
     ),
     _rule(
         name="blocks_are_covered_first",

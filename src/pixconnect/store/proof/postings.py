@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
@@ -12,73 +12,80 @@ _rule: Final = partial(
     todo="compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone",
 )
 
+# What entries come from, in the words of `allowed_posting`; of an amount that was lacking in part, both entries.
+_FACTS: Final[LiteralString] = """
+                select 'transfer' as kind, id, holder_id, direction, is_book, status, 'service' as made_by, amount_cents,
+                    0::bigint as deficit_cents, null::bigint as entry_id, null::bigint as deficit_entry_id, created_at
+                from {transfers} as transfer
+                union all
+                select 'refund', id, holder_id, flow, is_book, status, made_by, amount_cents, 0, null, null, created_at
+                from {refunds} as refund
+                union all
+                select kind, id, holder_id, direction, false, status, 'service', amount_cents, deficit_cents, entry_id,
+                    deficit_entry_id, created_at
+                from (
+                    select 'deposit' as kind, id, holder_id, 'IN' as direction, 'MADE' as status, amount_cents,
+                        0 as deficit_cents, id as entry_id, null::bigint as deficit_entry_id, created_at
+                    from deposit
+                    union all
+                    select 'movement', id, holder_id, direction, status, amount_cents, deficit_cents, entry_id,
+                        deficit_entry_id, created_at
+                    from movement where id is not null
+                    union all
+                    select 'adjustment', id, holder_id, direction, account, amount_cents, deficit_cents, entry_id,
+                        deficit_entry_id, created_at
+                    from adjustment
+                    union all
+                    select 'repayment', id, holder_id, 'OUT', 'MADE', amount_cents, 0, id, null, created_at from repayment
+                    union all
+                    select 'block_step', id, holder_id, case when kind in ('covered', 'held') then 'IN' else 'OUT' end, kind,
+                        amount_cents, 0, id, null, created_at
+                    from block_step
+                ) as own
+                where holder_id between $1 and $2
+"""
+
 POSTINGS: Final = (
     _rule(
         # A full join asks both ways at once: for an entry that is missing, and for one that is too many.
-        name="transfer_has_its_entries",
-        says="a transfer has exactly the entries of its state, of its amount",
-        broken="""
+        name="fact_has_its_entries",
+        says="each fact has exactly the entries of its state, of its amount; in live mode none is a deposit of play money",
+        broken=f"""
+            with fact as ({_FACTS})
             select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
-                array['transfer ' || coalesce(wanted.id, posted.cause_id), 'entry ' || posted.id] as ids,
+                array[coalesce(wanted.kind, posted.kind) || ' ' || coalesce(wanted.id, cause_id), 'entry ' || posted.id] as ids,
                 wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
                     as expected,
                 case when posted.id is not null
                     then format('%s to %s of %s', posted.debit_account, posted.credit_account, posted.amount_cents)
                 end as found,
-                coalesce(posted.created_at, wanted.modified_at) as since
+                coalesce(posted.created_at, wanted.created_at) as since
             from (
-                select transfer.id, transfer.holder_id, transfer.status, transfer.amount_cents, transfer.modified_at,
-                    transfer.created_at, debit_account, credit_account
-                from {transfers} as transfer
-                join allowed_posting as allowed on allowed.kind = 'transfer' and allowed.direction = transfer.direction
-                    and allowed.is_book = transfer.is_book and allowed.status = transfer.status
+                select kind, id, fact.holder_id, status, fact.created_at, debit_account, credit_account,
+                    case debit_account when 'deficit' then deficit_cents else amount_cents - deficit_cents end as amount_cents,
+                    case debit_account when 'deficit' then deficit_entry_id else entry_id end as entry_id
+                from fact join allowed_posting as allowed using (kind, direction, is_book, status, made_by)
+                where made_by = 'service' and (debit_account <> 'deficit' or deficit_cents > 0)
+                    and (debit_account = 'deficit' or amount_cents > deficit_cents)
             ) as wanted
             full join (
-                select entry.* from {transfers} as transfer
-                join ledger_entry as entry on entry.cause_id = transfer.id and entry.holder_id = transfer.holder_id
-                    and entry.cause_kind = 'transfer'
-            ) as posted on posted.cause_id = wanted.id and posted.holder_id = wanted.holder_id
+                select fact.kind, entry.* from fact
+                join ledger_entry as entry on entry.cause_kind::text = fact.kind and entry.cause_id = fact.id
+                    and entry.holder_id = fact.holder_id
+                where made_by = 'service'
+            ) as posted on posted.kind = wanted.kind and posted.cause_id = wanted.id
+                and posted.holder_id = wanted.holder_id
                 and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
             where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
-                or posted.created_at < wanted.created_at and {runs_on}
+                or posted.id <> wanted.entry_id or {{runs_on}} and (
+                    wanted.kind = 'deposit'
+                    or wanted.kind in ('transfer', 'refund') and posted.created_at < wanted.created_at
+                )
         """,
-        meaning="an entry was lost, invented or moved, or the transfer's state or amount was written by hand",
+        meaning="an entry was lost, invented or moved, or the fact's state or amount was written by hand",
     ),
     _rule(
-        # Of those that we made: one that the institution made took what was there, and has the next rule.
-        name="refund_has_its_entries",
-        says="a refund has exactly the entries of its state, of its amount",
-        broken="""
-            select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
-                array['refund ' || coalesce(wanted.id, posted.cause_id), 'entry ' || posted.id] as ids,
-                wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
-                    as expected,
-                case when posted.id is not null
-                    then format('%s to %s of %s', posted.debit_account, posted.credit_account, posted.amount_cents)
-                end as found,
-                coalesce(posted.created_at, wanted.modified_at) as since
-            from (
-                select refund.id, refund.holder_id, refund.status, refund.amount_cents, refund.modified_at,
-                    refund.created_at, debit_account, credit_account
-                from {refunds} as refund
-                join allowed_posting as allowed on allowed.kind = 'refund' and allowed.direction = refund.flow
-                    and allowed.is_book = refund.is_book and allowed.status = refund.status and allowed.made_by = 'service'
-                where refund.made_by = 'service'
-            ) as wanted
-            full join (
-                select entry.* from {refunds} as refund
-                join ledger_entry as entry on entry.cause_id = refund.id and entry.holder_id = refund.holder_id
-                    and entry.cause_kind = 'refund'
-                where refund.made_by = 'service'
-            ) as posted on posted.cause_id = wanted.id and posted.holder_id = wanted.holder_id
-                and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
-            where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
-                or posted.created_at < wanted.created_at and {runs_on}
-        """,
-        meaning="an entry was lost, invented or moved, or the refund's state or amount was written by hand",
-    ),
-    _rule(
-        # It was taken of what was available, and the rest is owed: in parts, of which only the sum is known.
+        # It was taken of what was available, and the rest is owed: of both parts only the sum is known.
         name="return_made_there_has_its_entries",
         says="a return that the institution made has taken its amount at once",
         broken="""
@@ -98,102 +105,36 @@ POSTINGS: Final = (
     ),
     _rule(
         name="entry_has_its_fact",
-        says="each entry has the cause that it names, of its holder",
-        broken="""
+        says="each entry has the cause that it names, of its holder, and is of a state that may have it",
+        broken=f"""
             select entry.holder_id, array['entry ' || entry.id] as ids, 'a cause' as expected, null as found,
                 entry.created_at as since
             from (select * from ledger_entry where holder_id between $1 and $2) as entry
-            where not exists (
-                select from allowed_posting as allowed
-                where allowed.kind = cause_kind::text and allowed.status = cause_state::text
-                    and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
-            ) or not case cause_kind
-                when 'transfer' then exists (
-                    select from transfer where transfer.id = cause_id and transfer.holder_id = entry.holder_id
+            left join ({_FACTS}) as fact on fact.kind = cause_kind::text and fact.id = cause_id
+                and fact.holder_id = entry.holder_id
+            where fact.id is null
+                or entry.id not in (coalesce(entry_id, deficit_entry_id), coalesce(deficit_entry_id, entry_id))
+                or cause_kind = 'adjustment' and cause_state::text <> status
+                or not exists (
+                    select from allowed_posting as allowed
+                    where allowed.kind = cause_kind::text and allowed.status = cause_state::text
+                        and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
                 )
-                when 'refund' then exists (
-                    select from refund where refund.id = cause_id and refund.holder_id = entry.holder_id
-                )
-                when 'deposit' then cause_id = entry.id and exists (
-                    select from deposit where deposit.id = cause_id and deposit.holder_id = entry.holder_id
-                        and deposit.amount_cents = entry.amount_cents
-                )
-                when 'movement' then exists (
-                    select from movement where movement.id = cause_id and movement.holder_id = entry.holder_id
-                        and entry.id in (entry_id, deficit_entry_id)
-                )
-                when 'repayment' then cause_id = entry.id and exists (
-                    select from repayment where repayment.id = cause_id and repayment.holder_id = entry.holder_id
-                        and repayment.amount_cents = entry.amount_cents
-                )
-                when 'adjustment' then exists (
-                    select from adjustment where adjustment.id = cause_id and adjustment.holder_id = entry.holder_id
-                        and account = cause_state::text and entry.id in (entry_id, deficit_entry_id)
-                )
-                when 'block_step' then cause_id = entry.id and exists (
-                    select from block_step as step where step.id = cause_id and step.holder_id = entry.holder_id
-                )
-                else false
-            end
         """,
         # A run over changes begins at facts that have changed, and an entry that was invented has none.
         is_of_whole_runs=True,
         meaning="the entry was invented, or what it came from was lost",
     ),
     _rule(
-        name="deposit_has_its_entry",
-        says="each deposit of play money has its entry, and there is none in live mode",
-        broken="""
-            select deposit.holder_id, array['deposit ' || deposit.id] as ids, deposit.amount_cents::text as expected,
-                entry.amount_cents::text as found, deposit.created_at as since
-            from (select * from deposit where holder_id between $1 and $2) as deposit
-            left join ledger_entry as entry using (id, holder_id)
-            where (entry.debit_account, entry.credit_account, entry.amount_cents)
-                is distinct from ('funding'::ledger_account, 'available'::ledger_account, deposit.amount_cents)
-                or exists (select from installation where mode = 'live')
-        """,
-        meaning="the entry or the deposit was written by hand",
-    ),
-    _rule(
-        # Two at most: of what was available, and of what was lacking. A check keeps one that was refused from having any.
-        name="movement_has_its_entries",
-        says="each movement that was posted has exactly its entries",
-        broken="""
-            select moved.holder_id, array['movement ' || item_id] as ids,
-                format('%s to %s of %s', moved.debit_account, moved.credit_account, moved.amount_cents) as expected,
-                case when entry.id is not null
-                    then format('%s to %s of %s', entry.debit_account, entry.credit_account, entry.amount_cents)
-                end as found,
-                moved.created_at as since
-            from (
-                select item_id, holder_id, entry_id as id, amount_cents - deficit_cents as amount_cents, created_at,
-                    case direction when 'IN' then 'settlement' else 'available' end::ledger_account as debit_account,
-                    case direction when 'IN' then 'available' else 'settlement' end::ledger_account as credit_account
-                from movement
-                where holder_id between $1 and $2 and status = 'POSTED' and amount_cents > deficit_cents
-                union all
-                select item_id, holder_id, deficit_entry_id, deficit_cents, created_at, 'deficit', 'settlement'
-                from movement where holder_id between $1 and $2 and deficit_cents > 0
-            ) as moved
-            left join ledger_entry as entry using (id, holder_id)
-            where (entry.debit_account, entry.credit_account, entry.amount_cents)
-                is distinct from (moved.debit_account, moved.credit_account, moved.amount_cents)
-                or entry.cause_kind <> 'movement'
-        """,
-        meaning="an entry of it was lost or changed, or the movement was written by hand",
-    ),
-    _rule(
-        name="repayment_has_its_entry",
-        says="each repayment has its entry, and was taken of what had come before it",
+        name="repayment_is_of_what_came",
+        says="each repayment was taken of what had come before it",
         broken="""
             select repayment.holder_id, array['repayment ' || repayment.id] as ids, repayment.amount_cents::text as expected,
-                entry.amount_cents::text as found, repayment.created_at as since
+                source.amount_cents::text as found, repayment.created_at as since
             from (select * from repayment where holder_id between $1 and $2) as repayment
             left join ledger_entry as entry using (id, holder_id)
             left join ledger_entry as source on source.id = source_entry_id and source.holder_id = repayment.holder_id
-            where (entry.debit_account, entry.credit_account, entry.amount_cents)
-                is distinct from ('available'::ledger_account, 'deficit'::ledger_account, repayment.amount_cents)
-                or source.credit_account is distinct from 'available' or source.amount_cents < repayment.amount_cents
+            where source.credit_account is distinct from 'available' or source.amount_cents < repayment.amount_cents
                 or source.created_at > entry.created_at
         """,
         meaning="the entry or the repayment was written by hand",

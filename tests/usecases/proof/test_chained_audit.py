@@ -22,7 +22,7 @@ from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import Service, open_holder
 
-BROKEN, CHANGED, _, UNCHAINED, KEPT = (*(rule.name for rule in AUDIT_CHAIN), chain_store.KEPT_HEADS.name)
+BROKEN, CHANGED, _, KEPT = (*(rule.name for rule in AUDIT_CHAIN), chain_store.KEPT_HEADS.name)
 _REWRITTEN = "update audit set after = '{{\"day_limit_cents\": 1}}' where id = {a2}"
 _HASH_LINK_ANEW = """
     update audit_chain as link set digest = made.digest, person_digest = made.person_digest from (

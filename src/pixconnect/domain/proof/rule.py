@@ -33,7 +33,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 
     Of holders: ``$1`` is the first one's id and ``$2`` the last one's. ``{transfers}`` and its like are those holders' rows:
     all of them, or in a run over changes those to which something has happened (``store/proof/look.py``).
-    ``{runs_on}`` says whether instants only rise, ``{kept_since}`` and ``{feed_from}`` what is old enough to be gone.
+    ``{runs_on}`` says whether instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` what is old
+    enough to be gone.
     """
     meaning: str
     """What it may mean where it is broken."""

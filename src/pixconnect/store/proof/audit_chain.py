@@ -42,24 +42,31 @@ AUDIT_CHAIN: Final = (
         meaning=_REWRITTEN
         + "; a link was changed, taken out, put in or moved, and the first one named is where it begins",
     ),
+    # Ids only rise: an older row without a link was not there when its turn came.
     _rule(
         name="audit_is_as_chained",
-        says="each row of the audit is as it was when it was chained",
+        says="each row of the audit, up to the last one that was chained, is in the chain, and as it was then",
         broken="""
-            select null::bigint as holder_id, array['audit ' || audit_id, 'link ' || position] as ids,
-                encode(digest, 'hex') as expected,
+            select null::bigint as holder_id, array['audit ' || coalesce(audit_id, id), 'link ' || position] as ids,
+                coalesce(encode(digest, 'hex'), 'a link') as expected,
                 case
-                    when facts is null then 'no such row'
+                    when id is null then 'no such row'
+                    when audit_id is null then 'none'
                     when digest = sha256(convert_to(facts, 'UTF8') || person_digest) then 'another person'
                     else encode(sha256(convert_to(facts, 'UTF8') || person_digest), 'hex')
                 end as found, chained_at as since
-            from audit_chain left join audit_facts on id = audit_id
-            where digest is distinct from sha256(convert_to(facts, 'UTF8') || person_digest)
-                or person_digest is distinct from sha256(salt || convert_to(person, 'UTF8'))
-            order by position
+            from audit_chain full join audit_facts on id = audit_id
+            where audit_id is null
+                    and id <= greatest((select max(audit_id) from audit_chain), (select chained_id from audit_chain_state))
+                or audit_id is not null and (
+                    digest is distinct from sha256(convert_to(facts, 'UTF8') || person_digest)
+                    or person_digest is distinct from sha256(salt || convert_to(person, 'UTF8'))
+                )
+            order by position, id
         """,
         is_of_whole_runs=True,
-        meaning=_REWRITTEN + "; the first row named is where it begins",
+        meaning=_REWRITTEN
+        + ", put a row in among older ones or taken a link out; the first one named is where it begins",
     ),
     # Without its row a chain stands still.
     _rule(
@@ -76,20 +83,6 @@ AUDIT_CHAIN: Final = (
         """,
         meaning="somebody has stopped the chain by hand: it does not grow any more",
         todo="put the row back, with the last link's last id, into entry_chain_state or audit_chain_state; look with --whole",
-    ),
-    # Ids only rise: an older row without a link was not there when its turn came.
-    _rule(
-        name="audit_is_chained",
-        says="each row of the audit, up to the last one that was chained, is in the chain",
-        broken="""
-            select null::bigint as holder_id, array['audit ' || id] as ids, 'a link' as expected, 'none' as found, at as since
-            from audit
-            where id <= greatest((select max(audit_id) from audit_chain), (select chained_id from audit_chain_state))
-                and not exists (select from audit_chain where audit_id = audit.id)
-            order by id
-        """,
-        is_of_whole_runs=True,
-        meaning="a row was put in by hand among older ones, or links were taken out",
     ),
 )
 

@@ -6,7 +6,7 @@ Events are dropped by whole partitions: what is older than the edge is not judge
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, LiteralString
+from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
@@ -14,17 +14,6 @@ _rule: Final = partial(
     Rule,
     todo="no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`",
 )
-
-# Deliveries are dropped by whole partitions of their own.
-_DELIVERED_SINCE: Final[LiteralString] = """(
-    select case
-        when (select min(first_id) from event_partition where parent = 'delivery' and detached_at is null) > 1 then (
-            select min(created_at) + interval '1 day'
-            from (select created_at from delivery order by id limit 1000) as oldest
-        )
-        else '-infinity'::timestamptz
-    end
-)"""
 
 EVENTS: Final = (
     _rule(
@@ -212,23 +201,32 @@ EVENTS: Final = (
     ),
     _rule(
         name="event_has_its_deliveries",
-        says="each event has a delivery for each endpoint that wanted it and has not changed since",
+        says="each event has a delivery for each endpoint that wanted it, or each Pix to its key, and has not changed since",
         # Endpoints change while events are being written; where instants do not rise nobody can tell which came first.
-        broken=f"""
-            select event.holder_id, array['event ' || event.id, 'endpoint ' || endpoint.id] as ids, '1' as expected,
-                '0' as found, event.created_at as since
+        broken="""
+            select event.holder_id, array['event ' || event.id, 'endpoint ' || endpoint.id] as ids, 'a delivery' as expected,
+                null as found, event.created_at as since
             from (
-                select id, holder_id, event_types, modified_at from webhook_endpoint
-                where holder_id between $1 and $2 and status = 'active' and pix_key is null and {{runs_on}}
+                select id, holder_id, pix_key, event_types, only_with_txid, greatest(modified_at, (
+                    select created_at from key_webhook where endpoint_id = webhook_endpoint.id
+                )) as wanted_since
+                from webhook_endpoint where holder_id between $1 and $2 and status = 'active' and {runs_on}
             ) as endpoint
-            join event on event.holder_id = endpoint.holder_id and event.name = any (event_types)
-                and event.created_at > endpoint.modified_at + interval '1 minute' and event.created_at >= {_DELIVERED_SINCE}
-            left join delivery on delivery.endpoint_id = endpoint.id and delivery.event_id = event.id
-                and delivery.created_at = event.created_at
-            where delivery.id is null
+            join event on event.holder_id = endpoint.holder_id and event.created_at > wanted_since + interval '1 minute'
+                and event.created_at >= {delivered_since} and case
+                    when pix_key is null then event.name = any (event_types)
+                    else event.name = 'transfer.in.confirmed' and exists (
+                        select from transfer where transfer.id = resource_id and transfer.holder_id = event.holder_id
+                            and own_key = pix_key and (txid is not null or not only_with_txid)
+                    )
+                end
+            where not exists (
+                select from delivery where delivery.endpoint_id = endpoint.id and delivery.event_id = event.id
+                    and (pix_key is not null or delivery.created_at = event.created_at)
+            )
         """,
         is_of_whole_runs=True,
-        meaning="a delivery was lost: nobody was told",
+        meaning="a delivery was lost: nobody was told, or a program waits for a payment that has come",
     ),
     _rule(
         name="delivery_agrees_with_event",
@@ -302,25 +300,5 @@ EVENTS: Final = (
         """,
         meaning="another holder is told of payments to the key, or nobody is",
         todo="remove the webhook of the key, and let its holder set it anew; the trigger `key_webhook_is_counted` counts it",
-    ),
-    _rule(
-        name="key_webhook_is_told",
-        says="the webhook of a key is told of each Pix to the key",
-        broken=f"""
-            select watched.holder_id, array['transfer ' || transfer.id, 'endpoint ' || endpoint.id] as ids, '1' as expected,
-                '0' as found, transfer.settled_at as since
-            from (select * from key_webhook where holder_id between $1 and $2 and {{runs_on}}) as watched
-            join webhook_endpoint as endpoint on endpoint.id = endpoint_id and endpoint.status = 'active'
-            join transfer on transfer.holder_id = watched.holder_id and direction = 'IN' and own_key = watched.pix_key
-                and settled_at > greatest(endpoint.modified_at, watched.created_at) + interval '1 minute'
-                and settled_at >= {_DELIVERED_SINCE} and (transfer.txid is not null or not only_with_txid)
-            join event on event.holder_id = transfer.holder_id and event.resource = 'transfer'
-                and event.resource_id = transfer.id and event.name = 'transfer.in.confirmed'
-            left join delivery on delivery.endpoint_id = endpoint.id and delivery.event_id = event.id
-            where delivery.id is null
-        """,
-        is_of_whole_runs=True,
-        meaning="a program waits for a payment that has come",
-        todo="let its owner ask for the received Pix of that time: `GET /pix`",
     ),
 )

@@ -143,21 +143,30 @@ INSTITUTIONS: Final = (
         meaning="the order was lost, or what was asked for under it is another holder's",
     ),
     _rule(
-        name="return_made_there_has_its_name",
-        says="a return that the institution made, and no other, has what it was asked under there, of the same payment",
+        name="return_made_there_has_what_belongs_to_it",
+        says="a return that the institution made took its amount at once, and it alone has the name it was asked under there",
+        # It was taken of what was available, and the rest is owed: of both parts only the sum is known.
         broken="""
             select refund.holder_id, array['refund ' || refund.id] as ids,
-                case made_by when 'institution' then format('transfer %s, %s', refund.transfer_id, external_id) end as expected,
-                case when named.refund_id is not null then format('transfer %s, %s', named.transfer_id, asked_as) end as found,
-                refund.created_at as since
+                case made_by when 'institution'
+                    then format('%s of transfer %s, %s', refund.amount_cents, refund.transfer_id, external_id) end as expected,
+                concat_ws(', ', taken_cents, 'transfer ' || named.transfer_id, asked_as) as found, refund.created_at as since
             from {refunds} as refund
             left join return_name as named on named.refund_id = refund.id and named.holder_id = refund.holder_id
+            left join lateral (
+                select coalesce(sum(entry.amount_cents), 0) as taken_cents, coalesce(bool_or(
+                    entry.credit_account <> 'settlement' or entry.debit_account not in ('available', 'deficit')
+                ), false) as is_otherwise
+                from ledger_entry as entry
+                where entry.cause_kind = 'refund' and entry.cause_id = refund.id and entry.holder_id = refund.holder_id
+            ) as posted on made_by = 'institution'
             where (made_by = 'institution') <> (named.refund_id is not null) or named.transfer_id <> refund.transfer_id
                 -- Where no list told the network's name, its own is made of this one.
                 or starts_with(external_id, 'theirs:' || original_end_to_end_id || ':')
                     and external_id <> 'theirs:' || original_end_to_end_id || ':' || asked_as
+                or taken_cents <> refund.amount_cents or is_otherwise
         """,
-        meaning="a name was lost or written by hand: the same return, told once more, is recorded twice",
+        meaning="an entry of it was lost or changed, or its name: the same return, told once more, is recorded twice",
     ),
     _rule(
         name="return_name_has_its_refund",

@@ -101,11 +101,11 @@ _SINCE: Final[LiteralString] = """(
 )"""
 # A sandbox's clock may be moved back.
 _RUNS_ON: Final[LiteralString] = "exists (select from installation where mode = 'live')"
-# Old events go by whole partitions: what began a day after the oldest that is kept has all of its own.
-_KEPT_SINCE: Final[LiteralString] = """(
+# Old rows go by whole partitions: what began a day after the oldest that is kept has all of its own.
+_SINCE_OLDEST: Final[LiteralString] = """(
     select case
-        when (select min(first_id) from event_partition where parent = 'event' and detached_at is null) > 1 then (
-            select min(created_at) + interval '1 day' from (select created_at from event order by id limit 1000) as oldest
+        when (select min(first_id) from event_partition where parent = '{table}' and detached_at is null) > 1 then (
+            select min(created_at) + interval '1 day' from (select created_at from {table} order by id limit 1000) as oldest
         )
         else '-infinity'::timestamptz
     end
@@ -141,6 +141,12 @@ _SOURCES: Final = dict(
         numbered=_SINCE,
         links="(select * from entry_chain where holder_id between $1 and $2 and chained_at >= $3)",
     ),
+)
+_EDGES: Final = dict(
+    runs_on=_RUNS_ON,
+    kept_since=_SINCE_OLDEST.replace("{table}", "event"),
+    delivered_since=_SINCE_OLDEST.replace("{table}", "delivery"),
+    feed_from=_FEED_FROM,
 )
 
 # What is not there has no id.
@@ -228,9 +234,8 @@ async def _ask(connection: Connection, rule: Rule, part: HolderRange | None, sin
         broken = broken.replace(f"{{{name}}}", source)
     if "$3" in broken:
         given.append(since)
-    broken = (
-        broken.replace("{runs_on}", _RUNS_ON).replace("{kept_since}", _KEPT_SINCE).replace("{feed_from}", _FEED_FROM)
-    )
+    for name, source in _EDGES.items():
+        broken = broken.replace(f"{{{name}}}", source)
     sql = _ASK.replace("{limit}", str(FOUND_MAX)).replace("{broken}", broken)
     try:
         return [read_finding(rule.name, row) for row in await connection.fetch(sql, *given)]

@@ -85,25 +85,6 @@ POSTINGS: Final = (
         meaning="an entry was lost, invented or moved, or the fact's state or amount was written by hand",
     ),
     _rule(
-        # It was taken of what was available, and the rest is owed: of both parts only the sum is known.
-        name="return_made_there_has_its_entries",
-        says="a return that the institution made has taken its amount at once",
-        broken="""
-            select refund.holder_id, array['refund ' || refund.id] as ids, refund.amount_cents::text as expected,
-                taken::text as found, refund.created_at as since
-            from {refunds} as refund
-            cross join lateral (
-                select coalesce(sum(entry.amount_cents), 0) as taken, bool_or(
-                    entry.credit_account <> 'settlement' or entry.debit_account not in ('available', 'deficit')
-                ) as is_otherwise
-                from ledger_entry as entry
-                where entry.cause_kind = 'refund' and entry.cause_id = refund.id and entry.holder_id = refund.holder_id
-            ) as posted
-            where made_by = 'institution' and (taken <> refund.amount_cents or is_otherwise)
-        """,
-        meaning="an entry of it was lost, invented or changed, or the refund was written by hand",
-    ),
-    _rule(
         name="entry_has_its_fact",
         says="each entry has the cause that it names, of its holder, and is of a state that may have it",
         broken=f"""

@@ -8,7 +8,7 @@ after its last slice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -133,7 +133,12 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
         await _look_at_holders(reader, reading, run, of_holders, tell, unreadable, has_all=has_all)
         others = [rule for rule in rules if rule.of in ("installation", "server")]
         await _look(connection, BookReading(connection, None), run, others, None, None, unreadable)
-        why_not = await _look_at_rail(reader, run, [rule.name for rule in rules if rule.of == "rail"])
+        of_rail = [rule.name for rule in rules if rule.of == "rail"]
+        since = (
+            await run_store.find_last_checked(connection, of_rail[0]) if of_rail and run.extent == "changes" else None
+        )
+        found, why_not = await _ask_rail(reader, since and since - OVERLAP, of_rail)
+        await run_store.add_seen(connection, run, found)
         of_accounts: list[Judgement] = []
         if any(rule.of == "accounts" for rule in rules):
             of_accounts, found = await _judge_accounts(reader, unreadable)
@@ -235,21 +240,18 @@ def _explain(error: NotReadableError) -> str:
     return f"who verifies cannot read what it compares: {error}"
 
 
-async def _look_at_rail(reader: BookReader, run: Run, rules: Sequence[str]) -> str | None:
-    """Why the rail could not be looked at; ``None`` if it was."""
+async def _ask_rail(
+    reader: BookReader, since: datetime | None, rules: Collection[str]
+) -> tuple[Sequence[Finding], str | None]:
+    """What breaks the rules of the rail, or why it could not be looked at."""
     if reader.rail is None:
-        return reader.why_no_rail
-    connection = reader.connection
-    since = await run_store.find_last_checked(connection, rules[0]) if rules and run.extent == "changes" else None
+        return [], reader.why_no_rail
     try:
-        asked = compare_with_rail(connection, reader.rail, since and since - OVERLAP, rules)
-        found = await look_store.read(asked)
+        return await look_store.read(compare_with_rail(reader.connection, reader.rail, since, rules)), None
     except NotReadableError as error:
-        return _explain(error)
+        return [], _explain(error)
     except RailUnavailable as error:
-        return f"the rail does not answer: {error}"
-    await run_store.add_seen(connection, run, found)
-    return None
+        return [], f"the rail does not answer: {error}"
 
 
 async def _judge_accounts(reader: BookReader, unreadable: Unreadable) -> tuple[list[Judgement], list[Finding]]:
@@ -311,7 +313,14 @@ async def _look_again(
         compared = await _compare_heads(connection, heads, unreadable)
         if compared is not None:
             await _judge_seen(connection, run, of_heads, compared)
-    return await _look_at_rail_again(reader, run, [each for each in beside if by_name[each.rule].of == "rail"])
+    of_rail = [each for each in beside if by_name[each.rule].of == "rail"]
+    if not of_rail:
+        return None
+    since = min((each.since for each in of_rail if each.since is not None), default=None)
+    found, why_not = await _ask_rail(reader, since and since - APART, {each.rule for each in of_rail})
+    if why_not is None:
+        await _judge_seen(connection, run, of_rail, found)
+    return why_not
 
 
 def _parts_of(seen: Sequence[Finding], by_name: Mapping[str, Rule]) -> list[tuple[Rule, HolderRange | None]]:
@@ -323,22 +332,6 @@ def _parts_of(seen: Sequence[Finding], by_name: Mapping[str, Rule]) -> list[tupl
 def _part_of(finding: Finding) -> HolderRange | None:
     holder_id = finding.holder_id
     return None if holder_id is None else HolderRange(first_id=holder_id, last_id=holder_id, holders_count=1)
-
-
-async def _look_at_rail_again(reader: BookReader, run: Run, seen: Sequence[Finding]) -> str | None:
-    if not seen or reader.rail is None:
-        return None
-    since = min((each.since for each in seen if each.since is not None), default=None)
-    rules = {each.rule for each in seen}
-    try:
-        asked = compare_with_rail(reader.connection, reader.rail, since and since - APART, rules)
-        found = await look_store.read(asked)
-    except NotReadableError as error:
-        return _explain(error)
-    except RailUnavailable as error:
-        return f"the rail does not answer: {error}"
-    await _judge_seen(reader.connection, run, seen, found)
-    return None
 
 
 async def _judge_seen(

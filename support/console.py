@@ -15,9 +15,8 @@ from msgspec import Struct
 from pixconnect.assembly import inquiry
 from pixconnect.console import pages
 from pixconnect.console.application import Console
-from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
-from pixconnect.console.parts import ConsoleParts
+from pixconnect.console.parts import Assets, ConsoleParts
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.identity.console import Visitor
 from pixconnect.flow.turns import Turns

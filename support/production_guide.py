@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import asyncpg
 
-from pixconnect.cli.running.settings_files import read_file
+from pixconnect.cli.running.systemd import read_file
 from pixconnect.foundation.privileges import OPERATOR_ROLE
 from pixconnect.local.embedded_postgres import CONSOLE_LOGIN_ROLE, GROUP_ROLES, LOGIN_ROLE, EmbeddedPostgres
 from support.installation import ROOT

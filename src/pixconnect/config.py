@@ -1,6 +1,8 @@
 """Every setting, by concern: its name with the unit in it, its default, and its meaning (``make docs`` writes the page)."""
 
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import Annotated, Final, Literal, get_args, get_type_hints
@@ -9,8 +11,67 @@ from urllib.parse import urlsplit
 from msgspec import Meta
 
 from pixconnect.database_config import DatabaseSettings
-from pixconnect.face_config import FaceSettings
-from pixconnect.log_config import LogSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogSettings:
+    """What people and machines may watch."""
+
+    metrics_port: Annotated[int, Meta(ge=0, le=65_000)] = 0
+    """The port on 127.0.0.1 of a process's metrics; 0 is none. Under ``run`` the worker's; API processes have the next."""
+
+    log_format: Literal["auto", "console", "json"] = "auto"
+    """``auto`` writes for people on a terminal and JSON lines otherwise. People who watch a sandbox are shown a line for each
+    request, event and webhook, up to twenty a second and as many that failed, and how many more there were."""
+
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """The least important log lines to write. ``info`` has one for each webhook attempt, ``debug`` also for each request."""
+
+    access_log: Literal["all", "refused", "off"] = "refused"
+    """Which requests get a log line, with client, peer, operation, status and duration: each, those answered 401, 403 or 429
+    (of many a few, and their number), or none."""
+
+    traces_url: Annotated[str, Meta(pattern=r"^(https?://[^\s?#]+)?$")] = ""
+    """Where traces are sent by OTLP over HTTP, such as ``http://127.0.0.1:4318/v1/traces``; empty sends none and costs nothing.
+    It needs ``pip install 'pixconnect[otel]'``. In live mode an https address, or one of this very machine."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceSettings:
+    """Faces of institutions, and credentials that tests know beforehand."""
+
+    faces: str = ""
+    """Comma-separated faces of institutions that get a listener of their own in the sandbox, as ``NAME:PORT``, such as
+    ``efi:8101,efi+homologation:8111``; with 0 a free port, and without one the face's usual. It speaks TLS as the institution
+    does, by the files of ``tls_certificate_file``. Below ``/faces/NAME`` all of them are served anyway. Never in live mode."""
+
+    face_answers: str = ""
+    """Comma-separated choices where no source says what an institution answers, as ``NAME.CHOICE=ANSWER``, such as
+    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them. ``drawn`` among them
+    draws all others by ``sandbox_seed``: a program that is right loses nothing under any seed."""
+
+    demonstration_client_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{0,64}$")] = ""
+    """The client_id of a sandbox's demonstration, for tests that must know it beforehand; empty lets one be made."""
+
+    demonstration_client_secret: Annotated[str, Meta(extra={"is_secret": True})] = ""
+    """Its secret, beside ``demonstration_client_id``."""
+
+    sandbox_clock_at: str = ""
+    """Where the sandbox's clock begins at the first start on an empty database, an RFC 3339 instant such as
+    ``2031-03-14T12:00:00Z``, for tests whose days are written down; empty is real time. It goes on from there. At most 30 days
+    before real time; certificates and tokens keep real time."""
+
+    @property
+    def clock_begins_at(self) -> datetime | None:
+        """``sandbox_clock_at``; raises ``ValueError``."""
+        if not self.sandbox_clock_at:
+            return None
+        with suppress(ValueError):
+            found = datetime.fromisoformat(self.sandbox_clock_at)
+            if found.tzinfo is not None:
+                return found
+        raise ValueError("must be an RFC 3339 instant with an offset, such as 2031-03-14T12:00:00Z")
+
 
 Secret = Annotated[str, Meta(extra={"is_secret": True})]
 PostgresVersion = Literal["16", "18"]

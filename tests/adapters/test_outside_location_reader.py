@@ -20,8 +20,7 @@ from pixconnect.adapters.certificate_chain import trust_bundle, trust_sandbox
 from pixconnect.adapters.dns_lookup import DnsLookup
 from pixconnect.adapters.name_lookup import NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
-from pixconnect.adapters.outside_location_payload import parse_payload
-from pixconnect.adapters.outside_location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader
+from pixconnect.adapters.outside_location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader, parse_payload
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import br_code

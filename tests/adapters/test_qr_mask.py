@@ -6,7 +6,7 @@ from itertools import groupby, pairwise
 import pytest
 
 from pixconnect.adapters import qr_image
-from pixconnect.adapters.qr_mask import MASKS_COUNT, Masks
+from pixconnect.adapters.qr_image import MASKS_COUNT, Masks
 from pixconnect.domain.money import br_code
 from support.qr_symbol import read_symbol
 

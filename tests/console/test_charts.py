@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from pixconnect.console import charts
+from pixconnect.console import figures as charts
 from pixconnect.domain.reading.figures import Series, spread
 
 _NOON = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from pixconnect.http.descriptors import share_out
 from pixconnect.http.limits import CONNECTIONS_MAX
+from pixconnect.http.listening import share_out
 
 RAISE = """
 import resource
-from pixconnect.http.descriptors import raise_limit
+from pixconnect.http.listening import raise_limit
 print(raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 

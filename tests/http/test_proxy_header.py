@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from pixconnect.http.proxy_header import ProxyHeader, ProxyHeaderError, read_proxy_header
+from pixconnect.http.tls import ProxyHeader, ProxyHeaderError, read_proxy_header
 
 SIGNATURE = b"\r\n\r\n\x00\r\nQUIT\n"
 V4 = bytes([203, 0, 113, 7, 127, 0, 0, 1]) + struct.pack("!HH", 51000, 443)

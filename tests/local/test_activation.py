@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.local import activation
-from pixconnect.local.activation import ActivatedProcess
+from pixconnect.local import stack as activation
 from pixconnect.local.child_process import ChildProcess
+from pixconnect.local.stack import ActivatedProcess
 
 # Answers one connection and ends, or says why it cannot start.
 _PROGRAM = """

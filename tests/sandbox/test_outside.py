@@ -2,7 +2,7 @@
 
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import ControlCall
-from pixconnect.sandbox import calls
+from pixconnect.sandbox import application as calls
 
 
 def test_every_call_of_the_control_is_answered_under_a_name_of_its_own() -> None:

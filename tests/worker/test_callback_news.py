@@ -3,7 +3,7 @@
 import asyncio
 
 from pixconnect.domain.institutions.webhook import APART_S, choose_paces
-from pixconnect.worker.callback_news import CallbackNews
+from pixconnect.worker.accounts import CallbackNews
 
 
 class Clock:

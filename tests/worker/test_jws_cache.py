@@ -9,7 +9,7 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation import jose
-from pixconnect.worker.jws_cache import EventSignatures
+from pixconnect.worker.delivery import EventSignatures
 from support import identity
 from support.records import make_delivery
 from support.service import STARTED_AT

@@ -3,40 +3,154 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
 
 from pixconnect import __version__
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.api.application import Application, make_application
 from pixconnect.api.descriptions import describe
-from pixconnect.api.faces.tls_door import TlsDoor
+from pixconnect.api.faces.door import Answering, FaceDoor, TlsDoor
+from pixconnect.api.faces.exchange_log import FaceLog
+from pixconnect.api.faces.frame import PREFIX
 from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.api.frame.browser import safe_headers
 from pixconnect.api.frame.rates import make_request_rates
 from pixconnect.api.frame.request_lines import choose_access_log
 from pixconnect.api.frame.services import Services
 from pixconnect.api.traced import TracedApplication
-from pixconnect.assembly.base import Base, listen_for_metrics, open_base
-from pixconnect.assembly.doors import open_door
-from pixconnect.assembly.faces import note_exchanges, open_doors
+from pixconnect.assembly.base import SERVICE_SCHEMA, Base, connect_as_service, keep_up, listen_for_metrics, open_base
+from pixconnect.assembly.keep_running import running_beside
 from pixconnect.assembly.standby import open_standby
 from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.profiles.chosen import HOMOLOGATION, parse_listeners
+from pixconnect.domain.profiles.profile import NAMES, read_profile
 from pixconnect.flow.turns import Turns
+from pixconnect.foundation import pool
 from pixconnect.foundation.certificates import read_ends
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.metrics import Read
-from pixconnect.http import descriptors, tls
+from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.privileges import SERVICE_ROLE
+from pixconnect.http import listening as descriptors
+from pixconnect.http import tls
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.http.server import Server
-from pixconnect.http.tls import Tls
+from pixconnect.http.tls import Tls, make_context
+from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.identity.keyring import Keyring
+from pixconnect.usecases.identity.token import TokenVerifier
+from pixconnect.usecases.identity.token_issuer import TokenIssuer
+from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.running.health import Health
 from pixconnect.usecases.running.health_watches import watch_health, watch_readiness
 from pixconnect.usecases.running.standby import Standby
+from pixconnect.usecases.webhooks.feed_waits import FeedWaits
+from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX
+
+LOGS: Final = "faces"
+"""The folder of the home with what was asked at each face and answered."""
+_LOG_MAX: Final = 1024 * 1024
+
+
+def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> Answering:
+    """The application, which writes down what happens at faces where there are any."""
+    if settings.mode != "sandbox":
+        return application
+    names = {face for name in NAMES for face in (name, name + HOMOLOGATION)}
+    folder = settings.home_path / LOGS
+
+    def write(face: str, line: bytes) -> None:
+        # What is no face has no file; and a log that cannot be written stops nobody.
+        if face not in names:
+            return
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = folder / f"{face}.jsonl"
+            if file.exists() and file.stat().st_size > _LOG_MAX:
+                file.replace(folder / f"{face}.before.jsonl")
+            with os.fdopen(_open_own(file), "ab") as log:
+                log.write(line + b"\n")
+
+    return FaceLog(application, clock, write)
+
+
+def _open_own(file: Path) -> int:
+    # Nobody else's file, and no pipe that would be waited for.
+    return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+
+
+def open_doors(
+    settings: Settings, application: Answering, sockets: Sequence[socket.socket]
+) -> tuple[list[socket.socket], list[Tls]]:
+    """The sockets that are of no face, and what answers on the others."""
+    faces = {listener.port: listener.face for listener in parse_listeners(settings.faces)}
+    doors: list[Tls] = []
+    for port, face in faces.items():
+        profile = read_profile(face.removesuffix(HOMOLOGATION))
+        context = make_context(*settings.tls_files, is_required=profile.client_certificate == "required")
+        own = [each for each in sockets if each.getsockname()[1] == port]
+        doors.append(Tls(context=context, sockets=own, app=FaceDoor(application, PREFIX + face)))
+    return [each for each in sockets if each.getsockname()[1] not in faces], doors
+
+
+class ApiParts(Struct, frozen=True, kw_only=True):
+    """What the API has of its own."""
+
+    context: Context
+    keyring: Keyring
+    access_pool: Pool
+    verifier: TokenVerifier
+    issuer: TokenIssuer
+    feed_waits: FeedWaits
+    callbacks: Callbacks
+
+
+@asynccontextmanager
+async def open_door(base: Base) -> AsyncGenerator[ApiParts]:
+    """Open it, and run what it needs beside the block."""
+    async with _open_access_pool(base) as access_pool:
+        verifier = TokenVerifier(base.context, base.keyring, access_pool)
+        base.context.server.on_start(verifier.forget_all)
+        feed_waits = FeedWaits(connect_as_service(base.settings, "pixconnect feed"))
+        async with running_beside(verifier.keep_fresh, feed_waits.listen, *keep_up(base, for_others=False)):
+            yield ApiParts(
+                context=base.context,
+                keyring=base.keyring,
+                access_pool=access_pool,
+                verifier=verifier,
+                issuer=TokenIssuer(base.context, base.keyring),
+                feed_waits=feed_waits,
+                callbacks=Callbacks(base.context),
+            )
+
+
+@asynccontextmanager
+async def _open_access_pool(base: Base) -> AsyncGenerator[Pool]:
+    """One connection, opened by the first caller, for access alone: callers are verified however busy everything else is."""
+    connections = await pool.open_pool(
+        base.settings.database_url,
+        role=SERVICE_ROLE,
+        schema=SERVICE_SCHEMA,
+        connections_max=1,
+        name="pixconnect access",
+        waiting_max=QUEUE_LENGTH_MAX,
+        look=base.context.server.look,
+    )
+    try:
+        yield connections
+    finally:
+        await pool.close_pool(connections)
 
 
 async def serve(

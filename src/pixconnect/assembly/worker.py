@@ -23,7 +23,7 @@ from pixconnect.config import Settings
 from pixconnect.domain.frame.trace import Tracer
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.metrics import Read
-from pixconnect.http import descriptors
+from pixconnect.http import listening as descriptors
 from pixconnect.http.metrics import serve_metrics
 from pixconnect.usecases.frame.order_traces import OrderTraces
 from pixconnect.worker import run as worker_run

@@ -7,8 +7,7 @@ from typing import Final
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.filtering import read_or_complain
-from pixconnect.console.forms import read_field
+from pixconnect.console.forms import read_field, read_or_complain
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.block_report import BLOCK_KINDS

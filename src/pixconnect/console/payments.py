@@ -14,7 +14,7 @@ from typing import Final, Literal, get_args
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.filtering import read_or_complain
+from pixconnect.console.forms import read_or_complain
 from pixconnect.console.visit import Visit
 from pixconnect.domain.due.day_amount import ShownAmount, show_amount
 from pixconnect.domain.frame.civil_time import to_day

@@ -8,8 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.filtering import read_or_complain
-from pixconnect.console.forms import read_field
+from pixconnect.console.forms import read_field, read_or_complain
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import EventName

@@ -31,7 +31,7 @@ KEEP_ALIVE_S: Final = 75
 # How long requests under way may go on after the server was told to stop.
 GRACE_S: Final = 2.5
 
-# If the process may open that many files; see ``http/descriptors.py``.
+# If the process may open that many files; see ``http/listening.py``.
 CONNECTIONS_MAX: Final = 10_000
 # Octets of unanswered requests, of all connections together.
 HELD_IN_ALL_MAX: Final = 64 * 1024 * 1024

@@ -8,6 +8,11 @@ r"""All parts that ``run`` keeps running: PostgreSQL, the preparation, the sandb
           PostgreSQL              which is sent when the tables and the demonstration are there
 
     console                       is started when somebody connects to its socket, and not before
+
+Starts a process at the first connection to its socket, and again at the next connection after the process has ended.
+
+Until then it costs a socket: the supervisor waits for it beside everything else, and nothing wakes up. The first connection
+waits in the socket until the process answers. Whatever becomes of the process, the rest of the installation goes on.
 """
 
 import asyncio
@@ -25,14 +30,61 @@ from pixconnect.config import NAMES, Settings
 from pixconnect.domain.profiles.chosen import parse_listeners
 from pixconnect.http import listening
 from pixconnect.local import postgres_tuning
-from pixconnect.local.activation import ActivatedProcess
-from pixconnect.local.child_process import ChildProcess
+from pixconnect.local.child_process import ChildFailedError, ChildProcess
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.fork_server import ForkServer
 from pixconnect.local.home import Home
 from pixconnect.local.launching import Launch
 from pixconnect.local.sandbox_file import Prepared
 from pixconnect.local.supervisor import SupervisedPart, Supervisor
+
+RETRY_PAUSE_S = 5.0
+"""After a failed start: the connection that waits would otherwise start it again at once."""
+_ENDED_WELL = "exit status 0"
+
+
+class ActivatedProcess:
+    """Keeps a process for a socket, and tells whenever it starts, or ends in another way than by itself."""
+
+    def __init__(self, child: ChildProcess, listener: socket, tell: Callable[[str], None]) -> None:
+        self._child = child
+        self._listener = listener
+        self._tell = tell
+        self._task: asyncio.Task[None] | None = None
+
+    def watch(self) -> None:
+        self._task = asyncio.create_task(self._keep(), name=self._child.name)
+
+    async def stop(self, timeout_s: float) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        await self._child.stop(timeout_s)
+
+    async def _keep(self) -> None:
+        while True:
+            await _wait_for_connection(self._listener)
+            try:
+                await self._child.start()
+            except ChildFailedError as error:
+                self._tell(f"{self._child.name} cannot start: {error}")
+                await asyncio.sleep(RETRY_PAUSE_S)
+                continue
+            self._tell(f"{self._child.name} is ready")
+            reason = await self._child.wait_for_end()
+            # It ends by itself when it has been idle for long, which is not worth a log line.
+            if reason != _ENDED_WELL:
+                self._tell(f"{self._child.name} ended ({reason})")
+
+
+async def _wait_for_connection(listener: socket) -> None:
+    loop, arrived = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(listener, arrived.set)
+    try:
+        await arrived.wait()
+    finally:
+        loop.remove_reader(listener)
+
 
 # For the operator's verbs, housekeeping and people with psql.
 _OTHER_CONNECTIONS = 30

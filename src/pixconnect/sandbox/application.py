@@ -2,27 +2,132 @@
 
 Every path needs the shared secret, except what a payer's institution fetches: a merchant's location and its keys. 503 always
 means that nothing was done, and 500 that nobody knows: the service decides about money by that.
+
+What has settled, item by item in the order of time, and its sum.
+
+An order settles when it is due, without a write; what comes from outside settles when the service acknowledges it. Items of
+both tables are one list, with what is held as suspect until it is let go. It is read page by page: there may be a million of
+them.
 """
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Final
 
 import msgspec
 import structlog
+from asyncpg.pool import PoolConnectionProxy
 from msgspec import Meta, Struct
 
 from pixconnect.domain.money.block_report import Defence
-from pixconnect.domain.money.rail import Acknowledgement, DirectoryEntry, Order, RefundOrder
-from pixconnect.domain.simulation.sandbox_control import SandboxRefusal, SandboxUnavailable
+from pixconnect.domain.money.rail import Acknowledgement, DirectoryEntry, Order, Position, RefundOrder, SettledItem
+from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.simulation.sandbox_control import (
+    Answered,
+    Asked,
+    ControlCall,
+    SandboxRefusal,
+    SandboxUnavailable,
+)
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
-from pixconnect.sandbox import calls, contesting, http_messages, outside, statement
+from pixconnect.sandbox import contesting, http_messages, outside, suspect_credit
 from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.outside import Answering, Outside
+
+
+def _answering(
+    call: ControlCall[Asked, Answered], do: Callable[[Outside, Asked], Awaitable[Answered]]
+) -> tuple[str, Answering]:
+    """Decode the call, execute it, and encode the answer."""
+    decode = msgspec.json.Decoder(call.asked).decode
+
+    async def answer(world: Outside, body: bytes) -> SandboxAnswer:
+        return SandboxAnswer(200, msgspec.json.encode(await do(world, decode(body))))
+
+    return call.name, answer
+
+
+CALLS: Final[Mapping[str, Answering]] = dict(
+    (
+        _answering(sandbox_control.PAY, outside.pay),
+        _answering(sandbox_control.JUDGE_CREDIT, suspect_credit.decide_suspect_credit),
+        _answering(sandbox_control.GIVE_BACK, outside.give_back),
+        _answering(sandbox_control.MOVE, outside.move),
+        _answering(sandbox_control.OPEN_INFRACTION, contesting.contest_credit),
+        _answering(sandbox_control.DECIDE_INFRACTION, contesting.judge_contest),
+        _answering(sandbox_control.LIST_KEYS, outside.list_keys),
+        _answering(sandbox_control.ADD_KEY, outside.add_key),
+        _answering(sandbox_control.MAKE_QR_CODE, outside.make_qr_code),
+        _answering(sandbox_control.READ_FAULTS, outside.read_faults),
+        _answering(sandbox_control.REPLACE_FAULTS, outside.replace_faults),
+        _answering(sandbox_control.DRAW_FAULT, outside.find_effect),
+        _answering(sandbox_control.READ_AUTHORITY, outside.read_authority),
+        _answering(sandbox_control.SET_OFFSET, outside.set_offset),
+        _answering(sandbox_control.READ_DUE, outside.read_due),
+    )
+)
+
+
+PAGE_SIZE: Final = 1000
+
+# The conditions stand as in the indexes `settlement_by_time` and `arrival_by_time`, so that a page costs the same anywhere.
+# Arrivals from before there was `settled_at` count from when they were reported.
+READ_PAGE = """
+(
+    select id, kind, amount_cents, due_at as settled_at from settlement
+    where code is null and (is_due or due_at < $1::timestamptz)
+        and (due_at, id) > ($2::timestamptz, $3::text) and due_at < $4::timestamptz
+    order by due_at, id limit $5
+)
+union all
+(
+    select id, kind, amount_cents, coalesce(settled_at, due_at) from arrival
+    where code is null and not is_open
+        and (coalesce(settled_at, due_at), id) > ($2, $3) and coalesce(settled_at, due_at) < $4
+    order by coalesce(settled_at, due_at), id limit $5
+)
+union all
+(
+    select id || '/held', 'held', amount_cents, held_at from arrival
+    where held_at is not null and (held_at, id || '/held') > ($2, $3) and held_at >= $2 and held_at < $4
+    order by held_at, id limit $5
+)
+union all
+(
+    select id || '/let_go', 'let_go', amount_cents, let_go_at from arrival
+    where let_go_at is not null and (let_go_at, id || '/let_go') > ($2, $3) and let_go_at >= $2 and let_go_at < $4
+    order by let_go_at, id limit $5
+)
+order by settled_at, id limit $5
+"""
+
+READ_POSITION = """
+select (
+    (
+        select coalesce(sum(case kind when 'movement_out' then -amount_cents else amount_cents end), 0)
+        from arrival where code is null and not is_open
+    )
+    + (select coalesce(sum(amount_cents), 0) from arrival where held_at is not null and let_go_at is null)
+    - (select coalesce(sum(amount_cents), 0) from settlement where code is null and (is_due or due_at < $1::timestamptz))
+)::bigint
+"""
+
+
+async def read_page(
+    connection: PoolConnectionProxy, now: datetime, since: datetime, after_id: str, until: datetime
+) -> Sequence[SettledItem]:
+    """Return the next items before ``until``; of those that settled at ``since`` the ones after ``after_id``."""
+    rows = await connection.fetch(READ_PAGE, now, since, after_id, until, PAGE_SIZE)
+    return [SettledItem(**row) for row in rows]
+
+
+async def read_position(connection: PoolConnectionProxy, now: datetime) -> Position:
+    return Position(amount_cents=await connection.fetchval(READ_POSITION, now), as_of=now)
+
 
 GROUP_MAX: Final = 256
 WAIT_MAX_S: Final = 30.0
@@ -97,7 +202,7 @@ class SandboxApplication:
         if path == "/rail/reports":
             # Not finished for nobody, as the others are: reports that are handed out to nobody come 5 s late.
             return await self._guard(path, _reports(self._world, body))
-        handler = _ROUTES.get((method, path)) or calls.CALLS.get(path.removeprefix("/control/"))
+        handler = _ROUTES.get((method, path)) or CALLS.get(path.removeprefix("/control/"))
         if handler is None:
             return http_messages.failure(404, "invalid", "there is no such path")
         # Done to its end even if the client disconnects: an order must not be taken by half.
@@ -180,14 +285,14 @@ async def _read_statement(world: Outside, body: bytes) -> SandboxAnswer:
     _check_reachable(world)
     question = _statement_question(body)
     async with world.network.settled() as (connection, now):
-        items = await statement.read_page(connection, now, question.since, question.after_id, question.until)
+        items = await read_page(connection, now, question.since, question.after_id, question.until)
     return SandboxAnswer(200, _encode(items))
 
 
 async def _read_position(world: Outside, _body: bytes) -> SandboxAnswer:
     _check_reachable(world)
     async with world.network.settled() as (connection, now):
-        return SandboxAnswer(200, _encode(await statement.read_position(connection, now)))
+        return SandboxAnswer(200, _encode(await read_position(connection, now)))
 
 
 def _check_reachable(world: Outside) -> None:

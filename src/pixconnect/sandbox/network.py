@@ -11,10 +11,12 @@ writes the tables.
 """
 
 import asyncio
+import heapq
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
+from itertools import count
 from typing import Final, Literal, TypeVar
 
 import asyncpg
@@ -38,9 +40,33 @@ from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults, Message
 from pixconnect.sandbox.order_group import OrderGroup
 from pixconnect.sandbox.outbox import Outbox, Pending
-from pixconnect.sandbox.schedule import Schedule
 from pixconnect.sandbox.shared_lock import SharedLock
 from pixconnect.sandbox.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder
+
+
+class Schedule:
+    def __init__(self) -> None:
+        # The number keeps groups of one instant in the order in which they were added.
+        self._heap: list[tuple[datetime, int, Sequence[Pending]]] = []
+        self._number = count()
+
+    def clear(self) -> None:
+        """Forget all reports; the tables still have them."""
+        self._heap.clear()
+
+    def add(self, due_at: datetime, group: Sequence[Pending]) -> None:
+        heapq.heappush(self._heap, (due_at, next(self._number), group))
+
+    def pop_due(self, now: datetime) -> list[Pending]:
+        due: list[Pending] = []
+        while self._heap and self._heap[0][0] <= now:
+            due.extend(heapq.heappop(self._heap)[2])
+        return due
+
+    @property
+    def next_due_at(self) -> datetime | None:
+        return self._heap[0][0] if self._heap else None
+
 
 # How much later than the report of its outcome an order is answered, if a rule puts them out of order.
 HELD_BACK_S: Final = 0.3

@@ -16,7 +16,7 @@ from pixconnect.foundation import pool as pool_module
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.privileges import SANDBOX_ROLE
 from pixconnect.foundation.schema_history import refuse_other_tables
-from pixconnect.http import descriptors
+from pixconnect.http import listening as descriptors
 from pixconnect.http.server import Server
 from pixconnect.sandbox import outside, registry
 from pixconnect.sandbox.application import SandboxApplication

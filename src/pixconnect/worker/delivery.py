@@ -8,21 +8,29 @@
 
 A delivery stays in memory until its attempt is recorded; nothing is written to claim it. A worker that dies leaves its
 deliveries pending, and the worker that takes over its slots sends them again.
+
+A cache of the asymmetric signatures of webhooks: one for each event, shared by all of its endpoints and attempts.
+
+An event has one holder, so its signed header (``domain/webhooks/signature.py``) is the same for every endpoint. Signing is
+expensive, so a signature is used again while it is young and its key is the current one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import structlog
-from msgspec import structs
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.signing import Signer
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
+from pixconnect.domain.webhooks.signature import jws_header
+from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.store.webhooks import delivery as delivery_store
@@ -35,9 +43,49 @@ from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
 from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
-from pixconnect.worker.jws_cache import EventSignatures
 from pixconnect.worker.leases import Member, SlotLeases
 from pixconnect.worker.rest import Poller, Rest
+
+USED_FOR_S: Final = 45
+"""Receivers are promised a signature that is at most a minute old; the other 15 s are for the exchange itself."""
+_KEPT_MAX: Final = 8192
+
+
+class _Signature(Struct, frozen=True, kw_only=True):
+    jws: str
+    kid: str
+    issued_s: int
+
+
+class EventSignatures:
+    def __init__(self, signer: Signer, kept_max: int = _KEPT_MAX) -> None:
+        self._signer = signer
+        self._kept = BoundedCache[str, _Signature](kept_max)
+
+    def sign_ahead(self, deliveries: Iterable[DueDelivery], real_now: datetime) -> None:
+        """Sign what is sent next, one after the other: that costs a fifth less than each before it is sent."""
+        for delivery in deliveries:
+            try:
+                self.sign(delivery, real_now)
+            except Exception:  # noqa: BLE001  whatever it is, it comes again in the attempt, which judges it
+                return
+
+    def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
+        """Return the detached JWS of a delivery's body.
+
+        Raises:
+            ServiceUnavailable: There is no key to sign with.
+        """
+        now_s, kid = int(real_now.timestamp()), self._signer.current_kid
+        kept = self._kept.get(delivery.message_id)
+        # From 0: a clock that was set back would otherwise make an old signature look young.
+        if kept is not None and kept.kid == kid and 0 <= now_s - kept.issued_s <= USED_FOR_S:
+            return kept.jws
+        header = jws_header(delivery.holder_id, delivery.message_id, now_s)
+        jws = self._signer.sign_detached(delivery.body.encode(), header)
+        self._kept.keep(delivery.message_id, _Signature(jws=jws, kid=kid, issued_s=now_s))
+        return jws
+
 
 # Without news; the second once nothing was found for some time.
 _READ_EVERY_S = 0.25

@@ -35,7 +35,7 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.unresolved import LISTED_MAX
 from pixconnect.usecases.running import batch_metrics
-from pixconnect.usecases.running.call_metrics import CALLS, measure_calls
+from pixconnect.usecases.running.batch_metrics import CALLS, measure_calls
 from pixconnect.usecases.simulation.clock import read_clock
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks.feed import read_lag_s

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Final
 
+import structlog
 from msgspec import Struct, structs
 
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Read
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.institutions.defence import do_due
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.account_balances import AccountBalances
 from pixconnect.worker.account_metrics import InstitutionFigures
 from pixconnect.worker.accounts import AccountReaders, OpenRail
-from pixconnect.worker.defences import DefenceSender
 from pixconnect.worker.delivery import DeliveryWorker, MakeAttempt
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -26,7 +30,32 @@ from pixconnect.worker.housekeeping import run_housekeeping
 from pixconnect.worker.leases import Connect, SlotLeases
 from pixconnect.worker.lots import LotWorker
 from pixconnect.worker.rail_figures import CountingRail, RailFigures
+from pixconnect.worker.rest import Poller, until_beat
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
+
+BATCH_MAX: Final = 64
+LOOK_AFTER_S: Final = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class DefenceSender:
+    def __init__(self, context: Context, leases: SlotLeases) -> None:
+        self._context = context
+        self._leases = leases
+
+    async def run(self) -> None:
+        while True:
+            done_count = 0
+            slots = sorted(self._leases.held)
+            try:
+                done_count = await do_due(self._context, slots, BATCH_MAX) if slots else 0
+            except (*DATABASE_FAILED, errors.PixConnectError) as error:
+                _log.warning("answers to contests wait", reason=type(error).__name__)
+            if done_count < BATCH_MAX:
+                now_s = self._context.clock.monotonic_s()
+                await asyncio.sleep(min(LOOK_AFTER_S, until_beat(LOOK_AFTER_S, Poller.DEFENCES, now_s)))
+
 
 LAST_RECORDS_TIMEOUT_S = 0.5
 """How long a stopping worker waits for attempts under way; one that it leaves is made again by another worker."""

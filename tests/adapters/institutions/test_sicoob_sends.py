@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from api.faces.test_face_fault import Control
-from pixconnect.adapters.institutions.sicoob_records import decode_minted, decode_sent_pix, write_confirmation
+from pixconnect.adapters.institutions.sicoob import decode_minted, decode_sent_pix, write_confirmation
 from pixconnect.adapters.institutions.wire import Malformed
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.institutions.first_step import FirstStep, NamedPix, is_another_owner

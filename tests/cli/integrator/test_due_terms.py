@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.integrator.due_terms import read_terms
+from pixconnect.cli.integrator.charge import read_terms
 from pixconnect_client import (
     ChargeDatedDiscount,
     ChargeDiscount,

@@ -12,7 +12,7 @@ import pytest
 from standardwebhooks import Webhook
 
 from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.integrator import forwarding
+from pixconnect.cli.integrator import listen as forwarding
 from pixconnect.cli.main import main
 from support.installation import PIXCONNECT, Installation
 from support.listening_program import a_program

@@ -12,7 +12,7 @@ import pytest
 
 from pixconnect.cli.frame.exit_status import ExitStatus
 from pixconnect.cli.main import main
-from pixconnect.cli.running import local_checks
+from pixconnect.cli.running import doctor as local_checks
 from pixconnect.local.home import closed_mode
 from pixconnect_client import Client
 from support.installation import Installation

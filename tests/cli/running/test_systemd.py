@@ -12,7 +12,7 @@ import pytest
 
 from pixconnect.cli.main import main
 from pixconnect.cli.running import systemd
-from pixconnect.cli.running.settings_files import read_file
+from pixconnect.cli.running.systemd import read_file
 from support.production_guide import UNITS, variables
 
 HERE = Path("usr/local/lib/systemd/system")

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
+from cryptography import x509
 from msgspec import structs
 
 from pixconnect.adapters.institutions.calls import CallParts
-from pixconnect.adapters.institutions.certificate import read_account_certificates
 from pixconnect.adapters.institutions.connection import (
     CallBounds,
     InstitutionConnection,
@@ -30,9 +30,24 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.address import find_address_fault, token_address
+from pixconnect.domain.institutions.certificate import AccountCertificate, CertificatePart
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.domain.profiles.account_traits import Pace
 from pixconnect.domain.profiles.profile import NAMES, InstitutionProfile, read_profile
+
+
+def read_account_certificates(credential: Credential, account: InstitutionAccount) -> Sequence[AccountCertificate]:
+    """The client's own and the institution's authorities, where there are any; of several in one file the first that ends."""
+    pems: list[tuple[CertificatePart, str]] = [
+        ("receiving", credential.certificate),
+        ("authority", account.authorities),
+    ]
+    return [
+        AccountCertificate(part=part, ends_at=min(one.not_valid_after_utc for one in found))
+        for part, pem in pems
+        if pem and (found := x509.load_pem_x509_certificates(pem.encode()))
+    ]
+
 
 _BOUNDS: Final = CallBounds()
 _SENDING_TOKENS: Final = Pace(routes=("token",), burst=1, per_minute=1)

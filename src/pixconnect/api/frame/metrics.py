@@ -7,7 +7,7 @@ from typing import Final
 
 from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, Read
 from pixconnect.usecases.running import batch_metrics
-from pixconnect.usecases.running.call_metrics import CALLS, measure_calls
+from pixconnect.usecases.running.batch_metrics import CALLS, measure_calls
 from pixconnect.usecases.running.health import Health
 from pixconnect.usecases.running.standby import Standby
 from pixconnect.writing.write_queues import WriteQueues

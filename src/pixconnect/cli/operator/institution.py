@@ -10,14 +10,12 @@ from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.frame.operating import HolderId
+from pixconnect.cli.frame.operating import HolderId, run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
-from pixconnect.cli.operator.institution_closing import close, confirm
-from pixconnect.cli.operator.institution_days import days, statement
-from pixconnect.cli.operator.institution_inquiry import ask
+from pixconnect.cli.operator.institution_days import days, load_statement, statement
 from pixconnect.cli.operator.institution_opening import (
     AccountName,
     make_opener,
@@ -25,23 +23,105 @@ from pixconnect.cli.operator.institution_opening import (
 )
 from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
+from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.domain.institutions.allowance import Allowance
-from pixconnect.domain.institutions.institution import PermissionTried
-from pixconnect.domain.institutions.proposal import say_proposal
+from pixconnect.domain.institutions.institution import PermissionTried, ReceivedPix
+from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, say_proposal
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions import credential as credential_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.account import ShownAccount, pause_all
 from pixconnect.usecases.institutions.credential import OpenInstitution
 from pixconnect.usecases.institutions.day import ReadDays
+from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.sweep import post_opening
+from pixconnect.usecases.proof import proposal as proposal_usecases
 from pixconnect.usecases.running import account_alarm as alarm_usecases
+
+
+def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
+    """Read a Pix or a charge at the institution now, and record what came in and is not recorded yet.
+
+    It ends with 1 where the institution knows nothing of that name, and with 3 where it gives no answer.
+
+    Args:
+        asked: The end-to-end id of a Pix, or the txid of a charge.
+    """
+
+    async def do(settings: Settings) -> InquiryAnswer:
+        from pixconnect.assembly import inquiry  # noqa: PLC0415  it imports everything; help need not
+
+        return await inquiry.ask(settings, name, asked)
+
+    says = run_with_settings(do)
+    if says.is_unknown:
+        raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
+    rows = [_show(says, pix) for pix in says.received]
+    if json:
+        charge = None if says.charge is None else dict(txid=says.charge.txid, status=says.charge.status)
+        output.show(dict(charge=charge, received=rows), as_json=True)
+        return
+    if says.charge is not None:
+        output.show(dict(txid=says.charge.txid, status_there=says.charge.status), as_json=False)
+    output.show_list("received", rows, as_json=False, money=("amount_there_cents", "amount_here_cents"))
+
+
+def _show(says: InquiryAnswer, pix: ReceivedPix) -> Shown:
+    here = says.now.get(pix.end_to_end_id)
+    return dict(
+        end_to_end_id=pix.end_to_end_id,
+        recorded=says.find_when_recorded(pix.end_to_end_id),
+        amount_there_cents=pix.amount_cents,
+        amount_here_cents=here and here.amount_cents,
+        settled_at=pix.settled_at,
+        txid=pix.txid,
+        key=pix.key,
+        returns_there=[f"{one.id}: {one.status}" for one in pix.refunds] or None,
+        transfer_id=here and here.id,
+        holder_id=here and here.holder_id,
+        status_here=here and here.status,
+    )
+
+
+def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
+    """Propose to close an account whose institution is gone for good; another operator confirms it.
+
+    Args:
+        statement: Its final statement file, which is read as any other, and tells the balance at its end.
+    """
+    content = load_statement(statement)
+
+    async def do(operator: Operator, writes: Writer) -> Proposal:
+        return await closing_usecases.propose_closing(operator, writes, name, content)
+
+    proposed = operating.run_writing(do)
+    output.show(
+        dict(name=name, act=proposed.act, **proposed.proposal, confirmable_at=proposed.confirmable_at), as_json=json
+    )
+
+
+def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | None = None) -> None:
+    """Do what another operator has proposed for an account; `institution show` says what that is, and its code.
+
+    Args:
+        act: Which of what waits, where several do and no code says it.
+        code: That of what you have read: an adjustment, or how an order ended, is not confirmed without, since another may have
+            taken its place.
+    """
+
+    async def do(operator: Operator, writes: Writer) -> tuple[InstitutionAccount, Proposal]:
+        return await proposal_usecases.confirm_proposal(operator, writes, name, act, code)
+
+    account, proposal = operating.run_writing(do)
+    terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))
+
 
 File = Annotated[Path, Parameter(help="The TOML file that describes the account.")]
 

@@ -27,9 +27,8 @@ from pixconnect.cli.running import processes
 from pixconnect.config import Settings
 from pixconnect.console import pages
 from pixconnect.console.application import Console
-from pixconnect.console.assets import Assets
 from pixconnect.console.exports import Exports
-from pixconnect.console.parts import ConsoleParts
+from pixconnect.console.parts import Assets, ConsoleParts
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import CONSOLE_ROLE

@@ -7,21 +7,110 @@ nothing but what operators put there (`systemctl edit`).
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from cyclopts import App
 
-from pixconnect.cli.frame import terminal
+from pixconnect import environment
+from pixconnect.cli.frame import live_mode, terminal
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.running import settings_files
+from pixconnect.config import SettingsError
+from pixconnect.domain.frame.entropy import Entropy
+from pixconnect.named_file import read_named_file
+
+FOR_ALL: Final = "service.env"
+OF_PARTS: Final = ("operators.env", "console.env", "verify.env", "work.env")
+LOGINS: Final = "logins.sql"
+"""Makes the database and its logins, with the passwords that the other files have."""
+
+_PASSWORD: Final = re.compile(r"\b(owner|app|ops|console|verify)-password\b")
+_LOGIN: Final = re.compile(r"^create role pix_(\w+) .*password '([^']*)';$", re.MULTILINE)
+_LINE: Final = re.compile(r"""([A-Za-z_]\w*)=(?:'([^']*)'|"([^"\\$`]*)"|([^\s'"\\$`;&|<>()#]*))[ \t]*""")
+_NAMED_BY_UNITS: Final = ("PORT", "PIXCONNECT_PORT", "PIXCONNECT_HOME", "PIXCONNECT_SECRET_KEY_FILE")
+
+
+def choose_passwords(known: str | None, entropy: Entropy) -> Mapping[str, str]:
+    """Those of the logins in a `logins.sql` that is there; without one, new ones."""
+    if known is not None:
+        return dict(_LOGIN.findall(known))
+    return {login: entropy.token(24) for login in ("owner", "app", "ops", "console", "verify")}
+
+
+def fill_in(template: str, passwords: Mapping[str, str]) -> str:
+    """The file with the passwords in place of the template's, as far as they are known."""
+    # One that is not known stays the example's, of which `list_unfilled` tells.
+    return _PASSWORD.sub(lambda found: passwords.get(found[1], found[0]), template)
+
+
+def read_file(path: Path) -> dict[str, str]:
+    """The variables of a file; empty if there is no file.
+
+    Raises:
+        CommandError: A line is one that systemd or a shell would read in another way; it names the line.
+    """
+    try:
+        text = read_named_file(path).decode()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or "it is no text"
+        raise CommandError(f"{path} cannot be read ({reason})") from None
+    found: dict[str, str] = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip() or line.lstrip()[0] in "#;":
+            continue
+        if (parts := _LINE.fullmatch(line)) is None:
+            # The line may hold a password.
+            raise CommandError(f"{path}, line {number}: must be NAME='value', with nothing before or behind it")
+        found[parts[1]] = next((value for value in parts.groups()[1:] if value is not None), "")
+    return found
+
+
+def refuse_wrong(folder: Path) -> None:
+    """Refuse files in which a part would not start; ``CommandError`` names the file, the setting and what was meant."""
+    for_all = read_file(folder / FOR_ALL)
+    for name in _NAMED_BY_UNITS:
+        if name in for_all:
+            raise CommandError(
+                f"{folder / FOR_ALL}: {name} is for each part alone, and its unit sets it: remove the line"
+            )
+    for name, own in [(FOR_ALL, {}), *((name, read_file(folder / name)) for name in OF_PARTS)]:
+        # The part's own file wins, as with systemd, to which the units name it last.
+        given = for_all | own
+        for line in environment.misspelt_variables(given):
+            raise CommandError(f"{folder / name}: {line}")
+        try:
+            # Files of secrets need not be there yet, and under another root they are not where they will be.
+            environment.read_settings({key: value for key, value in given.items() if not key.endswith("_FILE")})
+        except SettingsError as error:
+            raise CommandError(f"{folder / name}: {error}") from None
+
+
+def list_unfilled(folder: Path) -> Sequence[str]:
+    """What is still the template's, or will be refused in live mode: a line for each."""
+    lines: list[str] = []
+    for name in (FOR_ALL, *OF_PARTS):
+        for variable, value in read_file(folder / name).items():
+            if _PASSWORD.search(value):
+                lines.append(f"{folder / name}: {variable} still has the example's password")
+            elif ".example" in value:
+                lines.append(f"{folder / name}: {variable} is still {value}")
+    settings = environment.read_settings(
+        {key: value for key, value in read_file(folder / FOR_ALL).items() if not key.endswith("_FILE")}
+    )
+    # The home is the units' to name.
+    settings = dataclasses.replace(settings, home="/var/lib/pixconnect")
+    return [*lines, *live_mode.list_refusals(settings)]
+
 
 app = App(name="systemd", help="The service under systemd.")
 
@@ -70,7 +159,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
             raise CommandError(f"this machine has no {needed}: it needs systemd 250 or later")
     folder = root / _SETTINGS
     # Before anything is written: with a wrong file no part would start, whatever we install.
-    settings_files.refuse_wrong(folder)
+    refuse_wrong(folder)
     for line in (*_write_settings(templates, folder), *_write_units(templates, root, program)):
         terminal.say(line)
     _tell_systemd(root)
@@ -114,18 +203,18 @@ def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
     folder.mkdir(parents=True, exist_ok=True)
     # A folder that was there before may be open to everybody.
     folder.chmod(0o700)
-    logins = folder / settings_files.LOGINS
+    logins = folder / LOGINS
     known = logins.read_text(encoding="utf-8") if logins.exists() else None
     is_new = known is None and not any(folder.glob("*.env"))
     # Where the logins were made and their passwords thrown away, only an operator knows them.
-    passwords = settings_files.choose_passwords(known, entropy) if is_new or known is not None else dict[str, str]()
+    passwords = choose_passwords(known, entropy) if is_new or known is not None else dict[str, str]()
     # The logins come first: a start that is cut off behind them finds the same passwords again.
-    for name in ([settings_files.LOGINS] if is_new else []) + [settings_files.FOR_ALL, *settings_files.OF_PARTS]:
+    for name in ([LOGINS] if is_new else []) + [FOR_ALL, *OF_PARTS]:
         if (folder / name).exists():
             yield f"kept      {folder / name}"
             continue
         text = (templates / name).read_text(encoding="utf-8")
-        _write_whole(folder / name, settings_files.fill_in(text, passwords), 0o600)
+        _write_whole(folder / name, fill_in(text, passwords), 0o600)
         yield f"written   {folder / name}"
     is_made = not (folder / KEY_FILE).exists()
     read_or_make_secret_key("", folder, entropy)
@@ -197,16 +286,16 @@ def _run(*words: str) -> None:
 
 def _next_steps(folder: Path, *, is_here: bool) -> Iterator[str]:
     yield ""
-    unfilled = settings_files.list_unfilled(folder)
+    unfilled = list_unfilled(folder)
     if unfilled:
         yield "Fill in, then run this again:"
         yield from (f"  {line}" for line in unfilled)
-    logins = folder / settings_files.LOGINS
+    logins = folder / LOGINS
     if logins.exists():
         yield "Make the database and its logins, then remove that file:"
         yield f"  psql -v ON_ERROR_STOP=1 -f - postgresql://ADMINISTRATOR@HOST/postgres < {logins} && rm {logins}"
     if not unfilled:
         yield f"Start it{'' if is_here else ', on that machine'}:"
         yield f"  {ENABLE}"
-        if settings_files.read_file(folder / settings_files.FOR_ALL).get("PIXCONNECT_RAIL_URL"):
+        if read_file(folder / FOR_ALL).get("PIXCONNECT_RAIL_URL"):
             yield "  systemctl enable --now pixconnect-sandbox"

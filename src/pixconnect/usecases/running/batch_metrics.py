@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily
 from pixconnect.writing.write_queues import WriteQueues
+
+CALLS: Final = MetricFamily(
+    name="pixconnect_institution_calls_total",
+    kind="counter",
+    meaning="Calls to institutions, by what came of them: answered, refused (401 or 403), throttled (429), failed (5xx), lost "
+    "(no whole answer), unreached (nothing left us), or no_token (none was given, so nothing was asked).",
+    labels=("institution", "outcome"),
+)
+
+
+def measure_calls(calls: Mapping[tuple[str, str], int]) -> Measured:
+    return Measured(family=CALLS, values=dict(calls))
+
 
 GROUP_SIZE: Final = MetricFamily(
     name="pixconnect_group_size",

@@ -1,7 +1,16 @@
-"""Balance, the file of a day's movements, and how many keys may still be looked up, as Efi has them."""
+"""Balance, the file of a day's movements, and how many keys may still be looked up, as Efi has them.
+
+Efi's file of a day that is over: its records are the lines of the account's statement, between the balances of its two ends.
+
+An order that failed was debited and given back: here both are written at its end, so that what is under way is in neither day.
+
+Source:
+    Efi, "Extrato de Conciliacao API Pix", layout 4.0 of July 2023.
+"""
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -9,8 +18,8 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.faces.efi.day_file import write_day
 from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.local_days import instants_of
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Reply
@@ -20,9 +29,117 @@ from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.statement import StatementLine
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.reading import statement as statement_usecases
+
+_LINES_MAX: Final = 1000
+_LASTS: Final = timedelta(days=1)
+"""Most orders end so soon after they began; what settled later is read by its name."""
+_PARTS_LINES: Final = re.compile(r"[;\x00-\x1f\x7f]")
+_TITLE: Final = "Extrato de Conciliação API Pix"
+
+
+async def write_day(services: Services, caller: Caller, day: date) -> str:
+    context = services.context
+    begin, end = instants_of(day, day)
+    statement = await statement_usecases.open_statement(context, caller, begin, end, language="pt")
+    span = Span(page_size=_LINES_MAX, initial_at=begin - _LASTS, final_at=end)
+    sent = await transfer_usecases.search_transfers(context, caller, TransferSearch(direction="OUT"), span)
+    if max(statement.extent.lines_count, sent.total_count) > _LINES_MAX:
+        raise errors.ServiceUnavailable(f"a day of more than {_LINES_MAX} lines has no file here")
+    orders = {view.transfer.shown_id: view.transfer for view in sent.items}
+    moved = [line async for part in statement_usecases.read_parts(context, statement) for line in part]
+    for name in _list_sent(moved) - orders.keys():
+        orders[name] = (await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, name)).transfer
+    records = [_write(line, statement.account, orders) for line in moved]
+    for order in orders.values():
+        if order.status in ("ERROR", "CANCELLED") and begin <= order.modified_at <= end:
+            records += _write_failed(order)
+    own = statement.account
+    asked_on = to_day(context.clock.now()).isoformat()
+    lines = [
+        _join("CA", "Efí", "364", own.branch, own.account_number, own.name, asked_on, day.isoformat(), _TITLE, "4.0"),
+        _join("SD0", format_reais(statement.extent.opening_cents), (day - timedelta(days=1)).isoformat()),
+        *records,
+        _join("SD1", format_reais(statement.extent.closing_cents), day.isoformat()),
+        _join("T", str(len(records))),
+    ]  # fmt: skip
+    return "".join(f"{line}\r\n" for line in lines)
+
+
+def _list_sent(lines: Sequence[StatementLine]) -> set[str]:
+    """The names of orders that settled; a refund's line names its original."""
+    return {
+        line.end_to_end_id for line in lines if line.direction == "OUT" and not line.return_id and line.end_to_end_id
+    }
+
+
+def _write(line: StatementLine, own: Party, orders: dict[str, Transfer]) -> str:
+    valor, at = format_reais(line.amount_cents), format_milliseconds(line.created_at)
+    protocol, is_in = str(line.id), line.direction == "IN"
+    name, txid, text = line.end_to_end_id or "", line.txid or "", _encode(line.description)
+    if not name:
+        return _write_other(line, own, protocol, valor, at)
+    if line.return_id is not None:
+        if is_in:
+            return _join("PDR", protocol, name, line.return_id, valor, at)
+        return _join("PDE", protocol, name, txid, line.external_id or line.return_id, line.return_id, valor, at)
+    if is_in:
+        payer = "" if line.counterparty is None else line.counterparty.tax_id
+        return _join("PR", protocol, name, txid, valor, payer, text, _encode("[]"), at)
+    return _write_sent(orders[name], protocol, line.created_at)
+
+
+def _write_other(line: StatementLine, own: Party, protocol: str, valor: str, at: str) -> str:
+    """What is no Pix of ours: fees, wires, boletos, and what people do in the bank's app."""
+    moved, is_in = line.movement, line.direction == "IN"
+    about = None if moved is None else moved.end_to_end_id
+    if moved is not None and moved.kind == "fee":
+        if about is None:
+            return _join("ETTFE" if is_in else "TTFE", protocol, protocol, valor, at)
+        kind = "TPE" if about.startswith(f"E{own.ispb}") else "TPR"
+        return _join(f"E{kind}" if is_in else kind, protocol, about, valor, at)
+    if moved is not None and about is not None:
+        if is_in:
+            return _join("EPE", protocol, about, valor, at)
+        return _join("PEC", protocol, about, "", valor, "", _encode(line.description), "APP", at)
+    if moved is not None and moved.kind == "reversal" and is_in:
+        return _join("ETFE", protocol, protocol, valor, at)
+    return _join("TFR" if is_in else "TFE", protocol, protocol, valor, at)
+
+
+def _write_sent(order: Transfer, protocol: str, at: datetime) -> str:
+    payee, message = order.counterparty, _encode(order.payer_message)
+    names = (protocol, order.shown_id, order.external_id or "", format_reais(order.amount_cents))
+    ends = (message, "API", format_milliseconds(at))
+    if order.initiation_type != "MANUAL":
+        return _join("PEC", *names, payee.key or "", *ends)
+    account = (payee.name, payee.tax_id, payee.ispb, payee.branch, payee.account_number, payee.account_type)
+    return _join("PEB", *names, *account, *ends)
+
+
+def _write_failed(order: Transfer) -> Sequence[str]:
+    valor, at = format_reais(order.amount_cents), format_milliseconds(order.modified_at)
+    debit = _write_sent(order, f"{order.id}1", order.modified_at)
+    return debit, _join("EPE", f"{order.id}2", order.shown_id, valor, at)
+
+
+def _join(*values: str) -> str:
+    return ";".join(_PARTS_LINES.sub(" ", value) for value in values)
+
+
+def _encode(text: str | None) -> str:
+    return base64.b64encode((text or "").encode()).decode()
+
 
 _READY_AFTER: Final = timedelta(seconds=1)
 _ID: Final = re.compile(r"([0-9]{8})([0-9]{13})")

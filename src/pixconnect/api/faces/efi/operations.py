@@ -2,26 +2,250 @@
 
 from __future__ import annotations
 
-from typing import Final
+import base64
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Annotated, Final, Literal
 
-from pixconnect.api.faces.efi import account, contest, homologation, qr_code, receive, send
-from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
+import msgspec
+from msgspec import Meta, Struct, field
+
+from pixconnect.api.faces.efi import account, contest, homologation, send
+from pixconnect.api.faces.efi.homologation import pay_soon
+from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.frame.document import Document
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard import charge_records, due_records, location, webhook
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.money import tax_id
+from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
+from pixconnect.domain.money.transfer import Direction
+from pixconnect.usecases.standard import charge as charge_usecases
+from pixconnect.usecases.standard import dynamic_code as dynamic_code_usecases
+from pixconnect.usecases.standard import location as location_usecases
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
+
+EndToEndId = Annotated[str, Meta(pattern="^E[0-9]{20}[a-zA-Z0-9]{11}$")]
+
+
+class QrCodeDaLocation(Struct, frozen=True, kw_only=True, rename="camel"):
+    """O QR Code de uma location."""
+
+    qrcode: str
+    imagem_qrcode: str
+    """Uma data URL."""
+    link_visualizacao: str
+
+
+class ReenvioDeAvisos(Struct, frozen=True, kw_only=True):
+    tipo: Literal["PIX_RECEBIDO", "PIX_ENVIADO", "DEVOLUCAO_RECEBIDA", "DEVOLUCAO_ENVIADA"]
+    e2eids: Annotated[Sequence[EndToEndId], Meta(min_length=1, max_length=1000)]
+
+
+_RESENT_FOR: Final = timedelta(days=30)
+_TOLD: Final[Mapping[str, tuple[Direction, Sequence[EventName]]]] = {
+    "PIX_RECEBIDO": ("IN", ("transfer.in.confirmed",)),
+    "PIX_ENVIADO": ("OUT", ("transfer.out.confirmed", "transfer.out.error")),
+    "DEVOLUCAO_ENVIADA": ("IN", ("refund.out.returned", "refund.out.error")),
+    # No webhook is told of these here.
+    "DEVOLUCAO_RECEBIDA": ("OUT", ("refund.in.returned",)),
+}
+
+
+class _Probe(Struct, frozen=True, kw_only=True):
+    evento: str = "teste_webhook"
+    created_at: str = field(name="data_criacao")
+
+
+async def draw_location(face: Face, services: Services, request: Asked) -> Reply:
+    """O QR Code da cobrança de uma location, também como imagem."""
+    context, caller = services.context, request.caller
+    shown = await location_usecases.read_location(context, caller, location.read_id(request))
+    if shown.txid is None:
+        raise errors.NotFound("id: this location leads to no charge")
+    read = await charge_usecases.read_charge(context, caller, shown.txid, kind=shown.location.kind)
+    code = read.charge.br_code
+    picture = base64.b64encode(await services.draw_qr_png(code)).decode()
+    record = QrCodeDaLocation(
+        qrcode=code,
+        imagem_qrcode=f"data:image/png;base64,{picture}",
+        link_visualizacao=f"https://{context.policy.location_prefix}{shown.location.path}",
+    )
+    return Reply(status=200, record=record)
+
+
+async def put_probed_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Configura o webhook de uma chave, depois de uma requisição de teste à URL."""
+    url = await webhook.set_up(services, request, face.profile, partial(_probe, services))
+    return Reply(status=201, record=webhook.WebhookSolicitado(webhook_url=url))
+
+
+async def _probe(services: Services, url: str) -> None:
+    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.context.clock.now())))
+    exchange = await services.context.receivers.post(url, [("content-type", "application/json")], body)
+    if exchange.error is not None:
+        raise NamedRefusal("PROBE", f"webhookUrl: a URL não deu uma resposta inteira ({exchange.error})")
+    if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
+        raise NamedRefusal("PROBE", f"webhookUrl: a URL respondeu {exchange.status_code}")
+
+
+async def resend_notices(face: Face, services: Services, request: Asked) -> Reply:
+    """Manda de novo o que os webhooks das chaves foram avisados de alguns Pix."""
+    violations = Violations("webhook")
+    body = Members(violations, ReenvioDeAvisos, request.body.require("webhook"))
+    kind, ids = body.choice("tipo"), body.texts("e2eids")
+    violations.raise_if_any()
+    direction, event_types = _TOLD[kind or ""]
+    context = services.context
+    since = context.clock.now() - _RESENT_FOR
+    await key_webhook_usecases.redeliver_told(context, request.caller, ids or (), direction, event_types, since)
+    return Reply(status=202)
+
+
+def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOperation]:
+    """Let what makes a charge also pay it where the institution's test environment does so by itself."""
+    paying = ("cob.criar", "cob.criar_com_txid", "cobv.criar_com_txid")
+    return [msgspec.structs.replace(row, handler=_paying(row)) if row.id in paying else row for row in rows]
+
+
+def _paying(row: FaceOperation) -> FaceResponder:
+    async def make_and_pay(face: Face, services: Services, request: Asked) -> Reply | Document:
+        reply = await row.handler(face, services, request)
+        made = reply.record if isinstance(reply, Reply) else None
+        if (
+            isinstance(made, charge_records.CobCompleta | due_records.CobVCompleta)
+            and made.pix_copia_e_cola is not None
+        ):
+            amount_cents = int(made.valor.original.replace(".", ""))
+            if 0 < amount_cents <= face.profile.homologation.paid_cents_max:
+                await pay_soon(services, request.caller, made.pix_copia_e_cola)
+        return reply
+
+    return make_and_pay
+
+
+_ENTITY: Final = "qrcode"
+
+
+class CodigoADetalhar(Struct, frozen=True, kw_only=True, rename="camel"):
+    pix_copia_e_cola: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
+
+
+class CalendarioDoCodigo(Struct, frozen=True, kw_only=True):
+    criacao: str
+    apresentacao: str
+    expiracao: int
+
+
+class PessoaDoCodigo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    nome: str
+    cpf: str | None = None
+    cnpj: str | None = None
+
+
+class ValorDoCodigo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    original: str | None = None
+    final: str | None = None
+
+
+class LinhaDoCodigo(Struct, frozen=True, kw_only=True):
+    nome: str
+    valor: str
+
+
+class CodigoDetalhado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O que um código pede, e a quem paga."""
+
+    tipo_cob: str
+    txid: str
+    revisao: int
+    calendario: CalendarioDoCodigo
+    status: str
+    devedor: PessoaDoCodigo | None = None
+    recebedor: PessoaDoCodigo
+    valor: ValorDoCodigo
+    chave: str
+    solicitacao_pagador: str | None = None
+    lines: Sequence[LinhaDoCodigo] | None = field(default=None, name="infoAdicionais")
+
+
+async def detail_code(face: Face, services: Services, request: Asked) -> Reply:
+    """Mostra a cobrança de um código dinâmico, sem a pagar."""
+    if face.is_homologation:
+        raise NamedRefusal("SWITCHED_OFF", "funcionalidade desabilitada em ambiente de homologação")
+    violations = Violations(_ENTITY)
+    text = Members(violations, CodigoADetalhar, request.body.require(_ENTITY)).text("pixCopiaECola")
+    violations.raise_if_any()
+    context = services.context
+    try:
+        code = await dynamic_code_usecases.read_dynamic_code(context, request.caller, text or "")
+    except dynamic_code_usecases.CodeIsStatic:
+        raise _refusal("é de uma cobrança estática") from None
+    except dynamic_code_usecases.CodeHasDueDate:
+        raise _refusal("é de uma cobrança com vencimento, que aqui não é detalhada") from None
+    except (errors.PixKeyNotFound, errors.SameAccount):
+        raise _refusal("tem uma chave de recebedor que não foi encontrada") from None
+    except errors.InvalidQrCode:
+        raise NamedRefusal("NO_CODE", "é inválido", [_row("é inválido")]) from None
+    now = context.clock.now()
+    record = CodigoDetalhado(
+        tipo_cob="cob",
+        txid=code.txid,
+        revisao=code.revision,
+        calendario=CalendarioDoCodigo(
+            criacao=format_milliseconds(code.created_at),
+            apresentacao=format_milliseconds(max(now, code.created_at)),
+            expiracao=code.lifetime_s,
+        ),
+        status=code.status,
+        devedor=None if code.payer is None else _show_person(code.payer.name, code.payer.tax_id),
+        recebedor=_show_person(code.payee.name, code.payee.tax_id),
+        valor=ValorDoCodigo(**{face.choose(services, "code_amount"): format_reais(code.amount_cents)}),
+        chave=code.key,
+        solicitacao_pagador=code.question,
+        lines=[LinhaDoCodigo(nome=line.name, valor=line.value) for line in code.lines] or None,
+    )
+    return Reply(status=200, record=record)
+
+
+def _show_person(name: str, number: str) -> PessoaDoCodigo:
+    if tax_id.is_cpf(number):
+        return PessoaDoCodigo(nome=name, cpf=tax_id.mask_cpf(number))
+    return PessoaDoCodigo(nome=name, cnpj=number)
+
+
+def _row(reason: str) -> Violation:
+    return Violation(property="qrcode.pixCopiaECola", reason=reason)
+
+
+def _refusal(reason: str) -> Violated:
+    return Violated(_ENTITY, [_row(reason)])
+
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
 _OWN: Final = (
-    Row("loc.qrcode", "GET", "/v2/loc/{id}/qrcode", "payloadlocation.read", "loc", receive.draw_location, "read",
+    Row("loc.qrcode", "GET", "/v2/loc/{id}/qrcode", "payloadlocation.read", "loc", draw_location, "read",
         "linkVisualizacao leads to the payload and not to a page."),
-    Row("webhook.configurar", "PUT", "/v2/webhook/{chave}", "webhook.write", "webhook", receive.put_probed_webhook, "read",
+    Row("webhook.configurar", "PUT", "/v2/webhook/{chave}", "webhook.write", "webhook", put_probed_webhook, "read",
         "One probe, with our certificate if there is one; what it posts is inferred. That a request without the "
         "certificate is refused is not tested, whatever x-skip-mtls-checking says. Retries come as our own webhooks' do.",
         ("webhookUrl",)),
-    Row("webhook.reenviar", "POST", "/v2/gn/webhook/reenviar", "webhook.write", "resend", receive.resend_notices, "read",
+    Row("webhook.reenviar", "POST", "/v2/gn/webhook/reenviar", "webhook.write", "resend", resend_notices, "read",
         "What was told goes again in the bodies that it was told in, and retries come as our own webhooks' do. That 202 "
         "without a body is the answer, and that ids of which nothing was told are passed over, is inferred. "
         "DEVOLUCAO_RECEBIDA sends nothing: no webhook is told of it here.", ("tipo", "e2eids")),
-    Row("qrcode.detalhar", "POST", "/v2/gn/qrcodes/detalhar", "transfer.read", "qrcode", qr_code.detail_code, "read",
+    Row("qrcode.detalhar", "POST", "/v2/gn/qrcodes/detalhar", "transfer.read", "qrcode", detail_code, "read",
         "The recebedor has no address. A charge with a due date is 400.", ("pixCopiaECola",)),
     Row("chaves.listar_evp", "GET", "/v2/gn/evp", "ledger.read", "general", account.list_random_keys, "read"),
     Row("pix.enviar", "PUT", "/v3/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "read",
@@ -62,4 +286,4 @@ _OWN: Final = (
 
 def list_rows(face: Face) -> list[FaceOperation]:
     rows = [*list_standard_rows(face.profile), *_OWN]
-    return homologation.reject_small_refunds(receive.pay_small_charges(face, rows)) if face.is_homologation else rows
+    return homologation.reject_small_refunds(pay_small_charges(face, rows)) if face.is_homologation else rows

@@ -2,21 +2,152 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from typing import Annotated, Final
+
+from msgspec import Meta, Struct, structs
 
 from pixconnect.api.faces.fault import ListTraits
 from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
-from pixconnect.api.faces.inter import account, receive, send
+from pixconnect.api.faces.inter import account, send
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard import webhook
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import TXID, Members, Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
+from pixconnect.domain.simulation.sandbox_control import OutsidePayer
+from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind
+from pixconnect.usecases.simulation import sandbox as sandbox_usecases
+from pixconnect.usecases.standard import charge as charge_usecases
+from pixconnect.usecases.webhooks import account_webhook
+
+_PHONE: Final = re.compile(r"55[0-9]{10,11}")
+
+
+class PagamentoSimulado(Struct, frozen=True, kw_only=True):
+    valor: float
+
+
+class CodigoSimulado(PagamentoSimulado, frozen=True, kw_only=True, rename="camel"):
+    qr_code: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
+
+
+class PixSimulado(Struct, frozen=True, kw_only=True, rename="camel"):
+    """O Pix que o ambiente de testes fez."""
+
+    end_to_end: str
+
+
+class WebhookDosEnvios(Struct, frozen=True, kw_only=True, rename="camel"):
+    webhook_url: str
+    criacao: str
+
+
+async def put_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Configura o webhook de uma chave."""
+    await webhook.set_up(services, _with_plus(request), face.profile)
+    return Reply(status=204)
+
+
+async def get_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta o webhook de uma chave."""
+    return await webhook.get_webhook(services, _with_plus(request))
+
+
+async def remove_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Remove o webhook de uma chave."""
+    return await webhook.delete_webhook(services, _with_plus(request))
+
+
+async def put_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Configura o webhook dos envios da conta."""
+    _check_kind(request)
+    violations = Violations("webhook")
+    body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
+    url = body.text("webhookUrl")
+    violations.raise_if_any()
+    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
+    return Reply(status=204)
+
+
+async def get_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta o webhook dos envios da conta."""
+    _check_kind(request)
+    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
+    created_at = format_milliseconds(found.created_at)
+    return Reply(status=200, record=WebhookDosEnvios(webhook_url=found.url, criacao=created_at))
+
+
+async def remove_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
+    """Remove o webhook dos envios da conta."""
+    _check_kind(request)
+    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
+    return Reply(status=204)
+
+
+def _check_kind(request: Asked) -> None:
+    if request.parameter != ("pix-pagamento",):
+        raise errors.NotFound("tipoWebhook: there are only webhooks of pix-pagamento")
+
+
+def _with_plus(request: Asked) -> Asked:
+    """A telephone stands in these paths without its plus, and so it can be neither a CPF nor a CNPJ."""
+    (key,) = request.parameter
+    return structs.replace(request, parameter=(f"+{key}",)) if _PHONE.fullmatch(key) else request
+
+
+async def pay_by_txid(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga uma cobrança, como alguém de fora."""
+    return await _pay_charge(services, request, AT_ONCE)
+
+
+async def pay_due_by_txid(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga uma cobrança com vencimento, como alguém de fora."""
+    return await _pay_charge(services, request, WITH_DUE_DATE)
+
+
+async def _pay_charge(services: Services, request: Asked, kind: LocationKind) -> Reply:
+    (txid,) = request.parameter
+    violations = Violations("pagamento")
+    amount_cents = Members(violations, PagamentoSimulado, request.body.require("pagamento"), "").reais("valor")
+    violations.raise_if_any()
+    if not TXID.fullmatch(txid):
+        raise errors.NotFound("txid: there is no such charge")
+    read = await charge_usecases.read_charge(services.context, request.caller, txid, kind=kind)
+    return await _pay(services, request, read.charge.br_code, amount_cents)
+
+
+async def pay_br_code(face: Face, services: Services, request: Asked) -> Reply:
+    """Paga um código, como alguém de fora."""
+    violations = Violations("pagamento")
+    body = Members(violations, CodigoSimulado, request.body.require("pagamento"), "")
+    code = body.text("qrCode")
+    amount_cents = body.reais("valor")
+    violations.raise_if_any()
+    return await _pay(services, request, code or "", amount_cents)
+
+
+async def _pay(services: Services, request: Asked, code: str, amount_cents: int | None) -> Reply:
+    payer = OutsidePayer()
+    paid = await sandbox_usecases.pay_by_code(services.context, request.caller, code, amount_cents or 0, payer)
+    if paid.status == "ERROR":
+        raise NamedRefusal("NOT_PAID", f"valor: o pagamento foi recusado ({paid.code})")
+    return Reply(status=200, record=PixSimulado(end_to_end=paid.id))
+
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
 _OWN: Final = (
-    Row("webhook.configurar", "PUT", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", receive.put_webhook, "read",
+    Row("webhook.configurar", "PUT", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", put_webhook, "read",
         "A URL that cannot be is 400: no source says what happens. Notices have no x-conta-corrente; retries come as our own "
         "webhooks' do."),
-    Row("webhook.consultar", "GET", "/pix/v2/webhook/{chave}", "webhook.read", "webhook", receive.get_webhook, "read"),
-    Row("webhook.remover", "DELETE", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", receive.remove_webhook, "read"),
+    Row("webhook.consultar", "GET", "/pix/v2/webhook/{chave}", "webhook.read", "webhook", get_webhook, "read"),
+    Row("webhook.remover", "DELETE", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", remove_webhook, "read"),
     Row("pix.enviar", "POST", "/banking/v2/pix", "transfer.write", "banking", send.send_from_account, "read",
         "A later dataPagamento is refused: nothing is scheduled. Too little money is refused at once, and what waits for a "
         "person is reserved meanwhile: no source says what happens. x-conta-corrente is ignored."),
@@ -24,13 +155,13 @@ _OWN: Final = (
         "What is under way is ENVIADO, or AGUARDANDO_APROVACAO: the states between are not told apart. That instants have no "
         "offset is inferred."),
     Row("envios.webhook.configurar", "PUT", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
-        receive.put_send_webhook, "read",
+        put_send_webhook, "read",
         "Only pix-pagamento, and one body for each send. The API document hints that it goes to the URL with /pix-pagamento at "
         "the end. Retries come as our own webhooks' do, among which it is listed."),
     Row("envios.webhook.consultar", "GET", "/banking/v2/webhooks/{tipoWebhook}", "webhook.read", "banking",
-        receive.get_send_webhook, "read"),
+        get_send_webhook, "read"),
     Row("envios.webhook.remover", "DELETE", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
-        receive.remove_send_webhook, "read"),
+        remove_send_webhook, "read"),
     Row("saldo", "GET", "/banking/v2/saldo", "ledger.read", "banking", account.read_balance, "read",
         "Nothing is ever blocked. The balance of a past day has in it what was reserved then."),
     Row("extrato", "GET", "/banking/v2/extrato", "ledger.read", "banking", account.list_simple, "read",
@@ -40,11 +171,11 @@ _OWN: Final = (
         "TARIFA are inferred.", listed=ListTraits(page="pagina", page_count="numeroDeElementos")),
 )
 _OF_TESTS: Final = (
-    Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", receive.pay_by_txid, "read",
+    Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", pay_by_txid, "read",
         "Only below `/faces/inter+homologation`. What it answers is inferred."),
-    Row("sandbox.pagar_cobv", "POST", "/pix/v2/cobv/pagar/{txid}", "pix.write", "cobv", receive.pay_due_by_txid, "read",
+    Row("sandbox.pagar_cobv", "POST", "/pix/v2/cobv/pagar/{txid}", "pix.write", "cobv", pay_due_by_txid, "read",
         "As above; any other amount than that of the day is refused."),
-    Row("sandbox.pagar_codigo", "POST", "/pix/v2/sandbox/cob/pagamento", "pix.write", "cob", receive.pay_br_code, "read",
+    Row("sandbox.pagar_codigo", "POST", "/pix/v2/sandbox/cob/pagamento", "pix.write", "cob", pay_br_code, "read",
         "Only below `/faces/inter+homologation`."),
 )
 # fmt: on

@@ -2,12 +2,227 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Final
+
+from msgspec import Struct, field
 
 from pixconnect.api.faces.fault import ListTraits
 from pixconnect.api.faces.frame import Face, FaceOperation
 from pixconnect.api.faces.frame import FaceOperation as Row
-from pixconnect.api.faces.woovi import account, charge, pix, pix_key, refund, send, webhook
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.faces.woovi import charge, pix_key, refund, send, webhook
+from pixconnect.api.faces.woovi.charge import find_named_charge
+from pixconnect.api.faces.woovi.paging import NAME, ShownPage, Slice, SliceQuery, read_name, read_slice
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.violations import Violations
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.transfer import Direction, Transfer
+from pixconnect.domain.money.transfer_search import SEARCHED_MAX, SearchTooLarge, TransferSearch
+from pixconnect.usecases.money import charge as charge_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.reading import statement as statement_usecases
+from pixconnect.usecases.standard.cents_records import PixEmCentavos, show_cents_pix
+
+_DIRECTIONS: Final = dict[str, Direction](PAYMENT="IN", WITHDRAW="OUT")
+_NOBODYS: Final = "0" * 32
+
+
+class PixSliceQuery(SliceQuery, frozen=True, kw_only=True):
+    """Quais Pix."""
+
+    kind: str | None = field(default=None, name="type")
+    charge: str | None = None
+    withdrawal: str | None = None
+
+
+class PixLido(Struct, frozen=True, kw_only=True):
+    pix: PixEmCentavos = field(name="transaction")
+
+
+class PixListados(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Uma página de Pix."""
+
+    page: ShownPage = field(name="pageInfo")
+    pix: Sequence[PixEmCentavos] = field(name="transactions")
+
+
+async def get_pix_either_way(face: Face, services: Services, request: Asked) -> Reply:
+    """Consulta um Pix pelo nome que a rede lhe deu."""
+    context, caller = services.context, request.caller
+    view = await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, read_name(request))
+    request.query.refuse_hidden(view.transfer.created_at)
+    (shown,) = await _show(face, services, caller, [view.transfer])
+    return Reply(status=200, record=PixLido(pix=shown))
+
+
+async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> Reply:
+    """Lista Pix recebidos e enviados, do mais novo ao mais antigo."""
+    caller = request.caller
+    violations = Violations("transaction")
+    asked = read_slice(violations, request)
+    parameters = request.query.under(PixSliceQuery, violations)
+    kind = parameters.choice("type", (*_DIRECTIONS, "REFUND", "FEE"))
+    of_charge, withdrawal = parameters.text("charge", NAME), parameters.text("withdrawal", NAME)
+    violations.raise_if_any()
+    if withdrawal is None and of_charge is not None:
+        charge = await find_named_charge(services, caller, of_charge)
+        found, page = await asked.read(lambda span: _find_paying(services, caller, charge, span))
+    else:
+        # Refunds are listed among refunds, and fees are in the statement alone.
+        search = TransferSearch(end_to_end_id=_NOBODYS) if kind in ("REFUND", "FEE") else TransferSearch()
+        if kind in _DIRECTIONS:
+            search = TransferSearch(direction=_DIRECTIONS[kind])
+        if withdrawal is not None:
+            search = TransferSearch(end_to_end_id=withdrawal)
+        found, page = await asked.read(lambda span: _search(services, caller, search, span))
+    return Reply(status=200, record=PixListados(page=page, pix=await _show(face, services, caller, found)))
+
+
+async def _search(services: Services, caller: Caller, search: TransferSearch, span: Span) -> Page[Transfer]:
+    try:
+        page = await transfer_usecases.search_transfers(services.context, caller, search, span)
+    except SearchTooLarge:
+        reason = f"start, end: por type procura-se entre {SEARCHED_MAX} Pix no máximo, e este período tem mais"
+        raise NamedRefusal("PERIOD", reason) from None
+    return page.with_items([view.transfer for view in page.items])
+
+
+async def _find_paying(services: Services, caller: Caller, charge: Charge, span: Span) -> Page[Transfer]:
+    """What paid a charge, as a list of one or none."""
+    try:
+        paying = await charge_usecases.read_paying_transfer(services.context, caller, charge.id)
+    except errors.NotFound:
+        return Page(items=[], total_count=0)
+    if not TransferSearch().finds(paying, span):
+        return Page(items=[], total_count=0)
+    return Page(items=[] if span.position else [paying], total_count=1)
+
+
+async def _show(face: Face, services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:
+    own = (await services.context.directory.read_account(caller.holder_id)).party
+    paid = {transfer.charge_id for transfer in transfers if transfer.charge_id is not None}
+    charges = await charge_usecases.read_charges(services.context, caller, paid)
+    base_url = services.base_url + face.prefix
+    return [show_cents_pix(transfer, own, charges.get(transfer.charge_id or 0), base_url) for transfer in transfers]
+
+
+_EARLIEST: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+
+
+class SaldoEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
+    total: int
+    blocked: int
+    available: int
+    blocked_by_security: int = 0
+    blocked_by_withdraw_safety: int = 0
+
+
+class ContaEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
+    account_id: str
+    is_default: bool = True
+    balance: SaldoEmCentavos
+    tax_id: str
+    official_name: str
+    trade_name: str
+    branch: str
+    account: str
+    account_name: str
+
+
+class ContaLida(Struct, frozen=True, kw_only=True):
+    account: ContaEmCentavos
+
+
+class ContasListadas(Struct, frozen=True, kw_only=True, rename="camel"):
+    page: ShownPage = field(name="pageInfo")
+    accounts: Sequence[ContaEmCentavos]
+
+
+class LinhaEmCentavos(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    id: str
+    time: str
+    description: str
+    balance: float
+    value: float
+    kind: str = field(name="type")
+    entry_id: str | None = field(default=None, name="transactionId")
+
+
+async def list_accounts(face: Face, services: Services, request: Asked) -> Reply:
+    """Lista as contas: há uma."""
+    violations = Violations("account")
+    asked = read_slice(violations, request)
+    violations.raise_if_any()
+    accounts = [await _read_account(services, request.caller)]
+    shown = accounts[asked.skip : asked.skip + asked.limit]
+    return Reply(status=200, record=ContasListadas(page=asked.describe(len(accounts)), accounts=shown))
+
+
+async def get_account(face: Face, services: Services, request: Asked) -> Reply:
+    """O saldo da conta."""
+    account = await _read_account(services, request.caller)
+    if read_name(request) != account.account_id:
+        raise errors.NotFound("accountId: there is no such account")
+    return Reply(status=200, record=ContaLida(account=account))
+
+
+async def read_statement(face: Face, services: Services, request: Asked) -> Reply:
+    """O extrato de um período, da linha mais nova à mais antiga."""
+    violations = Violations("statement")
+    asked = read_slice(violations, request)
+    violations.raise_if_any()
+    in_cents = face.choose(services, "statement_unit") == "cents"
+    return Reply(status=200, record=await _read_lines(services, request.caller, asked, in_cents=in_cents))
+
+
+async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_cents: bool) -> list[LinhaEmCentavos]:
+    context = services.context
+    begin, end = asked.start or _EARLIEST, asked.end or context.clock.now()
+    statement = await statement_usecases.open_statement(context, caller, begin, max(begin, end), language="pt")
+    extent = statement.extent
+    last_number = extent.last_number - asked.skip
+    lines = await statement_usecases.read_lines(context, statement, last_number - asked.limit + 1, last_number)
+    return [
+        LinhaEmCentavos(
+            id=str(line.id),
+            time=format_milliseconds(line.created_at),
+            description=line.describe("pt"),
+            balance=line.running_balance_cents if in_cents else line.running_balance_cents / 100,
+            value=line.amount_cents if in_cents else line.amount_cents / 100,
+            kind="CREDIT" if line.direction == "IN" else "DEBIT",
+            entry_id=line.return_id or line.end_to_end_id,
+        )
+        for line in reversed(lines)
+    ]
+
+
+async def _read_account(services: Services, caller: Caller) -> ContaEmCentavos:
+    balance = await ledger_usecases.read_balance(services.context, caller)
+    party = (await services.context.directory.read_account(caller.holder_id)).party
+    return ContaEmCentavos(
+        account_id=f"{caller.holder_id:024x}",
+        balance=SaldoEmCentavos(
+            total=balance.available_cents + balance.reserved_cents,
+            blocked=balance.reserved_cents,
+            available=balance.available_cents,
+        ),
+        tax_id=party.tax_id,
+        official_name=party.name,
+        trade_name=party.name,
+        branch=party.branch,
+        account=party.account_number,
+        account_name=party.name,
+    )
+
 
 _SLICED: Final = ListTraits(skip="skip")
 
@@ -31,9 +246,9 @@ _OWN: Final = (
     Row("estorno.listar", "GET", "/api/v1/refund", "refund.read", "general", refund.list_refunds, "read",
         "What came back of sends is among them.",
         listed=_SLICED),
-    Row("transacao.consultar", "GET", "/api/v1/transaction/{id}", "transfer.read", "general", pix.get_pix_either_way,
+    Row("transacao.consultar", "GET", "/api/v1/transaction/{id}", "transfer.read", "general", get_pix_either_way,
         "read", "By end-to-end id only."),
-    Row("transacao.listar", "GET", "/api/v1/transaction", "transfer.read", "general", pix.list_pix_both_ways, "read",
+    Row("transacao.listar", "GET", "/api/v1/transaction", "transfer.read", "general", list_pix_both_ways, "read",
         "Refunds are at /refund, and fees in the statement alone. By when it was made. Filters pixQrCode and "
         "hasWebhook are ignored. By type at most 10,000 are searched: where there are more, start and end must be nearer.",
         listed=_SLICED),
@@ -53,11 +268,11 @@ _OWN: Final = (
         "By correlationID only."),
     Row("pagamento.listar", "GET", "/api/v1/payment", "transfer.read", "payment", send.list_sends, "read",
         listed=_SLICED),
-    Row("contas.listar", "GET", "/api/v1/account", "ledger.read", "general", account.list_accounts, "read",
+    Row("contas.listar", "GET", "/api/v1/account", "ledger.read", "general", list_accounts, "read",
         "There is one account; what is reserved for sends is blocked.",
         listed=_SLICED),
-    Row("conta.consultar", "GET", "/api/v1/account/{accountId}", "ledger.read", "general", account.get_account, "read"),
-    Row("extrato", "GET", "/api/v1/statement", "ledger.read", "general", account.read_statement, "read",
+    Row("conta.consultar", "GET", "/api/v1/account/{accountId}", "ledger.read", "general", get_account, "read"),
+    Row("extrato", "GET", "/api/v1/statement", "ledger.read", "general", read_statement, "read",
         "Its order, its descriptions and what stands in transactionId are inferred.",
         listed=_SLICED),
     Row("chave.conferir", "GET", "/api/v1/pix-keys/{pixKey}/check", "transfer.read", "key", pix_key.check_key_in_path, "read",

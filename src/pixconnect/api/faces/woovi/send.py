@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal
 
-from msgspec import Struct, field, structs
+from msgspec import Meta, Struct, field, structs
 
 from pixconnect.api.faces.frame import Face
 from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.faces.woovi.charge import CorrelationId, Value
 from pixconnect.api.faces.woovi.paging import NAME, ShownPage, read_name, read_slice
-from pixconnect.api.faces.woovi.send_body import PagamentoAprovado, SendRequest, read_send
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.pix_key import parse_pix_key
+from pixconnect.domain.money import tax_id
+from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
+from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
+from pixconnect.domain.money.holder import AccountType, Party
+from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, PixKey, parse_pix_key
 from pixconnect.domain.money.prepared_transfer import PreparedTransfer
+from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 from pixconnect.usecases.money.prepared_transfer import Approval
 from pixconnect.usecases.standard.cents_records import (
+    ACCOUNT_WORDS,
     DestinoEmCentavos,
     MovimentoEmCentavos,
     PagamentoEmCentavos,
@@ -30,6 +36,148 @@ from pixconnect.usecases.standard.cents_records import (
     show_movement,
     show_order,
 )
+
+_OF_ACCOUNT: Final = ("psp", "holder", "account")
+_ACCOUNT_TYPES: Final[Mapping[str, AccountType]] = {word: kind for kind, word in ACCOUNT_WORDS.items()}
+
+
+class DocumentoPedido(Struct, frozen=True, kw_only=True):
+    kind: Literal["BR:CPF", "BR:CNPJ"] = field(name="type")
+    number: Annotated[str, Meta(max_length=18)] = field(name="taxID")
+
+
+class TitularPedido(Struct, frozen=True, kw_only=True):
+    name: Annotated[str, Meta(min_length=1, max_length=200)]
+    tax_id: DocumentoPedido = field(name="taxID")
+
+
+class ContaPedida(Struct, frozen=True, kw_only=True, rename="camel"):
+    account: Annotated[str, Meta(max_length=20)]
+    branch: Annotated[str, Meta(max_length=4)]
+    account_type: Literal["CACC", "SVGS", "SLRY", "TRAN"]
+
+
+class InstituicaoPedida(Struct, frozen=True, kw_only=True):
+    ispb: Annotated[str, Meta(max_length=8)] = field(name="id")
+
+
+class PagamentoPedido(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Por ``type``: a chave, o código, ou a conta com o dono."""
+
+    kind: Literal["PIX_KEY", "QR_CODE", "MANUAL"] | None = field(default=None, name="type")
+    value: Value | None = None
+    correlation_id: CorrelationId = field(name="correlationID")
+    comment: Annotated[str, Meta(max_length=MESSAGE_LENGTH_MAX)] | None = None
+    auto_approve: bool | None = None
+    destination_alias: Annotated[str, Meta(max_length=KEY_LENGTH_MAX)] | None = None
+    destination_alias_type: Literal["CPF", "CNPJ", "EMAIL", "PHONE", "RANDOM"] | None = None
+    qr_code: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)] | None = None
+    psp: InstituicaoPedida | None = None
+    holder: TitularPedido | None = None
+    account: ContaPedida | None = None
+
+
+class PagamentoAprovado(Struct, frozen=True, kw_only=True):
+    correlation_id: CorrelationId = field(name="correlationID")
+
+
+class SendRequest(Struct, frozen=True, kw_only=True):
+    name: str
+    amount_cents: int | None
+    """``None`` is what the code asks for."""
+    comment: str | None
+    auto_approve: bool
+    key: PixKey | None = None
+    br_code: str | None = None
+    account: Party | None = None
+
+
+def read_send(violations: Violations, members: Mapping[str, object], psp_form: str) -> SendRequest:
+    """What is asked for; what is wrong is noted among the violations.
+
+    Args:
+        violations: What is wrong.
+        members: Of the body.
+        psp_form: How an institution is named: ``object``, ``text`` or ``either``.
+    """
+    # Of the institution one source has its number alone, and another an object with it.
+    psp = members.get("psp")
+    is_told_otherwise = psp is not None and psp_form == ("object" if isinstance(psp, str) else "text")
+    if isinstance(psp, str):
+        members = {**members, "psp": {"id": psp}}
+    body = Members(violations, PagamentoPedido, members, "")
+    if is_told_otherwise:
+        body.refuse("psp", "não tem a forma esperada")
+    kind = body.choice("type") or _guess_kind(body)
+    name, amount_cents = body.text("correlationID", pattern=NAME), body.integer("value", is_number=True)
+    if name == "approve":
+        body.refuse("correlationID", "não pode ser approve: por este caminho se aprova")
+    if amount_cents is None and kind != "QR_CODE" and not body.has("value"):
+        body.refuse("value", "é obrigatório")
+    return SendRequest(
+        name=name or "",
+        amount_cents=amount_cents,
+        comment=body.text("comment") or None,
+        auto_approve=body.boolean("autoApprove") or False,
+        key=_read_key(body) if kind == "PIX_KEY" else None,
+        br_code=_require(body, "qrCode", body.text("qrCode")) if kind == "QR_CODE" else None,
+        account=_read_account(body) if kind == "MANUAL" else None,
+    )
+
+
+def _guess_kind(body: Members) -> str:
+    # Older programs leave it out.
+    return "QR_CODE" if body.has("qrCode") else "MANUAL" if body.has("account") else "PIX_KEY"
+
+
+def _require(body: Members, name: str, text: str | None) -> str | None:
+    if text is None and not body.has(name):
+        body.refuse(name, "é obrigatório")
+    return text
+
+
+def _read_key(body: Members) -> PixKey | None:
+    key, kind = body.pix_key("destinationAlias"), body.choice("destinationAliasType")
+    if not body.has("destinationAlias"):
+        body.refuse("destinationAlias", "é obrigatório")
+    if key is not None and kind is not None and key.key_type != dict(RANDOM="EVP").get(kind, kind):
+        return body.refuse("destinationAliasType", f"a chave é do tipo {key.key_type}")
+    return key
+
+
+def _read_account(body: Members) -> Party | None:
+    institution, holder, account = (body.object(name) for name in _OF_ACCOUNT)
+    for name in _OF_ACCOUNT:
+        if not body.has(name):
+            body.refuse(name, "é obrigatório")
+    ispb = institution and institution.text("id", pattern=ISPB)
+    name = holder and holder.text("name")
+    number = holder and _read_owner(holder)
+    account_number = account and account.text("account", pattern=ACCOUNT_DIGITS)
+    branch = account and account.text("branch", pattern=BRANCH)
+    kind = account and account.choice("accountType")
+    if not (name and number and account_number and branch and kind and ispb):
+        return None
+    return Party(
+        account_number=account_number,
+        account_type=_ACCOUNT_TYPES[kind],
+        branch=branch,
+        ispb=ispb,
+        name=name,
+        tax_id=number,
+    )
+
+
+def _read_owner(holder: Members) -> str | None:
+    document = holder.object("taxID")
+    if document is None:
+        return None
+    kind, text = document.choice("type"), document.text("taxID")
+    number = None if text is None else "".join(letter for letter in text if letter not in "./- ")
+    is_right = {"BR:CPF": tax_id.is_cpf, "BR:CNPJ": tax_id.is_cnpj}.get(kind or "", tax_id.is_cpf)
+    if number is not None and not is_right(number):
+        return document.refuse("taxID", "deve ser um CPF ou CNPJ, como type diz")
+    return number
 
 
 class PagamentoLido(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from msgspec import structs
 
 from adapters.institutions.test_lying_counterpart import Liar, answer, liar, open_there  # noqa: F401  a fixture
 from adapters.institutions.test_standard import KEY, TXID, list_all, shown
-from pixconnect.adapters.institutions.due_records import decode_terms, find_parts, write_calendar, write_value
+from pixconnect.adapters.institutions.standard_records import decode_terms, find_parts, write_calendar, write_value
 from pixconnect.adapters.institutions.wire import Malformed
 from pixconnect.domain.due.day_amount import DayAmount
 from pixconnect.domain.due.terms import (

@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.domain.money.rail import SettledItem
 from pixconnect.domain.simulation.sandbox_control import SET_OFFSET
-from pixconnect.sandbox import statement
+from pixconnect.sandbox import application as statement
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox

@@ -15,9 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from msgspec import Struct, structs
 
-from pixconnect.adapters.institutions.connection import InstitutionConnection
+from pixconnect.adapters.institutions.connection import InstitutionConnection, RecordedConnection
 from pixconnect.adapters.institutions.opening import open_institution
-from pixconnect.adapters.institutions.recording import RecordedConnection
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.application import make_application
 from pixconnect.api.faces.door import FaceDoor

@@ -50,8 +50,7 @@ from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.proof.chain import chain_audit
 from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard import lot as lot_usecases
-from pixconnect.usecases.standard.lot import NewItem
-from pixconnect.usecases.standard.lot_work import do_due_items
+from pixconnect.usecases.standard.lot import NewItem, do_due_items
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import host as host_usecases
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases

@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.config import PostgresVersion
-from pixconnect.foundation import privileges, schema_history
+from pixconnect.foundation import migrations as schema_history
+from pixconnect.foundation import privileges
 from pixconnect.foundation.migrations import read_steps
 from pixconnect.local.embedded_postgres import LOGIN_ROLE, EmbeddedPostgres
 from pixconnect.local.postgres_placement import Placement

@@ -15,7 +15,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.statement import Counterparty, MovedItem, NumberRange, Statement, StatementLine
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.webhooks.delivery import DueDelivery
-from pixconnect.usecases.frame.policy import Policy
+from pixconnect.usecases.frame.context import Policy
 from pixconnect.usecases.money.holder import NewHolder
 
 NOW = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)

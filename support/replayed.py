@@ -20,8 +20,7 @@ from pixconnect.adapters.institutions.connection import (
 from pixconnect.adapters.institutions.opening import open_institution
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.domain.institutions.account import Credential
-from pixconnect.domain.institutions.recording import RecordedExchange, RehearsalRecording
-from pixconnect.domain.institutions.rehearsal import RehearsedStep
+from pixconnect.domain.institutions.recording import RecordedExchange, RehearsalRecording, RehearsedStep
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.http.client import ReceivedAnswer
 from pixconnect.usecases.institutions.rehearsal import RehearsalTerms, walk

@@ -28,13 +28,13 @@ from pixconnect.api.contract import statement as statement_api
 from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.foundation import migrations, privileges, schema_history
+from pixconnect.foundation import migrations, privileges
+from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation.current_request import current_request
 from pixconnect.foundation.pool import open_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Policy
 from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.policy import Policy
 
 ROOT = Path(__file__).parents[2]
 HOLDER_ID = 1

@@ -8,8 +8,7 @@ import msgspec
 
 from pixconnect.api.faces.frame import Face, FaceOperation, list_rows_of_profile
 from pixconnect.api.faces.operations import TABLES
-from pixconnect.domain.institutions.recording import RehearsalRecording
-from pixconnect.domain.institutions.rehearsal import is_of_path
+from pixconnect.domain.institutions.recording import RehearsalRecording, is_of_path
 from pixconnect.domain.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 
 RECORDINGS: Final = Path(__file__).parent.parent.parent / "tests" / "vectors" / "recordings"

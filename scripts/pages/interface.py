@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pixconnect.api.docs import openapi
 from pixconnect.api.docs.openapi import IDEMPOTENCY_KEY_PARAMETER
 from pixconnect.api.docs.records import list_fields
-from pixconnect.api.frame import idempotency_key
+from pixconnect.api.frame import prepared as idempotency_key
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import AnyOperation, Nothing
 from pixconnect.api.operations import list_sections

@@ -9,8 +9,7 @@ import uvloop
 
 from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
 from pixconnect.adapters.name_lookup import FAILURES_MAX, LOOKUPS_MAX, LOOKUPS_OF_HOLDER_MAX, NameLookups
-from pixconnect.flow.outgoing_limit import OutgoingLimit
-from pixconnect.flow.shares import current_party
+from pixconnect.flow.shares import OutgoingLimit, current_party
 from support.dns_server import DnsServer, open_dns_server
 from support.waiting import until
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.adapters import idle_connections
+from pixconnect.adapters import outgoing_http as idle_connections
 from pixconnect.adapters.name_lookup import Lookup, NameLookups
 from pixconnect.adapters.outgoing_http import (
     NO_CONNECTION,

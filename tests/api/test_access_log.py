@@ -14,8 +14,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.request_lines import RequestLines
+from pixconnect.api.frame.operation import Reply, RequestLines
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.listing import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from pixconnect.api.frame.browser import safe_headers
+from pixconnect.api.frame.document import safe_headers
 from pixconnect.api.operations import list_operations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page

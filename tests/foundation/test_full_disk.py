@@ -9,9 +9,8 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
-from pixconnect.foundation import full_disk
-from pixconnect.foundation.database_failure import DATABASE_AWAY
-from pixconnect.foundation.full_disk import MESSAGE, FullDisk, database_disk
+from pixconnect.foundation import database_failure as full_disk
+from pixconnect.foundation.database_failure import DATABASE_AWAY, MESSAGE, FullDisk, database_disk
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.running.health import check_database, check_disk

@@ -11,7 +11,8 @@ from msgspec import structs
 from pixconnect.cli.frame import failures
 from pixconnect.cli.running import migrate
 from pixconnect.config import Settings
-from pixconnect.foundation import migrations, pool, schema_history
+from pixconnect.foundation import migrations, pool
+from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation.migrations import OUTSIDE_A_TRANSACTION, Migration, Steps, TablesAreHeldError
 from pixconnect.local.postgres_programs import find_programs
 from support import postgres

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from pixconnect.api.contract.oauth import TOKEN_PATH
 from pixconnect.api.frame.decoding import BODY_MAX
-from pixconnect.api.standard.lot_records import BODY_MAX as LOT_MAX
+from pixconnect.api.standard.lot import BODY_MAX as LOT_MAX
 from pixconnect.console.forms import DOOR_SIZE_MAX
 from pixconnect.domain.identity.access import FAILURES_MAX
 from pixconnect.domain.webhooks.feed import WAIT_MAX_S

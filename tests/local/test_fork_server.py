@@ -13,7 +13,7 @@ import pytest
 
 from pixconnect.local import process_death
 from pixconnect.local.fork_server import ForkServer
-from pixconnect.local.launching import Process
+from pixconnect.local.process_death import Process
 
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux gives an orphan to an ancestor of its choice"

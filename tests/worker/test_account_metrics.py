@@ -21,8 +21,8 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.proof.case import look_for_cases
 from pixconnect.worker import metrics
-from pixconnect.worker.account_balances import READ_EVERY_S, AccountBalances
-from pixconnect.worker.account_metrics import measure_accounts
+from pixconnect.worker.accounts import READ_EVERY_S, AccountBalances
+from pixconnect.worker.metrics import measure_accounts
 from support import postgres
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution

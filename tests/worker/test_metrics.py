@@ -15,9 +15,10 @@ from pixconnect.domain.proof.case import CaseKind
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.foundation.metrics import Histogram, Measured
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.worker import account_metrics, metrics
-from pixconnect.worker.account_metrics import InstitutionFigures
+from pixconnect.worker import metrics
+from pixconnect.worker import metrics as account_metrics
 from pixconnect.worker.feed import Sequencer
+from pixconnect.worker.metrics import InstitutionFigures
 from pixconnect.worker.rail_figures import RailFigures, name_message
 from support import postgres
 from support.records import outside_party

@@ -22,7 +22,7 @@ from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.writing import timeouts
+from pixconnect.writing import batch_attempt as timeouts
 from pixconnect.writing.write_queues import QueueFigures
 from support import postgres
 from support.books import check_books

@@ -13,8 +13,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Final
 
-from pixconnect.flow.outgoing_limit import OutgoingLimit
-from pixconnect.flow.shares import current_party
+from pixconnect.flow.shares import OutgoingLimit, current_party
 from pixconnect.foundation.bounded_cache import BoundedCache
 
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]

@@ -44,7 +44,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.charge_contents import LIFETIME_S
 from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.address_rules import Target, TargetRefused, parse_target
-from pixconnect.flow.outgoing_limit import OutgoingLimit
+from pixconnect.flow.shares import OutgoingLimit
 from pixconnect.http.client import ConnectionFailed, ReceivedAnswer
 
 KEY_LENGTH_MAX: Final = 77

@@ -22,14 +22,12 @@ from msgspec import structs
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.authentication import authenticate, read_address, read_sender
 from pixconnect.api.frame.envelope import Headers, Listing
-from pixconnect.api.frame.operation import NOBODY, AnyOperation, Later, Request
+from pixconnect.api.frame.operation import NOBODY, AnyOperation, Later, Request, RequestLines, read_at_standby
 from pixconnect.api.frame.prepared import PreparedOperation, prepare, read_headers, receive_body
 from pixconnect.api.frame.rates import OCTETS_EACH, PublicRates
-from pixconnect.api.frame.request_lines import RequestLines
 from pixconnect.api.frame.routing import Router
 from pixconnect.api.frame.sending import refusal_headers, send_response, write_answer
 from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.standby import read_at_standby
 from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller, Network, authorize, check_certificate

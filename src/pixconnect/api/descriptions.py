@@ -14,13 +14,13 @@ from pixconnect.api.docs.page import render_docs
 from pixconnect.api.docs.records import Schema
 from pixconnect.api.docs.search import write_search
 from pixconnect.api.docs.standard import describe_door
-from pixconnect.api.frame import browser
+from pixconnect.api.frame import document as browser
 from pixconnect.api.frame.document import KeptDocument
 from pixconnect.api.frame.services import Descriptions
 from pixconnect.api.operations import list_sections
 from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.domain.identity.access import SCOPE_TEXTS
-from pixconnect.usecases.frame.policy import Policy
+from pixconnect.usecases.frame.context import Policy
 
 
 def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:

@@ -22,9 +22,9 @@ from pixconnect.api.faces.door import Answering, FaceDoor, TlsDoor
 from pixconnect.api.faces.exchange_log import FaceLog
 from pixconnect.api.faces.frame import PREFIX
 from pixconnect.api.frame import metrics as api_metrics
-from pixconnect.api.frame.browser import safe_headers
+from pixconnect.api.frame.document import safe_headers
+from pixconnect.api.frame.operation import choose_access_log
 from pixconnect.api.frame.rates import make_request_rates
-from pixconnect.api.frame.request_lines import choose_access_log
 from pixconnect.api.frame.services import Services
 from pixconnect.api.traced import TracedApplication
 from pixconnect.assembly.base import SERVICE_SCHEMA, Base, connect_as_service, keep_up, listen_for_metrics, open_base

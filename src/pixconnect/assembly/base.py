@@ -21,15 +21,15 @@ from pixconnect.config import Settings
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.profiles.chosen import parse_answers
 from pixconnect.domain.profiles.profile import FACES_PATH
-from pixconnect.foundation import pool, pooler, schema_history
+from pixconnect.foundation import migrations as schema_history
+from pixconnect.foundation import pool, pooler
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.foundation.shared_pool import SharedPool
 from pixconnect.http import listening
 from pixconnect.store.frame.identifiers import IdBlocks
-from pixconnect.usecases.frame.context import Context, Core
+from pixconnect.usecases.frame.context import Context, Core, Policy
 from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.policy import Policy
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts

@@ -9,9 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from pixconnect.adapters.institutions.connection import InstitutionConnection
+from pixconnect.adapters.institutions.connection import InstitutionConnection, RecordedConnection
 from pixconnect.adapters.institutions.opening import InvalidInstitutionAccount, open_institution
-from pixconnect.adapters.institutions.recording import RecordedConnection
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SecretBox

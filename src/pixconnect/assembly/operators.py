@@ -17,7 +17,8 @@ from pixconnect.assembly.base import (
     open_own_secret_box,
 )
 from pixconnect.config import Settings
-from pixconnect.foundation import pool, schema_history
+from pixconnect.foundation import migrations as schema_history
+from pixconnect.foundation import pool
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.notifier import EventNotifier, Notifier
 from pixconnect.foundation.privileges import OPERATOR_ROLE

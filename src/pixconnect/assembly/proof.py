@@ -15,7 +15,8 @@ from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA, open_own_s
 from pixconnect.assembly.outside import has_rail, open_rail
 from pixconnect.config import Settings
 from pixconnect.domain.money.rail import Rail
-from pixconnect.foundation import pool, schema_history
+from pixconnect.foundation import migrations as schema_history
+from pixconnect.foundation import pool
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.privileges import VERIFIER_ROLE
 from pixconnect.store.running import installation as installation_store

@@ -25,7 +25,7 @@ from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.metrics import Read
 from pixconnect.http import listening as descriptors
 from pixconnect.http.metrics import serve_metrics
-from pixconnect.usecases.frame.order_traces import OrderTraces
+from pixconnect.usecases.frame.context import OrderTraces
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.accounts import OpenRail
 from pixconnect.worker.delivery_log import AttemptLog

@@ -16,8 +16,7 @@ import asyncpg
 
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation import pooler
-from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.full_disk import database_disk
+from pixconnect.foundation.database_failure import DATABASE_FAILED, database_disk
 from pixconnect.foundation.shared_pool import SharedPool
 
 Pool: TypeAlias = SharedPool

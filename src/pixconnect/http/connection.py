@@ -31,8 +31,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import client_address
 from pixconnect.http import limits
 from pixconnect.http.asgi import ASGIApp, Prompt
-from pixconnect.http.backpressure import FlowControl
-from pixconnect.http.exchange import STATUS_LINES, Exchange
+from pixconnect.http.exchange import STATUS_LINES, Exchange, FlowControl
 from pixconnect.http.head import Head, MessageBody, find_end
 from pixconnect.http.open_connections import Connections
 

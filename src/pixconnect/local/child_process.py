@@ -9,7 +9,7 @@ from socket import socket
 
 from pixconnect.domain.frame import errors
 from pixconnect.local import process_death, supervised
-from pixconnect.local.launching import Launch, Process, start_program
+from pixconnect.local.process_death import Launch, Process, start_program
 
 READY_TIMEOUT_S = 60
 _MESSAGE_SIZE_MAX = 65_536

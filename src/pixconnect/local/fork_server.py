@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.local import process_death
-from pixconnect.local.launching import Process, name_descriptors, start_program
+from pixconnect.local.process_death import Process, name_descriptors, start_program
 
 TIMEOUT_S: Final = 30.0
 """How long a fork may take; the first one waits until everything is imported."""

@@ -34,7 +34,7 @@ from pixconnect.local.child_process import ChildFailedError, ChildProcess
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.fork_server import ForkServer
 from pixconnect.local.home import Home
-from pixconnect.local.launching import Launch
+from pixconnect.local.process_death import Launch
 from pixconnect.local.sandbox_file import Prepared
 from pixconnect.local.supervisor import SupervisedPart, Supervisor
 

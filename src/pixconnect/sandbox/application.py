@@ -8,35 +8,94 @@ What has settled, item by item in the order of time, and its sum.
 An order settles when it is due, without a write; what comes from outside settles when the service acknowledges it. Items of
 both tables are one list, with what is held as suspect until it is let go. It is read page by page: there may be a million of
 them.
+
+Payments that the sandbox, as the holder's institution, holds as suspect: what becomes of one, by hand, by rule or by time.
+
+A held payment is one in two steps, and its row has what is told when its time is over. A decision by hand takes its place.
 """
 
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Final
 
+import asyncpg
 import msgspec
 import structlog
 from asyncpg.pool import PoolConnectionProxy
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from pixconnect.domain.money.block_report import Defence
-from pixconnect.domain.money.rail import Acknowledgement, DirectoryEntry, Order, Position, RefundOrder, SettledItem
+from pixconnect.domain.money.rail import (
+    Acknowledgement,
+    CreditCancelled,
+    CreditReport,
+    DirectoryEntry,
+    Order,
+    Position,
+    RefundOrder,
+    SettledItem,
+)
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import (
     Answered,
+    Arrival,
     Asked,
     ControlCall,
+    OutsideVerdict,
     SandboxRefusal,
     SandboxUnavailable,
 )
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
-from pixconnect.sandbox import contesting, http_messages, outside, suspect_credit
+from pixconnect.sandbox import behaviour, contesting, http_messages, outside
 from pixconnect.sandbox.http_messages import SandboxAnswer
-from pixconnect.sandbox.outside import Answering, Outside
+from pixconnect.sandbox.outside import ACKNOWLEDGED_TIMEOUT_S, Answering, Outside
+
+_decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
+
+FIND = """
+select report, due_at, is_due from arrival
+where id = $1 and kind = 'credit' and is_open and held_at is not null for update
+"""
+# Told at once; that its time has come stays so when the clock is moved back.
+DECIDE = "update arrival set report = $2, taken_at = $3, due_at = $3, is_due = true where id = $1"
+
+
+async def decide_suspect_credit(outside: Outside, asked: OutsideVerdict) -> Arrival:
+    """Release a payment that is held, or return it to its payer."""
+
+    async def write(connection: PoolConnectionProxy, now: datetime) -> CreditReport:
+        found = await connection.fetchrow(FIND, asked.end_to_end_id)
+        # What its time has decided may have left already.
+        if found is None or found["is_due"] or found["due_at"] <= now:
+            raise SandboxRefusal("unknown", "end_to_end_id: no payment of this name is held as suspect")
+        report = _judge(found, asked)
+        await connection.execute(DECIDE, asked.end_to_end_id, msgspec.json.encode(report).decode(), now)
+        return report
+
+    with outside.network.expecting_acknowledgement(asked.end_to_end_id) as acknowledgement:
+        report = await outside.network.change(write)
+        code: str | None = None
+        is_heard = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
+                code = await acknowledgement
+                is_heard = True
+    status = "PROCESSING" if not is_heard else "CONFIRMED" if code is None else "ERROR"
+    return Arrival(id=report.end_to_end_id, amount_cents=report.amount_cents, status=status, code=code)
+
+
+def _judge(found: asyncpg.Record, asked: OutsideVerdict) -> CreditReport:
+    planned = _decode(found["report"])
+    fields = structs.asdict(planned)
+    fields.pop("code", None)
+    if asked.verdict == "return":
+        return CreditCancelled(**fields, code=behaviour.SUSPECT_CODE)
+    return CreditReport(**fields)
 
 
 def _answering(
@@ -54,7 +113,7 @@ def _answering(
 CALLS: Final[Mapping[str, Answering]] = dict(
     (
         _answering(sandbox_control.PAY, outside.pay),
-        _answering(sandbox_control.JUDGE_CREDIT, suspect_credit.decide_suspect_credit),
+        _answering(sandbox_control.JUDGE_CREDIT, decide_suspect_credit),
         _answering(sandbox_control.GIVE_BACK, outside.give_back),
         _answering(sandbox_control.MOVE, outside.move),
         _answering(sandbox_control.OPEN_INFRACTION, contesting.contest_credit),

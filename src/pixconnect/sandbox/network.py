@@ -33,12 +33,13 @@ from pixconnect.domain.money.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.rules.name_window import is_outside_window
+from pixconnect.domain.rules.register import is_outside_window
 from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import answers, behaviour, infraction, movement, order_group, tables
+from pixconnect.sandbox import answers, behaviour, infraction, movement, tables
+from pixconnect.sandbox import answers as order_group
+from pixconnect.sandbox.answers import OrderGroup
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.fault import Faults, Message
-from pixconnect.sandbox.order_group import OrderGroup
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.shared_lock import SharedLock
 from pixconnect.sandbox.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder

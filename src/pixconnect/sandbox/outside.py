@@ -33,26 +33,17 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.sandbox import (
-    answers,
-    behaviour,
-    directory,
-    fault,
-    location,
-    movement,
-    registry,
-    tables,
-)
+from pixconnect.sandbox import answers, behaviour, directory, fault, movement, registry, tables
+from pixconnect.sandbox import registry as location
 from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.http_messages import SandboxAnswer
-from pixconnect.sandbox.location import MerchantSigner
 from pixconnect.sandbox.movement import NewFee
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.outbox import Pending
-from pixconnect.sandbox.registry import MerchantCode
+from pixconnect.sandbox.registry import MerchantCode, MerchantSigner
 from pixconnect.sandbox.tables import NewArrival
 
 # How long the payer waits for the service to acknowledge the payment.

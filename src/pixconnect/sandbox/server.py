@@ -14,16 +14,16 @@ from msgspec import Struct
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation import pool as pool_module
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.migrations import refuse_other_tables
 from pixconnect.foundation.privileges import SANDBOX_ROLE
-from pixconnect.foundation.schema_history import refuse_other_tables
 from pixconnect.http import listening as descriptors
 from pixconnect.http.server import Server
 from pixconnect.sandbox import outside, registry
 from pixconnect.sandbox.application import SandboxApplication
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.fault import Faults
-from pixconnect.sandbox.location import HOST
 from pixconnect.sandbox.network import Network
+from pixconnect.sandbox.registry import HOST
 
 SCHEMA: Final = "sandbox"
 PACKAGE: Final = "pixconnect.sandbox"

@@ -11,7 +11,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.standard.charge_lot import ItemKey
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.standard.lot_work import do_due_items
+from pixconnect.usecases.standard.lot import do_due_items
 from pixconnect.worker.leases import Member, SlotLeases
 from pixconnect.worker.rest import Poller, Rest
 

@@ -18,9 +18,7 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.defence import do_due
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.worker import metrics
-from pixconnect.worker.account_balances import AccountBalances
-from pixconnect.worker.account_metrics import InstitutionFigures
-from pixconnect.worker.accounts import AccountReaders, OpenRail
+from pixconnect.worker.accounts import AccountBalances, AccountReaders, OpenRail
 from pixconnect.worker.delivery import DeliveryWorker, MakeAttempt
 from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -29,6 +27,7 @@ from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.housekeeping import run_housekeeping
 from pixconnect.worker.leases import Connect, SlotLeases
 from pixconnect.worker.lots import LotWorker
+from pixconnect.worker.metrics import InstitutionFigures
 from pixconnect.worker.rail_figures import CountingRail, RailFigures
 from pixconnect.worker.rest import Poller, until_beat
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports

@@ -29,8 +29,7 @@ from pixconnect.foundation.current_request import current_trace
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.reading import trace as trace_store
 from pixconnect.store.reading.trace import Resource
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.order_traces import LOOK_UP_TIMEOUT_S, OrderTraces
+from pixconnect.usecases.frame.context import LOOK_UP_TIMEOUT_S, Context, OrderTraces
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks.delivery import Recipient, Signatures
 from pixconnect.worker.rail_figures import UNAVAILABLE, WrappedRail, name_message

@@ -51,7 +51,7 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, 
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame.refusal import find_refusal
-from pixconnect.writing import timeouts
+from pixconnect.writing import batch_attempt as timeouts
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.batch_attempt import BatchAttempt, check_outcomes, confirm_lost, ended_if_silent
 from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation

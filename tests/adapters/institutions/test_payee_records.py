@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.adapters.institutions.inter_records import decode_pix_of_code
 from pixconnect.adapters.institutions.payee_records import find_listed_payee
-from pixconnect.adapters.institutions.woovi_sent import decode_cents_sent
+from pixconnect.adapters.institutions.woovi_sender import decode_cents_sent
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 
 CODE = "34c6ee37-8432-5241-84a8-e8b0d45d767b"

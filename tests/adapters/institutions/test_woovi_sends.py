@@ -12,8 +12,7 @@ from msgspec import structs
 from api.faces.test_face_fault import Control
 from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.wire import Malformed
-from pixconnect.adapters.institutions.woovi_sender import WooviSender
-from pixconnect.adapters.institutions.woovi_sent import decode_cents_sent, has_more, write_cents_send
+from pixconnect.adapters.institutions.woovi_sender import WooviSender, decode_cents_sent, has_more, write_cents_send
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     InstitutionUnavailable,

@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from pixconnect.api.contract.charge import ChargeListQuery
-from pixconnect.api.docs.docstrings import describe_fields
+from pixconnect.api.docs.records import describe_fields
 from pixconnect.api.frame.wire import ListQuery
 
 

@@ -34,7 +34,7 @@ from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.money.transfer import start_transfer
-from pixconnect.usecases.webhooks import callback_key
+from pixconnect.usecases.webhooks import event_callback as callback_key
 from pixconnect.usecases.webhooks.delivery import Recipient
 from support.api import Answer, Api
 from support.faces import ACCOUNT as ACCOUNT_NUMBER

@@ -13,7 +13,7 @@ from msgspec import structs
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.rates import make_request_rates
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard.lot_records import BODY_MAX
+from pixconnect.api.standard.lot import BODY_MAX
 from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.violation import Violated
@@ -22,8 +22,7 @@ from pixconnect.domain.money.rail import Abilities
 from pixconnect.domain.standard.charge_lot import REASONS_MAX
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.store.standard.charge_lot import ItemKey
-from pixconnect.usecases.standard.lot import PageBounds, list_lots
-from pixconnect.usecases.standard.lot_work import do_due_items
+from pixconnect.usecases.standard.lot import PageBounds, do_due_items, list_lots
 from support.api import Answer, Api, HolderVerifier
 from support.books import check_books
 from support.records import own_key

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.rules.name_window import is_outside_window
-from pixconnect.domain.rules.register import ARRANGEMENT, RuleParty, RuleSource, Unit, parse_register
+from pixconnect.domain.rules.register import ARRANGEMENT, RuleParty, RuleSource, Unit, is_outside_window, parse_register
 
 HEAD = "rule,value,unit,since,clock,binds,stricter,standing,source,says"
 OLD = "window,90,days,,the start,holder,none,cited,a page,How long"

@@ -24,7 +24,7 @@ from pixconnect.domain.money.block_report import (
     DefenceTaken,
     DefenceUnknown,
 )
-from pixconnect.usecases.frame.failed_reports import FailedReports
+from pixconnect.usecases.frame.context import FailedReports
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.institutions.contest import follow_contests, read_contests

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits, UnknownOutcome
-from pixconnect.domain.institutions.rehearsal import Rehearsal
+from pixconnect.domain.institutions.recording import Rehearsal
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import rehearsal as rehearsal_usecases

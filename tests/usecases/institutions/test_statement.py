@@ -14,7 +14,7 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.recorded_item import RecordedItem
+from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.usecases.institutions import account as account_usecases

@@ -25,7 +25,7 @@ from pixconnect.domain.money.block_report import (
 )
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
-from pixconnect.usecases.frame.failed_reports import FailedReports
+from pixconnect.usecases.frame.context import FailedReports
 from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases

@@ -24,7 +24,7 @@ from pixconnect.domain.money.rail import (
     SettledReport,
 )
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
-from pixconnect.usecases.frame.failed_reports import LASTING_MIN_S, FailedReports
+from pixconnect.usecases.frame.context import LASTING_MIN_S, FailedReports
 from pixconnect.usecases.money import incoming, settlement
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases

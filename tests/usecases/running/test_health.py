@@ -12,7 +12,7 @@ from msgspec import structs
 from pixconnect.adapters.rails.none import NoRail
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.contract import health as contract_health
-from pixconnect.api.docs.docstrings import describe_fields
+from pixconnect.api.docs.records import describe_fields
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import SettledReport
 from pixconnect.foundation.pool import open_pool

@@ -24,8 +24,7 @@ from pixconnect.usecases.money.settlement import ASK_AFTER_MAX
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard import lot as lot_usecases
-from pixconnect.usecases.standard.lot import NewItem
-from pixconnect.usecases.standard.lot_work import do_due_items
+from pixconnect.usecases.standard.lot import NewItem, do_due_items
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.books import check_books
 from support.postgres import Addresses

@@ -14,15 +14,16 @@ import asyncio
 import os
 import ssl
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from pixconnect.adapters.idle_connections import IdleConnections
-from pixconnect.adapters.outgoing_http import ClientCertificateError, trust_system
+from pixconnect.adapters.outgoing_http import ClientCertificateError, IdleConnections, trust_system
+from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection, ReceivedAnswer
 
 CONNECTIONS_MAX: Final = 16
@@ -215,3 +216,46 @@ def _describe(error: OSError) -> str:
     if isinstance(error, ConnectionRefusedError):
         return "the connection was refused"
     return f"no connection: {error.strerror or type(error).__name__}"
+
+
+class RecordedConnection(InstitutionConnection):
+    """Kept connections as any account's."""
+
+    def __init__(self, tls: ssl.SSLContext, bounds: CallBounds, *, note: Callable[[TakenExchange], None]) -> None:
+        super().__init__(tls, bounds)
+        self._note = note
+
+    async def exchange(
+        self,
+        host: InstitutionHost,
+        request: bytes,
+        body_max: int,
+        *,
+        is_new: bool = False,
+        exchange_s: float | None = None,
+    ) -> ReceivedAnswer:
+        head, _, sent = request.partition(b"\r\n\r\n")
+        method, target, _ = head.partition(b"\r\n")[0].decode("ascii").split(" ")
+        asked = partial(
+            TakenExchange,
+            method=method,
+            target=target.removeprefix(host.prefix),
+            authorization=_find_authorization(head),
+            sent=sent,
+        )
+        try:
+            answer = await super().exchange(host, request, body_max, is_new=is_new, exchange_s=exchange_s)
+        except (NoConnection, AnswerLost) as error:
+            self._note(asked(failure=f"{type(error).__name__}: {error}"))
+            raise
+        media_type = answer.headers.get("content-type", "")
+        self._note(asked(status=answer.status_code, media_type=media_type, content=answer.body))
+        return answer
+
+
+def _find_authorization(head: bytes) -> str:
+    for line in head.decode("ascii").split("\r\n"):
+        name, _, value = line.partition(": ")
+        if name == "Authorization":
+            return value
+    return ""

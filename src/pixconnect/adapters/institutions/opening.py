@@ -28,8 +28,7 @@ from pixconnect.adapters.outgoing_http import ClientCertificateError
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
-from pixconnect.domain.institutions.account import Credential, InstitutionAccount
-from pixconnect.domain.institutions.address import find_address_fault, token_address
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount, find_address_fault, token_address
 from pixconnect.domain.institutions.certificate import AccountCertificate, CertificatePart
 from pixconnect.domain.institutions.institution import Institution
 from pixconnect.domain.profiles.account_traits import Pace

@@ -33,8 +33,7 @@ from pixconnect.adapters.institutions.woovi_records import (
     read_cents_pix,
     read_cents_refund,
 )
-from pixconnect.adapters.institutions.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender
-from pixconnect.adapters.institutions.woovi_sent import has_more
+from pixconnect.adapters.institutions.woovi_sender import OUTCOME_S, RESENT_FOR, SENDS, WooviSender, has_more
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.institution import (

@@ -18,11 +18,20 @@ from typing import Final
 import structlog
 from msgspec import structs
 
-from pixconnect.adapters.rails.ended_step import NO_REASON, doubt_step, end_step, reject_by, settle_by
-from pixconnect.adapters.rails.first_step import refuse_another, take_first_step
-from pixconnect.adapters.rails.listed_order import ListedOrder, as_listed_order
 from pixconnect.adapters.rails.none import NoRail
-from pixconnect.adapters.rails.sent_code import is_code_of
+from pixconnect.adapters.rails.order_steps import (
+    NO_REASON,
+    ListedOrder,
+    as_listed_order,
+    doubt_step,
+    end_step,
+    is_code_of,
+    refuse_another,
+    reject_by,
+    settle_by,
+    take_first_step,
+    write_pix,
+)
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.institutions.account import ABILITIES
 from pixconnect.domain.institutions.institution import (
@@ -36,7 +45,6 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.rail_memory import (
     MemoryUnavailable,
-    OutgoingPix,
     RailMemory,
     RailStep,
     SentPix,
@@ -58,7 +66,7 @@ from pixconnect.domain.money.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.rules.name_window import is_outside_window
+from pixconnect.domain.rules.register import is_outside_window
 
 REPEATED_FOR: Final = timedelta(hours=12)
 """Refunds, from the first call on; what is unknown for longer is only asked about."""
@@ -144,7 +152,7 @@ class InstitutionRail(RecordingRail):
             return NotTaken()
         is_named_now = step.state == "new"
         if is_named_now and not self._is_late(step):
-            named = await take_first_step(self._sender, self._memory, step, _write_pix(order, step))
+            named = await take_first_step(self._sender, self._memory, step, write_pix(order, step))
             if not isinstance(named, RailStep):
                 return named
             step = named
@@ -248,7 +256,7 @@ class InstitutionRail(RecordingRail):
         return as_listed_order(answer) if isinstance(answer, ListedRefund) else answer
 
     async def _call_send(self, order: Order, step: RailStep, leaves_by_s: float) -> _Answer:
-        pix = _write_pix(order, step)
+        pix = write_pix(order, step)
         if order.initiation_type == "QRCODE":
             if order.br_code is None or not is_code_of(order.br_code, pix):
                 # Never by its key alone, under which nobody would know what it pays.
@@ -383,17 +391,3 @@ class InstitutionRail(RecordingRail):
     async def _end(self, step: RailStep, closed: RailStep) -> None:
         if step.state != "closed":
             await self._memory.take(step, closed)
-
-
-def _write_pix(order: Order, step: RailStep) -> OutgoingPix:
-    return OutgoingPix(
-        name=step.name_there or "",
-        amount_cents=step.amount_cents,
-        payer_key=order.payer_key,
-        payee=order.credit_party,
-        is_by_key=order.initiation_type != "MANUAL",
-        br_code=order.br_code,
-        txid=order.txid,
-        payer_message=order.payer_message,
-        code=step.code_there,
-    )

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from pixconnect.api.docs import guides
-from pixconnect.api.frame import browser
+from pixconnect.api.frame import document as browser
 from pixconnect.api.frame.document import Document, KeptDocument
 from pixconnect.api.frame.operation import Anything, Handler, Nothing, Request
 from pixconnect.api.frame.services import Services

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from pixconnect.api.docs.guides import TABLE, prose
 from pixconnect.api.docs.records import Schema
-from pixconnect.api.docs.text import TABLE, prose
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.operation import AnyOperation
 from pixconnect.domain.frame import errors

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from pixconnect.api.docs import openapi
+from pixconnect.api.docs.guides import prose
 from pixconnect.api.docs.records import FORMATS, SCHEMAS, Schema, find_schema
-from pixconnect.api.docs.text import prose
 from pixconnect.api.frame.operation import AnyOperation
 
 

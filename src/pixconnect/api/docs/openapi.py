@@ -13,10 +13,10 @@ import msgspec
 
 from pixconnect.api.contract import oauth, receipt, statement, transfer
 from pixconnect.api.docs import documents
-from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.api.docs.examples import NOW, REQUEST_ID, example_of_answer, example_of_body
 from pixconnect.api.docs.records import (
     Schema,
+    describe_fields,
     describe_records,
     described,
     envelope_name,
@@ -26,7 +26,8 @@ from pixconnect.api.docs.records import (
     typed,
 )
 from pixconnect.api.docs.webhooks import EVENTS, HEADER_PARAMETERS, PAYLOADS, add_event_schemas, describe_webhooks
-from pixconnect.api.frame import access, decoding, envelope, idempotency_key
+from pixconnect.api.frame import access, decoding, envelope
+from pixconnect.api.frame import prepared as idempotency_key
 from pixconnect.api.frame.decoding import BODY_MAX
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import AnyOperation, Anything, Nothing, Section

@@ -15,10 +15,9 @@ from pixconnect.api.docs import openapi
 from pixconnect.api.docs.errors import render_errors, render_errors_of
 from pixconnect.api.docs.examples import example_of_answer
 from pixconnect.api.docs.fields import Fields
-from pixconnect.api.docs.guides import render_navigation
+from pixconnect.api.docs.guides import prose, render_head, render_navigation, sample, write_json
 from pixconnect.api.docs.records import SCHEMAS, Schema
 from pixconnect.api.docs.samples import LANGUAGES, render_login, render_samples
-from pixconnect.api.docs.text import prose, render_head, sample, write_json
 from pixconnect.api.docs.webhooks import HEADER_PARAMETERS
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.document import Document

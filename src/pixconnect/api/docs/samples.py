@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from pixconnect.api.docs import openapi
 from pixconnect.api.docs.examples import example_of_body, example_of_parameter
+from pixconnect.api.docs.guides import sample, write_json
 from pixconnect.api.docs.records import Schema
-from pixconnect.api.docs.text import sample, write_json
 from pixconnect.api.frame import decoding
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import AnyOperation, Nothing

@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from pixconnect.api.docs.docstrings import describe_fields
 from pixconnect.api.docs.openapi_30 import convert_part
 from pixconnect.api.docs.records import (
     SCHEMAS,
     Schema,
+    describe_fields,
     described,
     find_records,
     polish,

@@ -2,6 +2,10 @@
 
 Each form of such a document is made at the first request for it, packed if that was asked for, and stays for as long as the
 process lives. There are no more of them than pages, so nothing evicts them: a walk over all pages costs each page once.
+
+Headers that tell browsers what they may do with our answers: show the documentation page, save a statement, and no more.
+
+Browsers must not guess another type, frame an answer, or tell other sites the address of the page.
 """
 
 from __future__ import annotations
@@ -15,8 +19,29 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.api.frame import browser
 from pixconnect.api.frame.envelope import Headers
+
+POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"
+"""For every answer that is for programs."""
+DOCS_POLICY: Final = (
+    b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
+    b"frame-ancestors 'none'"
+)
+"""For the documentation: its own style sheet, script and pictures, and an empty icon."""
+TRYING_POLICY: Final = DOCS_POLICY + b"; connect-src 'self'"
+"""For the documentation in a sandbox, from which requests may be sent to this very service."""
+STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")
+"""Come back by https only, for a year: sent with answers over https."""
+
+
+def safe_headers(base_url: str) -> list[tuple[str, str]]:
+    """The headers for browsers of every answer of the service at this address, those of the server itself included."""
+    headers = [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")]
+    # A browser that got this over http would never come back to a service that has no https.
+    if base_url.lower().startswith("https://"):
+        headers.append(STRICT_TRANSPORT)
+    return headers
+
 
 MAX_AGE_S: Final = 300
 """How long a cache may answer without asking again. An upgrade changes these documents; nothing else does."""
@@ -38,7 +63,7 @@ class Document(Struct, frozen=True, kw_only=True):
     media_type: str
     filename: str = ""
     """The name under which a browser saves it; empty if it may be shown."""
-    policy: bytes = browser.POLICY
+    policy: bytes = POLICY
     """``Content-Security-Policy``."""
     encoding: str = ""
     """How the body is packed, which its reader has said it takes."""
@@ -65,9 +90,7 @@ class KeptDocument:
         is_packed: Whether a caller that takes gzip gets it: pictures are packed already.
     """
 
-    def __init__(
-        self, content: bytes, media_type: str, policy: bytes = browser.POLICY, *, is_packed: bool = True
-    ) -> None:
+    def __init__(self, content: bytes, media_type: str, policy: bytes = POLICY, *, is_packed: bool = True) -> None:
         self.content = content
         self._media_type = media_type
         self._policy = policy

@@ -1,18 +1,86 @@
-"""A row of the operations table, made ready to serve requests: whatever does not change from one to the next."""
+"""A row of the operations table, made ready to serve requests: whatever does not change from one to the next.
+
+The header ``Idempotency-Key``: another place for a request's ``external_id``.
+
+Its value is a string of structured fields (RFC 9651, 3.3.3), or, as many libraries send it, the same without quotes. It becomes
+the request's ``external_id`` before anything else looks at it, so it is no part of the fingerprint, and a request that comes
+again may use either place.
+
+Source:
+    draft-ietf-httpapi-idempotency-key-header-07.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final, Protocol, TypeVar, cast
 from urllib.parse import unquote_to_bytes
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from pixconnect.api.frame import decoding, idempotency_key
+from pixconnect.api.frame import decoding
 from pixconnect.api.frame.decoding import BODY_MAX
 from pixconnect.api.frame.operation import AnyOperation, Nothing, Reader
 from pixconnect.domain.frame import errors
 from pixconnect.http.asgi import Receive
+
+NAME: Final = "Idempotency-Key"
+HEADER: Final = NAME.lower().encode()
+LENGTH_MAX: Final = 255
+"""As many as an ``external_id`` has."""
+
+# Printable ASCII, in which a backslash stands before each quote and each backslash.
+_QUOTED: Final = re.compile(rb'"((?:[ !#-\[\]-~]|\\["\\])*)"')
+_ESCAPED: Final = re.compile(rb"\\(.)")
+# No blank, quote or comma: a header that came twice arrives here joined with a comma, and must not pass for one key.
+_BARE: Final = re.compile(rb"[!#-+\--~]*")
+
+
+class _HasExternalId(Protocol):
+    @property
+    def external_id(self) -> str | None: ...
+
+
+BodyT = TypeVar("BodyT", bound=_HasExternalId)
+
+
+def is_taken_by(row: AnyOperation) -> bool:
+    """Whether the operation makes something that a caller names."""
+    return "external_id" in row.body.__struct_fields__
+
+
+def apply(value: bytes, body: BodyT) -> BodyT:
+    """The body with the header's key as its ``external_id``."""
+    key = read(value)
+    if body.external_id is None:
+        return cast(BodyT, structs.replace(cast(Struct, body), external_id=key))
+    if body.external_id != key:
+        raise errors.BadRequest(f"{NAME}: must be equal to external_id; or leave one of the two out")
+    return body
+
+
+def read(value: bytes) -> str:
+    r"""The key in a header.
+
+    Example:
+        >>> read(rb'"order \"7\""'), read(b"order-7")
+        ('order "7"', 'order-7')
+    """
+    value = value.strip(b" \t")
+    if quoted := _QUOTED.fullmatch(value):
+        key = _ESCAPED.sub(rb"\1", quoted[1])
+    elif _BARE.fullmatch(value):
+        key = value
+    else:
+        raise errors.BadRequest(
+            f"{NAME}: must be one key of printable ASCII characters; "
+            'one with blanks, commas or quotes stands between quotes, like "order 7"'
+        )
+    if not 1 <= len(key) <= LENGTH_MAX:
+        raise errors.BadRequest(f"{NAME}: must have 1 to {LENGTH_MAX} characters")
+    return key.decode("ascii")
+
 
 _PAGE_SIZE_SHORT = 100
 _REPLAY = "replay_events"
@@ -42,8 +110,8 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
             parameter = self.read_path([unquote_to_bytes(raw) for raw in raw_parameters])
         query = self.read_query(raw_query)
         body: Any = self.read_body(raw_body, headers) if self.has_body else _NOTHING
-        if self.takes_idempotency_key and (key := headers.get(idempotency_key.HEADER)) is not None:
-            body = idempotency_key.apply(key, body)
+        if self.takes_idempotency_key and (key := headers.get(HEADER)) is not None:
+            body = apply(key, body)
         return parameter, query, body
 
     def is_long(self, query: object) -> bool:
@@ -60,7 +128,7 @@ def prepare(operation: AnyOperation) -> PreparedOperation:
         has_body=operation.body is not Nothing,
         is_change=operation.scope is not None and operation.method != "GET",
         is_always_long=operation.body_max > BODY_MAX or operation.id == _REPLAY,
-        takes_idempotency_key=idempotency_key.is_taken_by(operation),
+        takes_idempotency_key=is_taken_by(operation),
         read_path=reader.path if "{" in operation.path else None,
         read_query=reader.query,
         read_body=reader.body,

@@ -8,7 +8,8 @@ from typing import Final, cast
 
 import msgspec
 
-from pixconnect.api.frame import browser, envelope
+from pixconnect.api.frame import document as browser
+from pixconnect.api.frame import envelope
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.envelope import Headers, Listing
 from pixconnect.api.frame.operation import Bare, Reply

@@ -16,12 +16,12 @@ from pixconnect.api.standard import (
     due_records,
     location,
     lot,
-    lot_records,
     notice,
     payment,
     refund,
     webhook,
 )
+from pixconnect.api.standard import lot as lot_records
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
 from pixconnect.api.standard.problem import GENERAL, Types

@@ -11,8 +11,8 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator import transfer
-from pixconnect.cli.integrator.receipt import PdfFile, show_receipt
 from pixconnect.cli.integrator.session import open_session
+from pixconnect.cli.integrator.transfer import PdfFile, show_receipt
 from pixconnect.domain.money.refund import RefundReason, RefundStatus
 from pixconnect_client import Client, Forbidden, NotFound, Refund, Transfer
 

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from pixconnect.cli.frame import output, records
+from pixconnect.cli.frame import output, records, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.pix_key import guess_key_type
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
-from pixconnect.cli.integrator.receipt import PdfFile, show_receipt
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.transfer import TransferStatus
-from pixconnect_client import AccountType, Client, Transfer, TransferParty
+from pixconnect_client import AccountType, Client, Receipt, Transfer, TransferParty
+
+PdfFile = Annotated[str | None, Parameter(help="Write it to this file as PDF instead.")]
+
+
+def show_receipt(
+    receipt_id: int,
+    read: Callable[[int], Receipt],
+    read_file: Callable[[int], bytes],
+    pdf: str | None,
+    *,
+    as_json: bool,
+) -> None:
+    if pdf is None:
+        records.show(read(receipt_id), as_json=as_json)
+    else:
+        _write(Path(pdf), read_file(receipt_id))
+
+
+def _write(path: Path, content: bytes) -> None:
+    # Interrupted, nothing has a name that looks whole.
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}.unfinished")
+    try:
+        unfinished.write_bytes(content)
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise CommandError(f"{path}: {error.strerror or error}; nothing was written") from None
+    terminal.notice(f"{path}: {len(content):,} octets")
+
 
 app = App(name="transfer", help="Send money, and list transfers sent and received.")
 

@@ -14,17 +14,37 @@ from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.settings import read_settings
-from pixconnect.cli.operator.origin import show_origin
 from pixconnect.domain.identity.access import Client, Scope, is_client_id
 from pixconnect.foundation import certificates, jose
 from pixconnect.foundation.certificates import Certificate
 from pixconnect.local import tls_files
 from pixconnect.local.tls_files import ClientFiles
 from pixconnect.named_file import read_named_file
-from pixconnect.store.identity.origin import OriginKind
+from pixconnect.store.identity.origin import Origin, OriginKind
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.reading import origin as origin_usecases
+
+
+def show_origin(origin: Origin) -> output.Shown:
+    return {
+        "kind": origin.kind,
+        "id": origin.id,
+        "holder_id": origin.holder_id,
+        "at": origin.at,
+        **show_asker(origin),
+    }
+
+
+def show_asker(origin: Origin) -> output.Shown:
+    return {
+        "client_id": origin.client_id,
+        "token_id": origin.jti,
+        "peer": origin.peer,
+        "request_id": origin.request_id,
+        "operator": origin.operator,
+    }
+
 
 ClientId = Annotated[str, Parameter(help="The client.")]
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from pixconnect import __version__
 from pixconnect.adapters.qr_image import render_qr_png
-from pixconnect.api.frame import browser
+from pixconnect.api.frame import document as browser
 from pixconnect.assembly import inquiry
 from pixconnect.assembly.base import open_base
 from pixconnect.assembly.operators import open_operator

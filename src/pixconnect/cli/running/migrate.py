@@ -13,7 +13,8 @@ from pixconnect.cli.frame import failures, terminal
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.config import Settings
 from pixconnect.domain.frame.secret_box import SecretBox
-from pixconnect.foundation import migrations, pool, pooler, privileges, schema_history
+from pixconnect.foundation import migrations, pool, pooler, privileges
+from pixconnect.foundation import migrations as schema_history
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.identity.secret_key import refuse_other_key

@@ -17,7 +17,8 @@ from pixconnect.cli.frame.settings import complaining_of_home, read_database_set
 from pixconnect.cli.frame.symptoms import Symptom
 from pixconnect.cli.running.migrate import refuse_old_server, schemas_of
 from pixconnect.config import Settings
-from pixconnect.foundation import migrations, pool, schema_history
+from pixconnect.foundation import migrations, pool
+from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.migrations import Migration
 from pixconnect.store.running import installation as installation_store

@@ -24,8 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.account import Credential, Environment, Kind, Option
-from pixconnect.domain.institutions.address import find_address_fault
+from pixconnect.domain.institutions.account import Credential, Environment, Kind, Option, find_address_fault
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.tax_id import check_tax_id, unmask_tax_id
 from pixconnect.domain.profiles.profile import NAMES, read_profile

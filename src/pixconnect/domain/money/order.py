@@ -19,7 +19,7 @@ from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.rail import Abilities, NeverTaken, Rejected, Settled
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.domain.rules.name_window import find_name_window
+from pixconnect.domain.rules.register import find_name_window
 
 OrderApproval = Literal["awaited", "given", "refused"]
 """What an operator has said of an order that may not leave without it: nothing yet, yes or no. Time and a loss of the database

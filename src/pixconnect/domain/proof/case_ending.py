@@ -15,7 +15,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.identifiers import minute_of_name
-from pixconnect.domain.rules.name_window import find_name_window
+from pixconnect.domain.rules.register import find_name_window
 
 SaidEnd = Literal["settled", "never"]
 """The Pix reached its payee; or it never left, and never will."""

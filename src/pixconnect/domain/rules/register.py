@@ -18,6 +18,8 @@ from typing import Final, Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.identifiers import minute_of_name
+from pixconnect.domain.frame.rate import RatePolicy
 
 _FILE: Final = Path(__file__).parent / "arrangement.csv"
 
@@ -159,3 +161,49 @@ def _parse_row(cells: Mapping[str, str]) -> ArrangementRule:
 
 
 ARRANGEMENT: Final = parse_register(_FILE.read_text(encoding="utf-8"))
+
+
+def find_name_window(named_at: datetime) -> timedelta:
+    """How far the network's time may be from the minute in a name."""
+    return ARRANGEMENT.find("name_window", named_at).duration
+
+
+def is_outside_window(text: str, now: datetime) -> bool:
+    """Whether the network refuses an order of this name because of its time (FF08)."""
+    instant = minute_of_name(text)
+    return instant is not None and abs(now - instant) > find_name_window(instant)
+
+
+_CPF_LENGTH: Final = 11
+
+
+class LookupAllowance(Struct, frozen=True, kw_only=True):
+    """In tokens, as the directory counts them."""
+
+    policy: RatePolicy
+    missed_cost: int
+    """A key or an account that nobody has."""
+    found_cost: int
+    """One that somebody has, and that is not paid."""
+    paid_tokens: int
+    """What a payment that settles gives back."""
+
+
+def find_lookup_allowance(tax_id: str, now: datetime) -> LookupAllowance:
+    """What a payer with this CPF or CNPJ may look up."""
+    kind = "person" if len(tax_id) == _CPF_LENGTH else "firm"
+    refill = _read(f"{kind}_lookup_refill", now)
+    return LookupAllowance(
+        policy=RatePolicy(
+            name="lookups",
+            tokens_max=_read(f"{kind}_lookup_tokens", now),
+            refill_per_s=refill / 60,
+        ),
+        missed_cost=_read("lookup_missed", now),
+        found_cost=_read("lookup_found", now),
+        paid_tokens=_read(f"{kind}_lookup_paid", now),
+    )
+
+
+def _read(name: str, now: datetime) -> int:
+    return ARRANGEMENT.find(name, now).read_value()

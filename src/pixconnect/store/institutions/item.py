@@ -15,10 +15,11 @@ from pixconnect.domain.institutions.joining import (
     NO_PIX,
     ItemJoin,
     LineKey,
+    RecordedFile,
+    RecordedItem,
     ReversedMovement,
     Waiting,
 )
-from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
 from pixconnect.domain.institutions.statement_files.statement_file import StatementAccount
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
@@ -292,7 +293,6 @@ _NOTE_FEES: Final[LiteralString] = """
 
 
 async def note_fees(connection: Connection, institution_id: int, fees: dict[str, LineKey]) -> None:
-    """Note for which transfer or refund fees were taken."""
     if fees:
         rows = [(institution_id, item_id, *map(str, key)) for item_id, key in fees.items()]
         await connection.executemany(_NOTE_FEES, rows)

@@ -1,6 +1,6 @@
 """A rate limit for look-ups that lead to no payment, so that nobody can scan the directory or our own accounts.
 
-As in the directory's own rules (``domain/rules/lookup_allowance.py``): a key that is not found costs many tokens, one that is
+As in the directory's own rules (``domain/rules/register.py``): a key that is not found costs many tokens, one that is
 found and not paid one, and tokens come back with time and with payments that settle. So whoever pays never runs dry, at
 whatever rate.
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.rate import RatePolicy
-from pixconnect.domain.rules.lookup_allowance import LookupAllowance, find_lookup_allowance
+from pixconnect.domain.rules.register import LookupAllowance, find_lookup_allowance
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.database_failure import DATABASE_FAILED

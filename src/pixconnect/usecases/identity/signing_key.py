@@ -26,9 +26,8 @@ from pixconnect.store.identity import certificate_authority as authority_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.store.identity.certificate_authority import Authority
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Core, Operator
+from pixconnect.usecases.frame.context import Core, Operator, Policy
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.policy import Policy
 
 ROTATED_AFTER: Final = timedelta(days=90)
 """A new key is made when the newest is this old: well before its certificate ends."""

@@ -15,8 +15,7 @@ from pixconnect.domain.institutions import day as day_rules
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.domain.institutions.institution import DaySource, find_day_source
-from pixconnect.domain.institutions.joining import BookLine
-from pixconnect.domain.institutions.recorded_item import RecordedItem
+from pixconnect.domain.institutions.joining import BookLine, RecordedItem
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store

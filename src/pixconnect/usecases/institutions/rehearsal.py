@@ -29,8 +29,15 @@ from pixconnect.domain.institutions.institution import (
     RefundAnswer,
 )
 from pixconnect.domain.institutions.malformed_item import MalformedItem
-from pixconnect.domain.institutions.recording import Redaction, RehearsalRecording, TakenExchange, redact_key
-from pixconnect.domain.institutions.rehearsal import Rehearsal, RehearsedStep, judge_exchanges
+from pixconnect.domain.institutions.recording import (
+    Redaction,
+    Rehearsal,
+    RehearsalRecording,
+    RehearsedStep,
+    TakenExchange,
+    judge_exchanges,
+    redact_key,
+)
 from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.usecases.frame import audit

@@ -20,8 +20,14 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, OpenAmounts, UnmatchedItem
-from pixconnect.domain.institutions.recorded_item import RecordedFile, RecordedItem
+from pixconnect.domain.institutions.joining import (
+    DAYS_APART_MAX,
+    BookLine,
+    OpenAmounts,
+    RecordedFile,
+    RecordedItem,
+    UnmatchedItem,
+)
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     ItemSource,

@@ -43,7 +43,7 @@ from pixconnect.domain.money.rail import (
 )
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
-from pixconnect.domain.rules.name_window import is_outside_window
+from pixconnect.domain.rules.register import is_outside_window
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store

@@ -19,8 +19,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.institutions.certificate import find_ending, say_end
 from pixconnect.domain.money.rail import Rail, RailUnavailable
-from pixconnect.foundation.database_failure import DATABASE_FAILED, DATABASE_REFUSES, say_why
-from pixconnect.foundation.full_disk import database_disk
+from pixconnect.foundation.database_failure import DATABASE_FAILED, DATABASE_REFUSES, database_disk, say_why
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook
 from pixconnect.store.institutions import account as account_store

@@ -5,28 +5,36 @@ The body is written for each attempt from what it is about; that has ended, or o
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.prepared_transfer import PreparedTransfer, is_approved_by
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.profiles.profile import InstitutionProfile
+from pixconnect.domain.webhooks.callback_key import CallbackKey, callback_key_seal
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
 from pixconnect.domain.webhooks.signature import USER_AGENT
+from pixconnect.foundation.rsa_key import RsaSigner, make_rsa_key
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.webhooks import callback_key as callback_key_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.standard.cents_records import (
     show_cents_charge,
     show_cents_pix,
@@ -35,7 +43,52 @@ from pixconnect.usecases.standard.cents_records import (
     show_movement,
     show_order,
 )
-from pixconnect.usecases.webhooks.callback_key import open_callback_signer
+
+_KEPT_MAX: Final = 8
+
+
+async def list_callback_keys(context: Context, profile: str) -> list[CallbackKey]:
+    """All that callbacks may be signed with; the first signs now."""
+    found = await callback_key_store.list_of_profile(context.pool, profile)
+    if found and _open_key(context, found[0]) is not None:
+        return found
+    await open_callback_signer(context, profile)
+    return await callback_key_store.list_of_profile(context.pool, profile)
+
+
+async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
+    """Sign with the newest key, or with a new one where that was sealed with a secret key that is gone.
+
+    Two processes may each make one at first: both are published, so either is believed.
+    """
+    for key in (await callback_key_store.list_of_profile(context.pool, profile))[:1]:
+        private_der = _open_key(context, key)
+        if private_der is not None:
+            return load_signer(private_der)
+    made = await asyncio.to_thread(make_rsa_key)
+    sealed = context.secret_box.seal(made.private_der, callback_key_seal(made.identifier))
+    async with write_alone(context.pool) as connection:
+        key = CallbackKey(
+            key_identifier=made.identifier,
+            profile=profile,
+            public_pem=made.public_pem,
+            private_sealed=sealed,
+            created_at=context.clock.real_now(),
+        )
+        await callback_key_store.insert(connection, key)
+    return load_signer(made.private_der)
+
+
+def _open_key(context: Context, key: CallbackKey) -> bytes | None:
+    """The private key; ``None`` where it was sealed with a secret key that is gone."""
+    try:
+        return context.secret_box.open(key.private_sealed, callback_key_seal(key.key_identifier))
+    except SealBroken:
+        return None
+
+
+# To load one takes a millisecond, and each callback is signed.
+load_signer = lru_cache(_KEPT_MAX)(RsaSigner)
 
 
 class _Named(Struct):

@@ -10,7 +10,7 @@ from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.cli.operator.origin import show_asker
+from pixconnect.cli.operator.client import show_asker
 from pixconnect.cli.operator.unresolved import show_unresolved
 from pixconnect.domain.frame.wanted import Wanted, as_days
 from pixconnect.domain.money.tax_id import is_cnpj, is_cpf, unmask_tax_id

@@ -9,8 +9,14 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.institutions.account import Credential
-from pixconnect.domain.institutions.recording import Redaction, RehearsalRecording, TakenExchange, redact_key
-from pixconnect.domain.institutions.rehearsal import RehearsedStep, judge_exchanges
+from pixconnect.domain.institutions.recording import (
+    Redaction,
+    RehearsalRecording,
+    RehearsedStep,
+    TakenExchange,
+    judge_exchanges,
+    redact_key,
+)
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.usecases.institutions.rehearsal import RehearsalTerms, walk
 from support.account_there import AccountThere, make_account, open_account_there

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pixconnect.domain.institutions.address import find_address_fault, token_address
+from pixconnect.domain.institutions.account import find_address_fault, token_address
 from pixconnect.domain.profiles.profile import read_profile
 from support.account_there import make_account
 

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,13 +16,11 @@ class CpuMeter:
 
     Args:
         service_pid: The supervisor: everything below it is the service's.
-        beside: PostgreSQL servers that are the service's too, and not below it.
         others: Processes that are no part of it, by what they are called.
     """
 
-    def __init__(self, service_pid: int, beside: Sequence[int] = (), **others: int) -> None:
+    def __init__(self, service_pid: int, **others: int) -> None:
         self._service_pid = service_pid
-        self._beside = beside
         self._others = others
         self._service_s, self._others_s = self._read()
 
@@ -48,8 +46,7 @@ class CpuMeter:
     def _read(self) -> tuple[dict[str, float], dict[str, float]]:
         others_s = {name: cpu_seconds(pid) for name, pid in self._others.items()}
         service_s: dict[str, float] = {}
-        beside = [pid for server in self._beside for pid in (server, *descendants(server))]
-        for child in [*descendants(self._service_pid), *beside]:
+        for child in descendants(self._service_pid):
             try:
                 kind, used_s = kind_of(child), cpu_seconds(child)
             except OSError:  # it has ended meanwhile

@@ -132,14 +132,6 @@ PARTS: dict[str, list[Line]] = {
             phrases.say_overload,
         )
     ],
-    "With a synchronous standby": [
-        Line("standby", f"standby_{name}", what, phrases.say_standby)
-        for name, what in {
-            "charge": "charges of one account, 64 connections",
-            "transfer_64": "transfers and settling, 64 connections",
-            "transfer_life": "transfer's life, both webhooks received",
-        }.items()
-    ],
     "On disk": [
         Line("disk", f"disk_{name}", what, phrases.say_disk)
         for name, what in {

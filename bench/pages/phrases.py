@@ -58,16 +58,6 @@ def say_overload(row: Row) -> str:
     )
 
 
-def say_standby(row: Row) -> str:
-    without = row["without"]
-    return (
-        f"{row['per_second']:,.0f}/s, {row['rate_kept']:.2f} of what it is without ({without['per_second']:,.0f}/s, medians of "
-        f"{row['rounds']} pairs); p50 {row['p50_ms']:.1f} ms, without {without['p50_ms']:.1f} ms; p99 {row['p99_ms']:.0f} ms, "
-        f"without {without['p99_ms']:.0f} ms; CPU each {row['cpu_us_each_in_all']:,.0f} µs, without "
-        f"{without['cpu_us_each_in_all']:,.0f} µs, and {row['standby_cpu_us_each']:,.0f} µs of the standby itself"
-    )
-
-
 def say_restore(row: Row) -> str:
     return (
         f"copied in {row['copy_s']:.0f} s beside the service; back in {row['put_back_s'] + row['replay_s']:.0f} s: the folder "

@@ -7,7 +7,7 @@ zone of Sao Paulo, whatever the language.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -102,10 +102,6 @@ def choose_language(chosen: str | None, accepted: str) -> Language:
         if (code := match[1].lower()) in LANGUAGES:
             return LANGUAGES[code]
     return LANGUAGES["en"]
-
-
-def list_preferences() -> Sequence[Language]:
-    return tuple(LANGUAGES.values())
 
 
 def _quality(match: re.Match[str]) -> float:

@@ -52,10 +52,6 @@ class Measured(Struct, frozen=True, kw_only=True):
 Read = Callable[[], Awaitable[Sequence[Measured]]]
 
 
-def measure(family: MetricFamily, value: Value) -> Measured:
-    return Measured(family=family, values={(): value})
-
-
 def write_text(measured: Iterable[Measured]) -> str:
     lines: list[str] = []
     for one in measured:

@@ -76,11 +76,6 @@ where a.id = r.id and a.is_open and (a.next_report is not null) = r.is_first
 returning a.id, a.is_open, a.code, a.due_at, a.report, a.is_open and a.held_at is not null
 """
 
-# What comes from outside and what is contested is numbered together.
-LAST_NUMBER = """
-select greatest((select coalesce(max(number), 0) from arrival), (select coalesce(max(number), 0) from infraction))
-"""
-
 OPEN_ORDERS = """
 select id, due_at, code, is_due from settlement where is_open order by due_at, id
 """

@@ -113,14 +113,6 @@ def test_we_write_the_static_example_of_the_manual() -> None:
     )
 
 
-def test_we_write_the_recurrence_example_of_the_pix_api() -> None:
-    location = "pix.example.com/qr/v2/rec/2353c790eefb11eaadc10242ac120002"
-    assert br_code.format_recurrence_br_code(location, "Fulano de Tal", "BRASILIA") == (
-        "00020126180014br.gov.bcb.pix5204000053039865802BR5913Fulano de Tal6008BRASILIA62070503***"
-        "80800014br.gov.bcb.pix2558pix.example.com/qr/v2/rec/2353c790eefb11eaadc10242ac120002630462C9"
-    )
-
-
 def test_the_examples_of_the_page_on_br_codes_hold() -> None:
     page = Path(__file__).parents[3] / "docs" / "explanations" / "br-code.md"
     failed, tried = doctest.testfile(str(page), module_relative=False, encoding="utf-8")
@@ -399,17 +391,12 @@ def is_well_written(text: str) -> None:
     assert ids[:-1] == sorted(set(ids[:-1]))
 
 
-@given(LOCATIONS, NAMES, NAMES, st.none() | LOCATIONS)
-def test_a_written_dynamic_code_reads_back(location: str, name: str, city: str, recurrence: str | None) -> None:
-    text = br_code.format_dynamic_br_code(location, name, city, recurrence)
+@given(LOCATIONS, NAMES, NAMES)
+def test_a_written_dynamic_code_reads_back(location: str, name: str, city: str) -> None:
+    text = br_code.format_dynamic_br_code(location, name, city)
     is_well_written(text)
     code = br_code.parse_br_code(text)
-    assert (code.kind, code.location, code.recurrence_location, code.is_single_use) == (
-        "dynamic",
-        location,
-        recurrence,
-        True,
-    )
+    assert (code.kind, code.location, code.recurrence_location, code.is_single_use) == ("dynamic", location, None, True)
     assert (code.amount_cents, code.reference_label) == (None, "***")
 
 
@@ -420,7 +407,6 @@ def test_a_written_dynamic_code_reads_back(location: str, name: str, city: str, 
     st.none() | AMOUNTS,
     st.none() | st.text(LETTERS, min_size=1, max_size=25),
     st.none() | st.text(max_size=30),
-    st.none() | LOCATIONS,
 )
 def test_a_written_static_code_reads_back(
     key: str,
@@ -429,23 +415,12 @@ def test_a_written_static_code_reads_back(
     amount_cents: int | None,
     txid: str | None,
     description: str | None,
-    recurrence: str | None,
 ) -> None:
-    text = br_code.format_static_br_code(
-        key, name, city, amount_cents=amount_cents, txid=txid, description=description, recurrence_location=recurrence
-    )
+    text = br_code.format_static_br_code(key, name, city, amount_cents=amount_cents, txid=txid, description=description)
     is_well_written(text)
     code = br_code.parse_br_code(text)
-    assert (code.kind, code.key, code.recurrence_location, code.is_single_use) == ("static", key, recurrence, False)
+    assert (code.kind, code.key, code.recurrence_location, code.is_single_use) == ("static", key, None, False)
     assert (code.fixed_amount_cents, code.txid) == (amount_cents, txid)
-
-
-@given(LOCATIONS, NAMES, NAMES)
-def test_a_written_recurrence_reads_back(location: str, name: str, city: str) -> None:
-    text = br_code.format_recurrence_br_code(location, name, city)
-    is_well_written(text)
-    code = br_code.parse_br_code(text)
-    assert (code.kind, code.recurrence_location, code.key, code.location) == ("recurrence", location, None, None)
 
 
 @settings(max_examples=500)

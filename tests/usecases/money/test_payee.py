@@ -101,7 +101,10 @@ async def test_the_first_rule_that_is_broken_is_the_answer(service: Service, cal
     )
     await receive_credit(service.context, credit_report(service, amount_cents=500, account_number="2", txid=paid.txid))
     nothing = br_code.format_dynamic_br_code(service.context.policy.location_prefix + "x" * 32, "Loja", "Recife")
-    recurrence = br_code.format_recurrence_br_code("pix.outside.example/rec/abc", "Loja", "Recife")
+    recurrence = (
+        "00020126180014br.gov.bcb.pix5204000053039865802BR5904Loja6006Recife62070503***"
+        "80490014br.gov.bcb.pix2527pix.outside.example/rec/abc6304C3B5"
+    )
     refusals: list[tuple[str, str, int, type[errors.RuleBroken]]] = [
         ("its form before its key", DYNAMIC[:-1] + "0", 1, errors.InvalidQrCode),
         ("a recurrence alone", recurrence, 1, errors.InvalidQrCode),

@@ -59,11 +59,6 @@ class Viewer(Struct, frozen=True, kw_only=True):
         if not self.may(scope):
             raise errors.Forbidden(f"this client lacks the scope {scope}")
 
-    def check_owner(self, holder_id: int) -> None:
-        """Raise ``NotFound`` for things of another holder: the answer is the same as for things that do not exist."""
-        if self.holder_id not in (None, holder_id):
-            raise errors.NotFound("there is no such thing")
-
 
 class Visitor(Struct, frozen=True, kw_only=True):
     """A person who has signed in."""

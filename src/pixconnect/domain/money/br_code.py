@@ -142,27 +142,19 @@ def parse_amount(text: str) -> Cents:
     return int(reais) * 100 + int(cents.ljust(2, "0"))
 
 
-def format_dynamic_br_code(
-    location: str,
-    merchant_name: str,
-    merchant_city: str,
-    recurrence_location: str | None = None,
-    *,
-    is_paid_once: bool = True,
-) -> str:
+def format_dynamic_br_code(location: str, merchant_name: str, merchant_city: str, *, is_paid_once: bool = True) -> str:
     """Write the code of a charge, whose location serves the payment's details.
 
     Args:
         location: Host and path of the payload, without a scheme, at most 77 characters.
         merchant_name: Any length and script; accents are dropped, and what does not fit.
-        recurrence_location: Where the payer can agree to a recurrence along with the payment.
         is_paid_once: Whether it says so, as a code does that leads to no due date.
     """
     check_location(location, "location")
     length = len(location)  # and beside it in the template: 18 characters of field 00, and the id and length of 25
     point = "010212" if is_paid_once else ""
     head = f"000201{point}26{22 + length}0014br.gov.bcb.pix25{length:02d}{location}"
-    return _seal(head + _format_tail(merchant_name, merchant_city, None, "***", recurrence_location))
+    return _seal(head + _format_tail(merchant_name, merchant_city, None, "***"))
 
 
 def format_static_br_code(
@@ -173,7 +165,6 @@ def format_static_br_code(
     amount_cents: Cents | None = None,
     txid: str | None = None,
     description: str | None = None,
-    recurrence_location: str | None = None,
 ) -> str:
     """Write a code that names a normalised key and can be paid again and again.
 
@@ -197,14 +188,8 @@ def format_static_br_code(
         if len(text) > room:
             raise errors.InvalidQrCode(f"description: only {max(room, 0)} characters fit beside this key")
         template += _format_field("02", text)
-    tail = _format_tail(merchant_name, merchant_city, amount_cents, txid or "***", recurrence_location)
+    tail = _format_tail(merchant_name, merchant_city, amount_cents, txid or "***")
     return _seal(f"000201{_format_field('26', template)}{tail}")
-
-
-def format_recurrence_br_code(recurrence_location: str, merchant_name: str, merchant_city: str) -> str:
-    """Write a code that offers a recurrence and no payment."""
-    tail = _format_tail(merchant_name, merchant_city, None, "***", recurrence_location)
-    return _seal(f"000201{_format_field('26', _format_field('00', _GUI))}{tail}")
 
 
 def _check_frame(text: str) -> None:
@@ -311,16 +296,10 @@ def check_location(location: str, field: str) -> None:
         )
 
 
-def _format_tail(
-    merchant_name: str, merchant_city: str, amount_cents: Cents | None, label: str, recurrence_location: str | None
-) -> str:
+def _format_tail(merchant_name: str, merchant_city: str, amount_cents: Cents | None, label: str) -> str:
     amount = "" if amount_cents is None else _format_field("54", money.format_reais(amount_cents))
     names = _format_names(merchant_name, merchant_city)
-    tail = f"520400005303986{amount}5802BR{names}62{4 + len(label):02d}05{len(label):02d}{label}"
-    if recurrence_location is None:
-        return tail
-    check_location(recurrence_location, "recurrence_location")
-    return tail + _format_field("80", _format_field("00", _GUI) + _format_field("25", recurrence_location))
+    return f"520400005303986{amount}5802BR{names}62{4 + len(label):02d}05{len(label):02d}{label}"
 
 
 # Cached because they are the same in every code of a holder, and folding costs more than all the rest.

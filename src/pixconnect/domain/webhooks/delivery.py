@@ -55,7 +55,6 @@ RETRY_WAITS: Final = (
 Relied on: the number by ``ATTEMPTS_LISTED_MAX``, the sum by the least ``event_retention_days``, the first by the window in
 which the clock is walked (``usecases/simulation/clock.py``).
 """
-ATTEMPTS_MAX = len(RETRY_WAITS) + 1
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

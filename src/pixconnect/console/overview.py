@@ -25,9 +25,9 @@ async def show_overview(visit: Visit) -> Response:
     context, viewer = visit.context, visit.viewer
     charges = transfers = None
     if viewer.may("charge.read"):
-        charges = await browse.browse_charges(context, viewer, Wanted(), None, NEWEST_COUNT)
+        charges = await browse.browse(context, viewer, browse.CHARGES, Wanted(), None, NEWEST_COUNT)
     if viewer.may("transfer.read"):
-        transfers = await browse.browse_transfers(context, viewer, Wanted(), None, NEWEST_COUNT)
+        transfers = await browse.browse(context, viewer, browse.TRANSFERS, Wanted(), None, NEWEST_COUNT)
     endpoints: list[browse_webhooks.EndpointLine] = []
     if viewer.may("webhook.read"):
         endpoints = await browse_webhooks.list_endpoint_lines(context, viewer)

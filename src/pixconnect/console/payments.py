@@ -6,10 +6,10 @@ Receipts are a page that prints well, and the same as PDF; in Portuguese in eith
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 from starlette.responses import Response
 
@@ -18,9 +18,7 @@ from pixconnect.console.forms import read_or_complain
 from pixconnect.console.visit import Visit
 from pixconnect.domain.due.day_amount import ShownAmount, show_amount
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.money.charge import Charge, ChargeStatus
-from pixconnect.domain.money.refund import RefundStatus
-from pixconnect.domain.money.transfer import TransferStatus
+from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind, lay_out_receipt, name_file
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.receipt_pdf import write_receipt_pdf
@@ -31,34 +29,35 @@ _PICTURES_MAX: Final = 128
 
 Kind = Literal["charge", "transfer", "refund"]
 
-# The type is made of two.
-CHARGE_STATUSES: Final[tuple[str, ...]] = tuple(word for part in get_args(ChargeStatus) for word in get_args(part))
-TRANSFER_STATUSES: Final[tuple[str, ...]] = get_args(TransferStatus)
-REFUND_STATUSES: Final[tuple[str, ...]] = get_args(RefundStatus)
-
 _PATHS: Final = dict(charge="/v1/connect/charge/", transfer="/v1/connect/transfer/id/", refund="/v1/connect/refund/id/")
 """Where the API has each."""
 
 
 async def list_charges(visit: Visit) -> Response:
-    return await _list(visit, "charge", CHARGE_STATUSES, browse.browse_charges)
+    return await _list(visit, browse.CHARGES)
 
 
 async def list_transfers(visit: Visit) -> Response:
-    return await _list(visit, "transfer", TRANSFER_STATUSES, browse.browse_transfers)
+    return await _list(visit, browse.TRANSFERS)
 
 
 async def list_refunds(visit: Visit) -> Response:
-    return await _list(visit, "refund", REFUND_STATUSES, browse.browse_refunds)
+    return await _list(visit, browse.REFUNDS)
 
 
-async def _list(visit: Visit, kind: Kind, statuses: Sequence[str], look: Callable[..., Awaitable[object]]) -> Response:
-    wanted, complaint = read_or_complain(visit, statuses)
+async def _list(visit: Visit, kind: browse.Kind[browse.Listed]) -> Response:
+    wanted, complaint = read_or_complain(visit, kind.statuses)
     status, page = 400, None
     if not complaint:
-        status, page = 200, await look(visit.context, visit.viewer, wanted, visit.query("after") or None)
+        status, page = 200, await browse.browse(visit.context, visit.viewer, kind, wanted, visit.query("after") or None)
     return visit.page(
-        "payments.html", status=status, kind=kind, page=page, statuses=statuses, wanted=wanted, complaint=complaint
+        "payments.html",
+        status=status,
+        kind=kind.name,
+        page=page,
+        statuses=kind.statuses,
+        wanted=wanted,
+        complaint=complaint,
     )
 
 

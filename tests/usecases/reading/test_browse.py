@@ -68,7 +68,7 @@ async def test_what_an_index_knows_is_listed_with_its_total(service: Service, ca
     await _make(service, other, 3, "2")
 
     async def read(after: str | None, **wanted: Any) -> Browsed[Charge]:
-        return await browse.browse_charges(service.context, _viewer(caller), Wanted(**wanted), after, 5)
+        return await browse.browse(service.context, _viewer(caller), browse.CHARGES, Wanted(**wanted), after, 5)
 
     ids, totals = await _ids(read)
     assert ids == [charge.id for charge in reversed(made)]
@@ -84,7 +84,7 @@ async def test_what_no_index_knows_is_looked_for_page_by_page(service: Service, 
     await _make(service, other, 6, "2")
 
     async def read(after: str | None, **wanted: Any) -> Browsed[Charge]:
-        return await browse.browse_charges(service.context, _viewer(caller), Wanted(**wanted), after, 2)
+        return await browse.browse(service.context, _viewer(caller), browse.CHARGES, Wanted(**wanted), after, 2)
 
     ids, totals = await _ids(lambda after: read(after, amount_min_cents=300, amount_max_cents=700))
     assert ids == [charge.id for charge in reversed(made[2:7])]
@@ -93,15 +93,17 @@ async def test_what_no_index_knows_is_looked_for_page_by_page(service: Service, 
     assert paid == [charge.id for charge in reversed(made[2::3])]
 
     async def transfers(**wanted: Any) -> list[int]:
-        found = await browse.browse_transfers(service.context, _viewer(caller), Wanted(**wanted))
+        found = await browse.browse(service.context, _viewer(caller), browse.TRANSFERS, Wanted(**wanted))
         return [transfer.amount_cents for transfer in found.items]
 
     assert await transfers(direction="IN", amount_max_cents=600) == [600, 300]
     assert await transfers(direction="OUT") == []
-    name = (await browse.browse_transfers(service.context, _viewer(caller), Wanted())).items[0].counterparty.name
+    name = (
+        (await browse.browse(service.context, _viewer(caller), browse.TRANSFERS, Wanted())).items[0].counterparty.name
+    )
     assert len(await transfers(counterparty=name[1:-1].upper())) == 4
     assert await transfers(counterparty="%") == await transfers(counterparty="nobody") == []
-    refunds = await browse.browse_refunds(service.context, _viewer(caller), Wanted(counterparty=name))
+    refunds = await browse.browse(service.context, _viewer(caller), browse.REFUNDS, Wanted(counterparty=name))
     assert refunds.items == []
 
 
@@ -109,7 +111,7 @@ async def test_all_holders_are_listed_together_by_their_ids(service: Service, ca
     made = [*await _make(service, caller, 5), *await _make(service, other, 4, "2")]
 
     async def read(after: str | None, **wanted: Any) -> Browsed[Charge]:
-        return await browse.browse_charges(service.context, _ALL, Wanted(**wanted), after, 2)
+        return await browse.browse(service.context, _ALL, browse.CHARGES, Wanted(**wanted), after, 2)
 
     newest_first = sorted((charge.id for charge in made), reverse=True)
     assert (await _ids(read))[0] == newest_first
@@ -129,7 +131,7 @@ async def test_all_holders_are_listed_by_instant_and_status_whether_merged_or_by
     wanted = Wanted(statuses=("PENDING",), initial_at=made[2].created_at, final_at=made[8].created_at)
 
     async def read(after: str | None) -> Browsed[Charge]:
-        return await browse.browse_charges(service.context, _ALL, wanted, after, 2)
+        return await browse.browse(service.context, _ALL, browse.CHARGES, wanted, after, 2)
 
     ids, _ = await _ids(read)
     paid = {made[number].id for number in (2, 5, 8, 11)}
@@ -162,7 +164,7 @@ async def test_looking_back_ends_in_time_and_says_how_far_it_came(
     slow = structs.replace(service.context, clock=SlowClock())
 
     async def read(after: str | None) -> Browsed[Charge]:
-        return await browse.browse_charges(slow, _viewer(caller), Wanted(amount_max_cents=200), after, 5)
+        return await browse.browse(slow, _viewer(caller), browse.CHARGES, Wanted(amount_max_cents=200), after, 5)
 
     first = await read(None)
     assert (first.items, first.searched_to) == ([], made[8].created_at)
@@ -224,7 +226,7 @@ async def test_what_makes_no_sense_is_refused(
     service: Service, caller: Caller, after: str | None, page_size: int, wanted: dict[str, Any]
 ) -> None:
     with pytest.raises(errors.BadRequest):
-        await browse.browse_charges(service.context, _viewer(caller), Wanted(**wanted), after, page_size)
+        await browse.browse(service.context, _viewer(caller), browse.CHARGES, Wanted(**wanted), after, page_size)
 
 
 async def test_a_holder_finds_by_any_id_what_is_its_own_and_what_its_scopes_show(

@@ -66,7 +66,7 @@ class Browsed(Struct, Generic[Item], frozen=True, kw_only=True):
     """How far back the search went, if not to the end: ``next`` continues there."""
 
 
-class _Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
+class Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
     name: Literal["charge", "transfer", "refund"]
     table: Table[Listed]
     statuses: tuple[str, ...]
@@ -74,21 +74,21 @@ class _Kind(Struct, Generic[Listed], frozen=True, kw_only=True):
     lookback: Lookback
 
 
-_CHARGES: Final = _Kind(
+CHARGES: Final = Kind(
     name="charge",
     table=charge_store.CHARGE,
     statuses=STATUSES,
     source=listing_store.source_of_statuses("charge", charge_store.CHARGE.select),
     lookback=browse_store.CHARGES,
 )
-_TRANSFERS: Final = _Kind(
+TRANSFERS: Final = Kind(
     name="transfer",
     table=transfer_store.TRANSFER,
     statuses=get_args(TransferStatus),
     source=listing_store.source_of_statuses("transfer", transfer_store.TRANSFER.select),
     lookback=browse_store.TRANSFERS,
 )
-_REFUNDS: Final = _Kind(
+REFUNDS: Final = Kind(
     name="refund",
     table=refund_store.REFUND,
     statuses=get_args(RefundStatus),
@@ -97,34 +97,14 @@ _REFUNDS: Final = _Kind(
 )
 
 
-async def browse_charges(
-    context: Core, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
-) -> Browsed[Charge]:
-    """Charges, newest first.
+async def browse(
+    context: Core, viewer: Viewer, kind: Kind[Listed], wanted: Wanted, after: str | None = None, page_size: int = 50
+) -> Browsed[Listed]:
+    """A page of one kind, newest first.
 
     Raises:
         Forbidden: The viewer may not see them.
     """
-    return await _list(context, viewer, _CHARGES, wanted, after, page_size)
-
-
-async def browse_transfers(
-    context: Core, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
-) -> Browsed[Transfer]:
-    """Transfers both ways; as ``browse_charges``."""
-    return await _list(context, viewer, _TRANSFERS, wanted, after, page_size)
-
-
-async def browse_refunds(
-    context: Core, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
-) -> Browsed[Refund]:
-    """Refunds both ways; as ``browse_charges``."""
-    return await _list(context, viewer, _REFUNDS, wanted, after, page_size)
-
-
-async def _list(
-    context: Core, viewer: Viewer, kind: _Kind[Listed], wanted: Wanted, after: str | None, page_size: int
-) -> Browsed[Listed]:
     viewer.require(READ_SCOPES[kind.name])
     statuses = check_names("status", wanted.statuses, kind.statuses)
     span = check_span(wanted, after, page_size)
@@ -182,7 +162,7 @@ def _one_or_all(statuses: tuple[str, ...], known: tuple[str, ...]) -> str | tupl
 async def browse_events(
     context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[Event]:
-    """Events, of some types or of all; as ``browse_charges``."""
+    """Events, of some types or of all; as ``browse``."""
     viewer.require("webhook.read")
     names = check_names("event type", wanted.event_types, tuple(EVENT_NAMES))
     span = check_span(wanted, after, page_size)

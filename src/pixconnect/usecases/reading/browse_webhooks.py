@@ -41,7 +41,7 @@ class DeliveryLine(Struct, frozen=True, kw_only=True):
 async def browse_deliveries(
     context: Context, viewer: Viewer, wanted: Wanted, after: str | None = None, page_size: int = 50
 ) -> Browsed[DeliveryLine]:
-    """Deliveries to one endpoint or to all that are there now; as ``browse_charges``."""
+    """Deliveries to one endpoint or to all that are there now; as ``browse``."""
     viewer.require("webhook.read")
     statuses = check_names("status", wanted.statuses, get_args(DeliveryStatus))
     check_names("event type", wanted.event_types, tuple(EVENT_NAMES))

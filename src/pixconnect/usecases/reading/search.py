@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from uuid import UUID
 
 from msgspec import Struct, structs
@@ -190,11 +190,11 @@ async def _look_at_lists(
         if not viewer.may_see(kind):
             continue
         if kind == "charge":
-            page = await browse.browse_charges(context, viewer, wanted, page_size=each_max)
+            page = await browse.browse(context, viewer, browse.CHARGES, wanted, page_size=each_max)
             found += [_as_found(kind, one, one.txid, one.created_at) for one in page.items]
         else:
-            look = browse.browse_transfers if kind == "transfer" else browse.browse_refunds
-            page = await look(context, viewer, wanted, page_size=each_max)
+            listed: browse.Kind[Any] = browse.TRANSFERS if kind == "transfer" else browse.REFUNDS
+            page = await browse.browse(context, viewer, listed, wanted, page_size=each_max)
             found += [_as_found(kind, one, one.shown_id, _settled(one)) for one in page.items]
         if page.next is not None:
             ends.append(page.searched_to or page.items[-1].created_at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -96,6 +96,9 @@ class ArrangementRule(Struct, frozen=True, kw_only=True):
 
 class Dated(Protocol):
     @property
+    def name(self) -> str: ...
+
+    @property
     def since(self) -> date: ...
 
 
@@ -129,16 +132,23 @@ class Register(Generic[DatedRow]):
 
 def parse_register(text: str) -> Register[ArrangementRule]:
     """Read the rows of a register; raises ``ValueError`` that names the row where one is not as it must be."""
-    rows: dict[str, list[ArrangementRule]] = {}
+    return parse_rows(text, _parse_row)
+
+
+def parse_rows(text: str, parse_row: Callable[[Mapping[str, str]], DatedRow]) -> Register[DatedRow]:
+    """The same, of rows of any kind."""
+    rows: dict[str, list[DatedRow]] = {}
+    # Counted as an editor counts: the names of the columns are line 1.
     for number, cells in enumerate(csv.DictReader(text.splitlines()), 2):
         try:
-            rule = _parse_row(cells)
+            row = parse_row(cells)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"row {number}: {error}") from error
-        of_name = rows.setdefault(rule.name, [])
-        if of_name and of_name[-1].since >= rule.since:
-            raise ValueError(f"row {number}: {rule.name} is not after its former row")
-        of_name.append(rule)
+        of_name = rows.setdefault(row.name, [])
+        # The rows of one name stand in the order of their days: the register looks for the last one that has begun.
+        if of_name and of_name[-1].since >= row.since:
+            raise ValueError(f"row {number}: {row.name} is not after its former row")
+        of_name.append(row)
     return Register({name: tuple(of_name) for name, of_name in rows.items()})
 
 

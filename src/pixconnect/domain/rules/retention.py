@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.domain.rules.register import Register, RuleSource
+from pixconnect.domain.rules.register import Register, RuleSource, parse_rows
 
 _FOLDER: Final = Path(__file__).parent
 NOT_PERSONAL: Final = "none"
@@ -53,19 +53,7 @@ class Retention(Struct, frozen=True, kw_only=True):
 
 def parse_retentions(text: str) -> Register[Retention]:
     """Read the rows of the register; raises ``ValueError`` that names the row where one is not as it must be."""
-    rows: dict[str, list[Retention]] = {}
-    # Counted as an editor counts: the names of the columns are line 1.
-    for number, cells in enumerate(csv.DictReader(text.splitlines()), 2):
-        try:
-            kept = _parse_row(cells)
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"row {number}: {error}") from error
-        of_name = rows.setdefault(kept.name, [])
-        # The rows of one name stand in the order of their days: the register looks for the last one that has begun.
-        if of_name and of_name[-1].since >= kept.since:
-            raise ValueError(f"row {number}: {kept.name} is not after its former row")
-        of_name.append(kept)
-    return Register({name: tuple(of_name) for name, of_name in rows.items()})
+    return parse_rows(text, _parse_row)
 
 
 def _parse_row(cells: Mapping[str, str]) -> Retention:

@@ -19,7 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 STORE = read_steps("pixconnect.store").baseline.sql
 PROOF = read_steps("pixconnect.store.proof").baseline.sql
 # What can hold no text of anybody's; of a type that is not here it is not known.
-NUMBERS = re.compile(r"(bigint|integer|smallint|boolean|timestamp|date|uuid|double|interval|ledger_account)\b")
+NUMBERS = re.compile(
+    r"(bigint|integer|smallint|boolean|timestamp|date|uuid|double|interval|ledger_account|entry_cause|cause_state)\b"
+)
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
 HEAD = "data,whose,at_least,at_most,since,clock,ends,standing,source,says,why"
 ROW = "message,payers,90,180,,the Pix,worker,ours,a page,What,Why"

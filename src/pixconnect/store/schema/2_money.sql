@@ -3268,11 +3268,13 @@ begin
         where entry.id = made.id and entry.holder_id = made.holder_id and entry.amount_cents = made.amount_cents
             and entry.cause_kind = 'block_step' and entry.cause_state::text = made.kind
     ) or made.kind = 'taken' and not exists (
-        -- It becomes available, and goes at once with the refund that the institution made.
+        -- It becomes available, and goes with the refund that the institution made: both entries are of one statement.
         select from refund join ledger_entry as entry on entry.cause_id = refund.id and entry.holder_id = refund.holder_id
+        join ledger_entry as own on own.id = made.id and own.holder_id = made.holder_id
         where refund.id = made.refund_id and refund.holder_id = made.holder_id and refund.transfer_id = block.transfer_id
             and made_by = 'institution' and entry.cause_kind = 'refund' and entry.debit_account = 'available'
             and entry.amount_cents >= made.amount_cents and entry.id > made.id
+            and entry.xmin = own.xmin and entry.cmin = own.cmin
     ) or block.covered_cents <> (
         select sum(case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end)
         from block_step as step where step.block_id = block.id and step.holder_id = block.holder_id

@@ -500,10 +500,7 @@ async def test_half_of_the_connections_that_are_kept_may_be_to_one_address() -> 
         await all_are_there.wait()
         writer.write(answer())
 
-    async with (
-        open_receiver(meet) as receiver,
-        open_http(connect_s=60.0, exchange_s=60.0, idle_max=8) as http,
-    ):
+    async with open_receiver(meet) as receiver, open_http(connect_s=60.0, exchange_s=60.0, idle_max=8) as http:
         sender = WebhookSender(http, allows_loopback=True)
         await asyncio.gather(*(post(sender, receiver.url) for _ in range(6)))
         assert (receiver.connections_count, len(http._idle)) == (6, 4)

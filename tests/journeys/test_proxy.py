@@ -118,11 +118,7 @@ class Proxied(Struct, frozen=True, kw_only=True):
     def operator(self, *words: str) -> dict[str, Any]:
         """What an operator's verb prints."""
         done = subprocess.run(
-            [*PIXCONNECT, *words, "--json"],
-            env=self.service.environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            [*PIXCONNECT, *words, "--json"], env=self.service.environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

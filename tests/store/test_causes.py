@@ -150,8 +150,7 @@ async def test_a_transfer_is_settled_once_and_by_its_own_amount(
         failed = f"update transfer set status = {status}, settled_at = null where id = {sent_id}"
         await refuse(attacker, failed)
         await refuse(
-            attacker,
-            f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id, id=10**9 + 2)}) {failed}",
+            attacker, f"with x as ({entry('reserved', 'available', 500, transfer_id=sent_id, id=10**9 + 2)}) {failed}"
         )
 
 

@@ -215,11 +215,7 @@ def _watch(
     settings: Settings, base: Base, certificates: Mapping[str, datetime], standby: Standby | None
 ) -> Callable[[], Awaitable[Health]]:
     return watch_health(
-        base.context,
-        base.keyring,
-        lacks_proxies=settings.lacks_proxies,
-        certificates=certificates,
-        standby=standby,
+        base.context, base.keyring, lacks_proxies=settings.lacks_proxies, certificates=certificates, standby=standby
     ).read_health
 
 

@@ -125,10 +125,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
 
 def _make_writes(connections: SharedPool, clock: SystemClock, notifier: Notifier) -> WriteQueues:
     return WriteQueues(
-        pool=connections,
-        clock=clock,
-        wake_workers=notifier.notify,
-        wake_sequencer=EventNotifier(connections).notify,
+        pool=connections, clock=clock, wake_workers=notifier.notify, wake_sequencer=EventNotifier(connections).notify
     )
 
 
@@ -191,11 +188,7 @@ async def _open_connections(settings: Settings, name: str, server: ServerWatch, 
 
 
 def _there(
-    settings: Settings,
-    connections: pool.Pool,
-    secret_box: SecretBox,
-    server: ServerWatch,
-    calls: CallCounts,
+    settings: Settings, connections: pool.Pool, secret_box: SecretBox, server: ServerWatch, calls: CallCounts
 ) -> AbstractAsyncContextManager[OpenAccounts]:
     # What serves the API is not given the key of credentials that send.
     sending_box = open_sending_box(settings.sending_secret_key, settings.sending_secret_key_previous, SystemEntropy())

@@ -82,11 +82,7 @@ def read_text_file(path: str) -> str:
 
 @asynccontextmanager
 async def open_accounts(
-    pool: Pool,
-    boxes: tuple[SecretBox, SecretBox | None],
-    clock: SystemClock,
-    server: ServerWatch,
-    calls: CallCounts,
+    pool: Pool, boxes: tuple[SecretBox, SecretBox | None], clock: SystemClock, server: ServerWatch, calls: CallCounts
 ) -> AsyncGenerator[OpenAccounts]:
     """The accounts of a process, each opened when it is first needed.
 

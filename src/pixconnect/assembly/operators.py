@@ -9,13 +9,7 @@ from typing import Final
 from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
-from pixconnect.assembly.base import (
-    SERVICE_PACKAGE,
-    SERVICE_SCHEMA,
-    make_policy,
-    open_base,
-    open_own_secret_box,
-)
+from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA, make_policy, open_base, open_own_secret_box
 from pixconnect.config import Settings
 from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation import pool
@@ -45,12 +39,7 @@ def prepare_home(settings: Settings) -> AesSecretBox:
 
 @asynccontextmanager
 async def open_operator(
-    settings: Settings,
-    *,
-    url: str = "",
-    role: str = OPERATOR_ROLE,
-    connections_max: int = 1,
-    compares_key: bool = True,
+    settings: Settings, *, url: str = "", role: str = OPERATOR_ROLE, connections_max: int = 1, compares_key: bool = True
 ) -> AsyncGenerator[Operator]:
     """Open what operators' verbs need, by their role or a lesser one.
 

@@ -10,13 +10,7 @@ from functools import partial
 from msgspec import structs
 
 from pixconnect.adapters.rails.institution import InstitutionRail
-from pixconnect.assembly.base import (
-    Base,
-    connect_as_service,
-    keep_up,
-    listen_for_metrics,
-    open_base,
-)
+from pixconnect.assembly.base import Base, connect_as_service, keep_up, listen_for_metrics, open_base
 from pixconnect.assembly.keep_running import running_beside
 from pixconnect.assembly.tracing import open_tracer
 from pixconnect.config import Settings

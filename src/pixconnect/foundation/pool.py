@@ -238,11 +238,7 @@ async def connect(
 
 # A slice of a million rows is joined by hashing in memory, or beside it.
 _READING_TABLES = dict(
-    enable_seqscan="on",
-    enable_hashjoin="on",
-    enable_mergejoin="on",
-    work_mem="64MB",
-    statement_timeout="0",
+    enable_seqscan="on", enable_hashjoin="on", enable_mergejoin="on", work_mem="64MB", statement_timeout="0"
 )
 
 

@@ -305,10 +305,7 @@ def _embedded(settings: Settings, home: Home, api_count: int, tell: Callable[[st
     if settings.database_url:
         return None
     return EmbeddedPostgres(
-        home.path,
-        version=settings.postgres_version,
-        connections_max=count_connections(settings, api_count),
-        tell=tell,
+        home.path, version=settings.postgres_version, connections_max=count_connections(settings, api_count), tell=tell
     )
 
 

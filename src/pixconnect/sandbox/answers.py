@@ -123,12 +123,7 @@ def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Map
 
 
 def _make_order(
-    order_id: str,
-    original_id: str | None,
-    amount_cents: int,
-    key: str | None,
-    how: Behaviour,
-    latency_ms: int,
+    order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Behaviour, latency_ms: int
 ) -> NewOrder:
     delay_ms = latency_ms if how.delay_ms is None else how.delay_ms
     # The network's own rejection waits for nobody, and an early outcome must overtake its answer.

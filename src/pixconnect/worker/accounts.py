@@ -147,11 +147,7 @@ class AccountReaders:
     """Tasks for each account whose slot this worker has: what reads, what moves orders, what goes on with charges."""
 
     def __init__(
-        self,
-        context: Context,
-        leases: SlotLeases,
-        open_rail: OpenRail,
-        balances: AccountBalances | None = None,
+        self, context: Context, leases: SlotLeases, open_rail: OpenRail, balances: AccountBalances | None = None
     ) -> None:
         self._context = context
         self._leases = leases

@@ -361,8 +361,7 @@ def _measure(family: MetricFamily, reading: Reading) -> Measured:
     if not isinstance(reading, Mapping):
         return Measured(family=family, values={(): reading})
     return Measured(
-        family=family,
-        values={(label,) if isinstance(label, str) else label: value for label, value in reading.items()},
+        family=family, values={(label,) if isinstance(label, str) else label: value for label, value in reading.items()}
     )
 
 

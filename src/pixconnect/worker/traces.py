@@ -15,13 +15,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.trace import Tracer, TraceSpan
-from pixconnect.domain.money.rail import (
-    Order,
-    QueryAnswer,
-    Rail,
-    RefundOrder,
-    SubmitAnswer,
-)
+from pixconnect.domain.money.rail import Order, QueryAnswer, Rail, RefundOrder, SubmitAnswer
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
 from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
 from pixconnect.flow.batches import Batches

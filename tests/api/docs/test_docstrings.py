@@ -16,10 +16,7 @@ class Animal(Struct):
 
     name: str
     """Its name."""
-    legs_count: Annotated[
-        int,
-        Meta(ge=0),
-    ] = field(default=4, name="legs")
+    legs_count: Annotated[int, Meta(ge=0)] = field(default=4, name="legs")
     """How many legs it has,
     over two lines.
     """

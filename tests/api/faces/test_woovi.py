@@ -288,10 +288,7 @@ async def test_a_payment_by_key_account_or_code_is_approved_at_once_and_listed(w
     assert (await woovi.fail("POST", "/payment", {"qrCode": "no code", "correlationID": "p4"}))[0] == 400
     assert (
         await woovi.fail("POST", "/payment", PAYMENT | {"correlationID": "p5", "destinationAlias": "a@b.example"})
-    ) == (
-        400,
-        "A chave Pix não foi encontrada.",
-    )
+    ) == (400, "A chave Pix não foi encontrada.")
     listed = await woovi.do("GET", "/payment?limit=2")
     assert [each["payment"]["correlationID"] for each in listed["payments"]] == ["p3", "p2"]
     assert (listed["status"], listed["pageInfo"]["totalCount"]) == ("OK", 3)

@@ -30,10 +30,7 @@ INTEREST = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("text", "kind", "value"),
-    INTEREST,
-)
+@pytest.mark.parametrize(("text", "kind", "value"), INTEREST)
 def test_interest_says_of_what_it_is(text: str, kind: str, value: int) -> None:
     terms = read_terms(DUE_ON, None, None, text, None, ())
     assert terms is not None

@@ -409,12 +409,7 @@ def test_a_written_dynamic_code_reads_back(location: str, name: str, city: str) 
     st.none() | st.text(max_size=30),
 )
 def test_a_written_static_code_reads_back(
-    key: str,
-    name: str,
-    city: str,
-    amount_cents: int | None,
-    txid: str | None,
-    description: str | None,
+    key: str, name: str, city: str, amount_cents: int | None, txid: str | None, description: str | None
 ) -> None:
     text = br_code.format_static_br_code(key, name, city, amount_cents=amount_cents, txid=txid, description=description)
     is_well_written(text)

@@ -245,10 +245,7 @@ async def test_a_line_that_was_a_movement_and_proves_to_be_a_return_is_counted_o
     await tell_line(shop, shop.live.clock.real_now(), **names["return_" if naming == "return" else naming])
     assert await movements(shop) == [("reversal", "OUT", 300, None)]
     await shop.read()
-    assert sorted(await movements(shop), key=str) == [
-        ("reversal", "IN", 300, "L1"),
-        ("reversal", "OUT", 300, None),
-    ]
+    assert sorted(await movements(shop), key=str) == [("reversal", "IN", 300, "L1"), ("reversal", "OUT", 300, None)]
     assert await funds(shop) == (700, 0, 0)
     rows = await shop.live.fetch("select joined_kind, joined_by from institution_item")
     assert [tuple(row) for row in rows] == [("refund", "name")]

@@ -46,13 +46,7 @@ from pixconnect.domain.due.terms import (
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.identifiers import is_end_to_end_id
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, format_reais
-from pixconnect.domain.institutions.institution import (
-    ChargeTerms,
-    KnownPayer,
-    ListedRefund,
-    OpenedCharge,
-    ReceivedPix,
-)
+from pixconnect.domain.institutions.institution import ChargeTerms, KnownPayer, ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
 from pixconnect.domain.money.charge_contents import PayerAddress
@@ -93,11 +87,7 @@ def write_value(terms: DueTerms, amount_cents: int) -> dict[str, object]:
 def write_address(address: PayerAddress) -> dict[str, str]:
     """What a debtor has beside name and number."""
     told = dict(
-        email=address.email,
-        logradouro=address.street,
-        cidade=address.city,
-        uf=address.state,
-        cep=address.postal_code,
+        email=address.email, logradouro=address.street, cidade=address.city, uf=address.state, cep=address.postal_code
     )
     return {name: text for name, text in told.items() if text is not None}
 

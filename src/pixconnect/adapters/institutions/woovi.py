@@ -267,9 +267,7 @@ class WooviInstitution:
     async def list_webhooks(self) -> Sequence[Webhook]:
         return [
             Webhook(
-                key=None,
-                url=take_text(members, "url", URL_LENGTH_MAX),
-                created_at=find_instant(members, "createdAt"),
+                key=None, url=take_text(members, "url", URL_LENGTH_MAX), created_at=find_instant(members, "createdAt")
             )
             for row in await self._read_webhooks()
             if (members := as_members(row) or {}).get("event") == _EVENT and isinstance(members.get("url"), str)

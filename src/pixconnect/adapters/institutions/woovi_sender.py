@@ -250,11 +250,7 @@ class WooviSender:
     async def _approve(self, created: SentPix) -> SentPix | UnknownOutcome:
         """The step that moves the money: whatever it comes to, it may be done."""
         change = ChangingCall(
-            route="send",
-            method="POST",
-            path=_APPROVE,
-            body={"correlationID": created.name},
-            is_on_new_connection=True,
+            route="send", method="POST", path=_APPROVE, body={"correlationID": created.name}, is_on_new_connection=True
         )
         reason, wait_s = "", 0.0
         for _ in range(_APPROVALS_MAX):

@@ -43,13 +43,7 @@ from pixconnect.domain.institutions.institution import (
     Sender,
     UnknownOutcome,
 )
-from pixconnect.domain.institutions.rail_memory import (
-    MemoryUnavailable,
-    RailMemory,
-    RailStep,
-    SentPix,
-    is_same_payee,
-)
+from pixconnect.domain.institutions.rail_memory import MemoryUnavailable, RailMemory, RailStep, SentPix, is_same_payee
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.rail import (
     Acknowledgement,

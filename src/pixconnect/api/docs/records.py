@@ -63,10 +63,7 @@ def _read_class(source: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for field, below in pairwise(definition.body):
         match field, below:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str() as text)),
-            ):
+            case (ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as text))):
                 found[name] = " ".join(text.split())
             case _:
                 pass

@@ -278,12 +278,7 @@ def watch(
 def find(client: Client, any_id: str, *, is_external_id: bool) -> Charge:
     charges = client.charges
     return records.find(
-        "charge",
-        any_id,
-        charges.get,
-        charges.get_by_external_id,
-        charges.get_by_txid,
-        is_external_id=is_external_id,
+        "charge", any_id, charges.get, charges.get_by_external_id, charges.get_by_txid, is_external_id=is_external_id
     )
 
 

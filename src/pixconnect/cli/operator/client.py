@@ -27,13 +27,7 @@ from pixconnect.usecases.reading import origin as origin_usecases
 
 
 def show_origin(origin: Origin) -> output.Shown:
-    return {
-        "kind": origin.kind,
-        "id": origin.id,
-        "holder_id": origin.holder_id,
-        "at": origin.at,
-        **show_asker(origin),
-    }
+    return {"kind": origin.kind, "id": origin.id, "holder_id": origin.holder_id, "at": origin.at, **show_asker(origin)}
 
 
 def show_asker(origin: Origin) -> output.Shown:
@@ -68,11 +62,7 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
 
 @app.command(name="set")
 def change(
-    *,
-    client_id: ClientId,
-    scope: operating.Many[Scope] = (),
-    add_scope: operating.Many[Scope] = (),
-    json: Json = False,
+    *, client_id: ClientId, scope: operating.Many[Scope] = (), add_scope: operating.Many[Scope] = (), json: Json = False
 ) -> None:
     """Give a client other scopes. If it loses one, its tokens issued until now are refused.
 
@@ -231,7 +221,7 @@ def activity(
     found = operating.run(
         lambda context: origin_usecases.list_activity(
             context, client_id, initial_at, final_at, kind=kind, token_id=token_id, peer=peer, holder_id=holder_id
-        ),
+        )
     )
     output.show_list("activity", [show_origin(one) for one in found], as_json=json)
 

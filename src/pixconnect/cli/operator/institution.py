@@ -16,11 +16,7 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_days import days, load_statement, statement
-from pixconnect.cli.operator.institution_opening import (
-    AccountName,
-    make_opener,
-    run_with_opener,
-)
+from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_with_opener
 from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.config import Settings

@@ -81,10 +81,7 @@ async def _answer(
         open_base(settings, "pixconnect console") as base,
         open_standby(settings, base.context, "pixconnect console") as standby,
         open_operator(
-            settings,
-            url=settings.console_login_url,
-            role=CONSOLE_ROLE,
-            connections_max=_OPERATOR_CONNECTIONS_MAX,
+            settings, url=settings.console_login_url, role=CONSOLE_ROLE, connections_max=_OPERATOR_CONNECTIONS_MAX
         ) as operator,
     ):
         address = urlsplit(settings.console_base_url or f"http://{settings.console_host}:{port}")

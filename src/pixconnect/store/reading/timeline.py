@@ -162,12 +162,7 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
         return []
     instants = [event.created_at for event in events]
     rows = await pool.fetch(
-        _FIND_DELIVERIES,
-        endpoint_ids,
-        [event.id for event in events],
-        instants,
-        min(instants),
-        NEWEST_LOOKED_AT_MAX,
+        _FIND_DELIVERIES, endpoint_ids, [event.id for event in events], instants, min(instants), NEWEST_LOOKED_AT_MAX
     )
     return await delivery_history.read_whole(pool, rows)
 

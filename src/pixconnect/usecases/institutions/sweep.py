@@ -296,11 +296,7 @@ def as_report(pix: ReceivedPix) -> CreditReport:
 
 def _name_payer(payer: KnownPayer) -> Party:
     told = dict(
-        account_number=payer.account_number,
-        branch=payer.branch,
-        ispb=payer.ispb,
-        name=payer.name,
-        tax_id=payer.tax_id,
+        account_number=payer.account_number, branch=payer.branch, ispb=payer.ispb, name=payer.name, tax_id=payer.tax_id
     )
     return structs.replace(UNKNOWN_PARTY, **{member: text for member, text in told.items() if text})
 

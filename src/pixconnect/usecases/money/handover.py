@@ -230,10 +230,7 @@ async def _read_payers(context: Context, orders: Sequence[OpenOrder]) -> dict[in
 
 
 async def _send(
-    context: Context,
-    orders: Sequence[OpenOrder],
-    ordered: Mapping[str, Transfer | Refund],
-    payers: Mapping[int, Party],
+    context: Context, orders: Sequence[OpenOrder], ordered: Mapping[str, Transfer | Refund], payers: Mapping[int, Party]
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
     """Hand orders to the rail and return its immediate answers; orders that have ended meanwhile are left out."""
     # What nobody has approved is only asked about, whatever was forgotten of it.
@@ -291,10 +288,7 @@ def _refund_order(refund: Refund) -> RefundOrder:
 
 
 async def _record(
-    context: Context,
-    answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]],
-    now: datetime,
-    said_to: SaidTo,
+    context: Context, answered: Sequence[tuple[OpenOrder, SubmitAnswer | QueryAnswer]], now: datetime, said_to: SaidTo
 ) -> None:
     """Record final answers; for the others we ask the rail later."""
     endings: list[tuple[str, Ending]] = []

@@ -28,10 +28,7 @@ GROUP_SIZE: Final = MetricFamily(
     labels=("write",),
 )
 GROUP_QUEUE: Final = MetricFamily(
-    name="pixconnect_group_queue_length",
-    kind="gauge",
-    meaning="Requests that wait for their group.",
-    labels=("write",),
+    name="pixconnect_group_queue_length", kind="gauge", meaning="Requests that wait for their group.", labels=("write",)
 )
 FAMILIES: Final = (GROUP_SIZE, GROUP_QUEUE)
 

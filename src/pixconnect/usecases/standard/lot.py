@@ -215,12 +215,7 @@ async def _find_or_judge(
 
 
 async def _open(
-    context: Context,
-    connection: Connection,
-    caller: Caller,
-    number: int,
-    description: str,
-    asked: Sequence[NewItem],
+    context: Context, connection: Connection, caller: Caller, number: int, description: str, asked: Sequence[NewItem]
 ) -> None:
     lot = ChargeLot(
         holder_id=caller.holder_id,

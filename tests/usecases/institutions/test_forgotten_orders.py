@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from msgspec import structs
@@ -16,10 +16,10 @@ from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import return_name as name_store
 from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.institutions.statement import settle_items
-from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
+from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed, sweep_statement
 from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import transfer as transfer_usecases
-from support.account_shop import Shop, make_owner, open_banco
+from support.account_shop import Shop, make_owner, open_banco, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
@@ -67,9 +67,8 @@ async def note_loss(shop: Shop) -> None:
         await shop.live.execute_as_owner(statement)
 
 
-async def tell_line(shop: Shop, sent: SentPix) -> None:
-    at = shop.live.clock.real_now()
-    line = InstitutionItem(
+def make_line(sent: SentPix, at: datetime) -> InstitutionItem:
+    return InstitutionItem(
         item_id="L1",
         day=to_day(at),
         settled_at=at,
@@ -78,6 +77,10 @@ async def tell_line(shop: Shop, sent: SentPix) -> None:
         kind="pix",
         end_to_end_id=sent.end_to_end_id,
     )
+
+
+async def tell_line(shop: Shop, sent: SentPix) -> None:
+    line = make_line(sent, shop.live.clock.real_now())
     await record_listed(shop.at, shop.account, [line])
     await note_listed(shop.at, shop.account, (line.day, line.day))
     await settle_items(shop.at, shop.account)
@@ -302,3 +305,34 @@ async def test_what_was_added_again_after_the_loss_does_not_pay_again(shop: Shop
         await ask(again, "t1", 400)
     assert await end(again, await ask(again, "t2", 399)) == "CONFIRMED"
     assert shop.there.paid_cents == 400 + 399
+
+
+async def test_an_account_that_was_added_again_days_later_pays_nothing_before_the_forgotten_days_are_read(
+    live: Service,
+) -> None:
+    """Its books begin on the day on which it is added, and the forgotten order left before."""
+    shop = await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",), has_statement=True)))
+    shop.there.balance_cents = RECEIVED_CENTS
+    payee = structs.replace(UNKNOWN_PARTY, key=KEY)
+    order = OutgoingPix(name="f" * 32, amount_cents=400, payer_key=None, payee=payee, is_by_key=True)
+    sent = await shop.there.send(order)
+    assert isinstance(sent, SentPix)
+    await note_loss(shop)
+    shop.there.items.append(make_line(sent, live.clock.real_now()))
+    live.clock.advance(days=2)
+    banco = await open_banco(shop)
+    done = await succeed_holder(as_operator(live.context), shop.house.holder_id, "banco", "77", "0001")
+    again = structs.replace(shop, account=banco, house=structs.replace(shop.house, holder_id=done.heir.id))
+    await again.allow_sending()
+    again.pay(RECEIVED_CENTS)
+    await again.read()
+    # Nobody can tell yet whether any request left before.
+    for external_id, amount_cents in (("t1", 400), ("t2", 399)):
+        with pytest.raises(errors.OutcomeUnknown, match=f"not read yet.*external_id '{external_id}'"):
+            await ask(again, external_id, amount_cents)
+    await sweep_statement(again.at, banco, shop.there)
+    with pytest.raises(errors.OutcomeUnknown, match=r"a Pix of this amount left.*external_id 't1'"):
+        await ask(again, "t1", 400)
+    assert await end(again, await ask(again, "t2", 399)) == "CONFIRMED"
+    assert shop.there.paid_cents == 400 + 399
+    await check_books(live)

@@ -22,6 +22,8 @@ Pace = Literal["near", "wide", "deep", "statement", "contests"]
 OVERLAP: Final = timedelta(minutes=10)
 CONTESTS_SPAN: Final = timedelta(days=190)
 """80 days after its Pix a contest is opened, 11 it is blocked, 90 its rest is followed: whichever instant a list goes by."""
+REPEATED_FOR: Final = timedelta(days=35)
+"""After a loss of the database callers may still repeat what they had asked for before it."""
 _SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
 _EVERY: Final = dict(wide=timedelta(hours=1), deep=timedelta(days=1))
 

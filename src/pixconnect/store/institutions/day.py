@@ -55,6 +55,33 @@ async def list_days(
     return [DAY.read(row) for row in await connection.fetch(_LIST, institution_id, first_on, last_on)]
 
 
+_LIST_UNREAD: Final[LiteralString] = """
+    select distinct day::date from database_loss
+    join institution_account as account on account.id = $1 and account.created_at > noticed_at
+    cross join generate_series(
+        (coalesce(known_until, $2) at time zone 'America/Sao_Paulo')::date,
+        (noticed_at at time zone 'America/Sao_Paulo')::date, interval '1 day'
+    ) as forgotten (day)
+    where noticed_at > $2 and not exists (
+        select from institution_day as told
+        where told.institution_id = $1 and told.day = forgotten.day::date and told.read_at is not null
+    )
+    order by 1
+"""
+
+
+async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datetime) -> list[date]:
+    """The days that the database has forgotten and no statement was read of, for an account that was added after the loss.
+
+    Args:
+        pool: The database.
+        institution_id: The account.
+        lost_since: Losses of the database that were noticed since then count; so much may be forgotten where nobody knows how
+            much.
+    """
+    return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
+
+
 # A balance that was told while its day went on is none of its end: a later reading of the day forgets it.
 _TELL: Final[LiteralString] = f"""
     insert into institution_day as told ({DAY.names}) values ({DAY.parameters})

@@ -15,7 +15,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution, InstitutionItem, InstitutionUnavailable
 from pixconnect.domain.institutions.statement_files.statement_file import ItemList
-from pixconnect.domain.institutions.sweep import Sweep, is_due
+from pixconnect.domain.institutions.sweep import REPEATED_FOR, Sweep, is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import Context, Writer
@@ -70,8 +70,10 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
 async def _find_first(context: Context, account: InstitutionAccount, last: Sweep | None, now: datetime) -> date:
     """The first day to read: none is left out, what is not closed comes again, and each hour more does."""
     today, opened_on = to_day(now), to_day(account.opened_at)
+    # If the account was added again after a loss, only these days show what it had paid in the forgotten time.
+    forgotten = await day_store.list_unread_of_loss(context.pool, account.id, now - REPEATED_FOR)
     if last is None:
-        return opened_on
+        return min([opened_on, *forgotten])
     days = await day_store.list_days(context.pool, account.id, today - DISAGREEING_BEHIND, today - timedelta(days=1))
     behind = today - DAYS_BEHIND
     first = min(today, to_day(last.read_until))
@@ -80,7 +82,7 @@ async def _find_first(context: Context, account: InstitutionAccount, last: Sweep
         behind = min((day.day for day in days if day.day >= behind and not day.is_closed), default=today)
     elif any(day.state == "open" for day in days):
         behind = today - DISAGREEING_BEHIND
-    return max(min(first, behind), opened_on)
+    return min([max(min(first, behind), opened_on), *forgotten])
 
 
 async def _record(

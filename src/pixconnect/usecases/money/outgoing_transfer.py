@@ -7,7 +7,7 @@ named one: the institution compares it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime
 from typing import Final
 
 from msgspec import Struct, structs
@@ -15,10 +15,12 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.allowance import TransferAllowance, check_transfer_there
 from pixconnect.domain.institutions.institution import OpenAccount
+from pixconnect.domain.institutions.sweep import REPEATED_FOR
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import allowance as allowance_store
+from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
@@ -32,8 +34,6 @@ _SHARE_OF_HANDOVER: Final = 0.5
 """Of the time in which an order must leave; what is accepted beyond that may be given up."""
 _LATER: Final = "funds and limits allow it"
 _FOUND_OUT: Final = "an operator has found out at the institution that it is not"
-_REPEATED_FOR: Final = timedelta(days=35)
-"""After a loss of the database callers may still repeat what they had asked for before it."""
 
 
 class Way(Struct, frozen=True, kw_only=True):
@@ -147,19 +147,34 @@ async def _admit_renamed(context: Context, payer: OwnAccount, request: TransferR
     """
     if request.external_id is None or context.policy.is_sandbox:
         return
-    lost_since = context.clock.now() - _REPEATED_FOR
+    lost_since = context.clock.now() - REPEATED_FOR
     for account_id in await holder_store.list_doubtful_accounts(context.pool, payer.holder_id, lost_since):
+        await _check_read(context, account_id, request, lost_since)
         await _admit_forgotten_there(context, account_id, request, _FOUND_OUT)
+
+
+async def _check_read(context: Context, account_id: int, request: TransferRequest, lost_since: datetime) -> None:
+    """Refuse as unknown while a worker has not read the forgotten days of an account that was added after the loss."""
+    if not await day_store.list_unread_of_loss(context.pool, account_id, lost_since):
+        return
+    opened = await context.institutions.find_read(account_id)
+    # Where no API tells the statement, only an operator can record it.
+    if opened is not None and opened.institution.traits.has_statement:
+        raise _explain_unread(request)
+
+
+def _explain_unread(request: TransferRequest) -> errors.OutcomeUnknown:
+    return errors.OutcomeUnknown(
+        "the database was restored, and what it has forgotten of the holder's account was not read yet: this request may "
+        f"have been done. Repeat it with external_id {request.external_id!r} later, and under no other id"
+    )
 
 
 async def _admit_forgotten_there(context: Context, account_id: int, request: TransferRequest, until: str) -> None:
     if await is_lost(context.institutions, account_id):
-        raise errors.OutcomeUnknown(
-            "the database was restored, and what it has forgotten of the holder's account was not read yet: this request may "
-            f"have been done. Repeat it with external_id {request.external_id!r} later, and under no other id"
-        )
+        raise _explain_unread(request)
     if await item_store.may_be_forgotten(
-        context.pool, account_id, request.amount_cents, context.clock.now(), _REPEATED_FOR
+        context.pool, account_id, request.amount_cents, context.clock.now(), REPEATED_FOR
     ):
         raise errors.OutcomeUnknown(
             "the database was restored, and a Pix of this amount left the account in the time that is forgotten: it may be "

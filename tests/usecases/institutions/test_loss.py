@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 from structlog.testing import capture_logs
 
 from pixconnect.domain.frame import errors
@@ -172,3 +173,23 @@ async def test_where_the_owner_has_another_account_a_word_is_not_enough(live: Se
     await live.execute_as_owner(f"update institution_account set {closed}")
     await live.execute_as_owner("update institution_day set read_at = null")
     assert (await recover_account(operator, there.open, "loja", statement_was_read=True)).state == "active"
+
+
+async def test_a_refund_of_a_pix_that_was_forgotten_is_not_refused_before_the_account_is_read(
+    live: Service, there: FakeInstitution
+) -> None:
+    """It may have been made: who is told that it was not would ask for another one."""
+    shop = await open_shop(live, there)
+    await shop.allow()
+    pix = shop.pay(1000)
+    await lose(live)
+    institutions: Any = shop.context.institutions
+    institutions.forget()
+    with pytest.raises(errors.ServiceUnavailable, match="may have been done before that"):
+        await shop.give_back(pix, external_id="r1")
+    await read_again(shop)
+    await recover_account(as_operator(live.context), there.open, "loja", statement_was_read=True)
+    institutions.forget()
+    assert (await shop.give_back(pix, external_id="r1")).amount_cents == 1000
+    with pytest.raises(errors.OriginalNotRefundable):
+        await shop.give_back(structs.replace(pix, end_to_end_id="E" + "9" * 31), external_id="r2")

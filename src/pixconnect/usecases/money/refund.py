@@ -37,7 +37,7 @@ from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
-from pixconnect.usecases.frame.institutions import explain_pause
+from pixconnect.usecases.frame.institutions import explain_pause, is_lost
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -71,6 +71,8 @@ async def start_refund(context: Context, caller: Caller, request: RefundRequest,
         if original is None or not is_refundable:
             # HOLDER_BLOCKED comes before it in the documented order.
             await _check_may_withdraw(context, caller)
+            if original is None:
+                await _check_read(context, caller)
             raise errors.OriginalNotRefundable(_explain_unsettled(original))
         if original.holder_id != caller.holder_id:
             await _check_family(context, caller, original.holder_id)
@@ -103,6 +105,14 @@ def _explain_unsettled(original: Transfer | None) -> str:
     if original is not None and original.direction == "IN" and original.status == "PROCESSING":
         return "end_to_end_id: has not settled; what your institution holds as suspect only it gives back"
     return "end_to_end_id: is not a Pix that this holder received and that has settled"
+
+
+async def _check_read(context: Context, caller: Caller) -> None:
+    """Refuse as paused what may be of a Pix that a restored database has forgotten, while an account was not read since."""
+    _, family = await holder_store.find_family(context.pool, caller.holder_id)
+    for account_id in await name_store.read_keys_of_holders(context.pool, family):
+        if await is_lost(context.institutions, account_id):
+            raise await explain_pause(context.institutions, account_id)
 
 
 async def _check_asks_there(context: Context, original: Transfer) -> None:

@@ -222,6 +222,9 @@ class UnitOfWork:
                 self._put(block)
         for account, cents in part_taken(self.balances[refund.holder_id], refund.amount_cents):
             self.post(refund.holder_id, account, "settlement", cents, refund.cause)
+        if self.balances[refund.holder_id].blocks_count:
+            # What went of another contest's block is still held: a late report says nothing more that would cover it.
+            self._cover(refund.holder_id)
 
     def _put(self, block: Block) -> None:
         self.blocks.put(block)

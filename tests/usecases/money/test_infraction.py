@@ -289,6 +289,22 @@ async def test_what_one_contest_takes_beyond_its_own_block_is_still_held_for_the
     await check_books(service)
 
 
+async def test_a_late_decision_covers_the_block_that_it_took_money_from(service: Service, caller: Caller) -> None:
+    paid = await receive(service)
+    await receive(service)
+    first = infraction_report(service, paid, "I1", amount_cents=400, wanted_cents=400, held_cents=400)
+    second = infraction_report(service, paid, "I2", amount_cents=400, wanted_cents=400, held_cents=100)
+    await tell(service, first, second)
+    assert await funds(service, caller) == (1_500, 0, 500, 0)
+    # The younger report of the block comes first, so the decision does not change the block.
+    rest = BlockTerms(reference="I2", kind="med", wanted_cents=50, held_cents=50)
+    told_at = second.told_at + timedelta(days=9)
+    await tell(service, BlockReport(report_id="b", party=second.party, blocks=(rest,), told_at=told_at))
+    await tell(service, decided(service, second, 400))
+    assert await funds(service, caller) == (1_150, 0, 450, 0)
+    await check_books(service)
+
+
 async def test_a_pix_that_was_given_back_can_be_contested_and_is_taken_no_more(
     service: Service, caller: Caller
 ) -> None:

@@ -2907,7 +2907,8 @@ begin
         or (
             select count(*) from ledger_entry as entry
             join allowed_posting as allowed using (debit_account, credit_account)
-            where entry.holder_id = made.holder_id and entry.id in (made.entry_id, made.deficit_entry_id)
+            where entry.holder_id = made.holder_id
+                and entry.id = case entry.debit_account when 'deficit' then made.deficit_entry_id else made.entry_id end
                 and entry.cause_kind = 'adjustment' and entry.cause_id = made.id
                 and allowed.kind = 'adjustment' and allowed.direction = made.direction and allowed.status = made.account
                 and entry.amount_cents = case entry.debit_account

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, measure, write_text
+from pixconnect.foundation.metrics import Histogram, Measured, MetricFamily, write_text
 
 COUNTED = MetricFamily(name="things_total", kind="counter", meaning="Things.", labels=("kind", "what"))
 HELD = MetricFamily(name="things_held", kind="gauge", meaning="Things that are held.")
@@ -29,7 +29,7 @@ def test_what_is_written_is_what_is_read() -> None:
     odd = 'a "quoted"\\ word\nand another'
     text = write_text([
         Measured(family=COUNTED, values={("a", odd): 3, ("", "b"): 2**60}),
-        measure(HELD, 0.25),
+        Measured(family=HELD, values={(): 0.25}),
         Measured(family=TOOK, values={("x",): histogram(0.05, 0.1, 0.2, 5.0)}),
         Measured(family=MetricFamily(name="absent", kind="gauge", meaning="Not there.", labels=("a",)), values={}),
     ])  # fmt: skip

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import httpx2
 
-from pixconnect.foundation.metrics import CONTENT_TYPE, Measured, MetricFamily, measure, write_text
+from pixconnect.foundation.metrics import CONTENT_TYPE, Measured, MetricFamily, write_text
 from pixconnect.http.metrics import serve_metrics
 
 HELD = MetricFamily(name="things_held", kind="gauge", meaning="Things that are held.")
@@ -26,10 +26,10 @@ async def telling(*measured: Measured, failure: Exception | None = None) -> Asyn
 
 
 async def test_who_watches_is_told_and_anything_else_is_not_found() -> None:
-    async with telling(measure(HELD, 7)) as url, httpx2.AsyncClient(trust_env=False) as http:
+    async with telling(Measured(family=HELD, values={(): 7})) as url, httpx2.AsyncClient(trust_env=False) as http:
         told = await http.get(f"{url}/metrics?name=all")
         assert (told.status_code, told.headers["content-type"]) == (200, CONTENT_TYPE)
-        assert told.text == write_text([measure(HELD, 7)])
+        assert told.text == write_text([Measured(family=HELD, values={(): 7})])
         for method, path in (("GET", "/"), ("GET", "/metrics/2"), ("POST", "/metrics"), ("GET", "/v1/connect/health")):
             assert (await http.request(method, url + path)).status_code == 404
 
@@ -42,7 +42,7 @@ async def test_a_failure_is_said_and_the_next_one_who_asks_is_answered() -> None
 
 
 async def test_nonsense_is_hung_up_on() -> None:
-    async with telling(measure(HELD, 7)) as url:
+    async with telling(Measured(family=HELD, values={(): 7})) as url:
         for octets in (b"a" * 100_000, b"\0\r\n\r\n", b""):
             reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
             writer.write(octets)

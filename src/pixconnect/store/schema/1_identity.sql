@@ -4,8 +4,13 @@ grant usage on schema pixconnect to pixconnect_funding;
 grant usage on schema pixconnect to pixconnect_service;
 
 create type ledger_account as enum ('available', 'reserved', 'settlement', 'funding', 'deficit', 'difference', 'blocked');
-create type entry_cause as enum ('deposit', 'transfer', 'refund');
-create type cause_state as enum ('MADE', 'PROCESSING', 'CONFIRMED', 'RETURNED', 'ERROR', 'CANCELLED');
+-- The ledger's own causes and states, then those of each feature that moves money: PostgreSQL 16 uses no value in the
+-- transaction that adds it, so the baseline cannot add them beside their tables.
+create type entry_cause as enum ('deposit', 'transfer', 'refund', 'movement', 'repayment', 'adjustment', 'block_step');
+create type cause_state as enum (
+    'MADE', 'PROCESSING', 'CONFIRMED', 'RETURNED', 'ERROR', 'CANCELLED',
+    'POSTED', 'available', 'settlement', 'covered', 'released', 'held', 'let_go', 'taken'
+);
 
 create table schema_version (
     version integer not null,

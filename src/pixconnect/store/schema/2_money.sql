@@ -2258,8 +2258,6 @@ create trigger name_account before insert on movement for each row execute funct
 grant insert, select on table movement to pixconnect_service;
 create trigger check_name after insert on refund for each row when (new.made_by = 'institution') execute function
     check_name_of_return();
-alter type entry_cause add value 'movement';
-alter type cause_state add value 'POSTED';
 create trigger check_movement after insert on ledger_entry for each row when (new.cause_kind = 'movement') execute function
     check_entry_of_movement();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
@@ -2343,7 +2341,6 @@ create trigger check_new after insert on repayment referencing new table as new_
 create trigger repayment_is_append_only before delete or update or truncate on repayment for each statement execute function
     refuse_change();
 grant insert, select on table repayment to pixconnect_service;
-alter type entry_cause add value 'repayment';
 create trigger check_repayment after insert on ledger_entry for each row when (new.cause_kind = 'repayment') execute function
     check_entry_of_repayment();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
@@ -2999,9 +2996,6 @@ create trigger check_new after insert on adjustment referencing new table as new
 create trigger check_open after insert on adjustment for each row execute function check_account_is_open();
 grant insert on table adjustment to pixconnect_operator;
 grant select on table adjustment to pixconnect_service;
-alter type entry_cause add value 'adjustment';
-alter type cause_state add value 'available';
-alter type cause_state add value 'settlement';
 create trigger check_adjustment after insert on ledger_entry for each row when (new.cause_kind = 'adjustment') execute function
     check_entry_of_adjustment();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
@@ -3340,12 +3334,6 @@ create trigger block_step_is_append_only before delete or update or truncate on 
 create trigger check_new after insert on block_step referencing new table as new_row for each statement execute function
     check_block_steps();
 grant insert, select on table block_step to pixconnect_service;
-alter type entry_cause add value 'block_step';
-alter type cause_state add value 'covered';
-alter type cause_state add value 'released';
-alter type cause_state add value 'held';
-alter type cause_state add value 'let_go';
-alter type cause_state add value 'taken';
 create trigger check_block_step after insert on ledger_entry for each row when (new.cause_kind = 'block_step') execute function
     check_entry_of_step();
 insert into allowed_posting (kind, direction, is_book, status, debit_account, credit_account) values
@@ -3393,13 +3381,13 @@ create view entry_facts as
         select facts, person from movement_facts as of
             where cause_kind = 'movement' and of.id = cause_id and of.holder_id = entry.holder_id
         union all
-        select facts, null::json from repayment_facts as of
+        select facts, null::json as person from repayment_facts as of
             where cause_kind = 'repayment' and of.id = cause_id and of.holder_id = entry.holder_id
         union all
-        select facts, null::json from adjustment_facts as of
+        select facts, null::json as person from adjustment_facts as of
             where cause_kind = 'adjustment' and of.id = cause_id and of.holder_id = entry.holder_id
         union all
-        select facts, null::json from block_step_facts as of
+        select facts, null::json as person from block_step_facts as of
             where cause_kind = 'block_step' and of.id = cause_id and of.holder_id = entry.holder_id
     ) as other on true;
 comment on view entry_facts is 'What of each entry is chained by hash, as the text that is hashed.';

@@ -29,7 +29,7 @@ def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: An
         insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
             created_at, cause_kind, cause_id, cause_state)
         select {id}, holder_id, '{debit}', '{credit}', {cents}, {number}, {running}, last_entry_at + interval '1 hour',
-            '{kind}', {cause_id}, '{state}' from balance where holder_id = {columns.get("holder_id", 1)}
+            '{kind}', {cause_id}, '{state}' from whole_balance where holder_id = {columns.get("holder_id", 1)}
     """
 
 
@@ -58,7 +58,7 @@ async def funds(connection: Connection) -> list[tuple[int, ...]]:
     rows = await connection.fetch(
         """
         select holder_id, available_cents, reserved_cents, blocked_cents, deficit_cents, settlement_cents, funding_cents
-        from balance order by 1
+        from whole_balance order by 1
         """
     )
     return [tuple(row) for row in rows]

@@ -191,7 +191,7 @@ async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str
         " where state = 'open' and holder_id = any($1::bigint[]) group by 1",
         holder_ids,
     )
-    balances = await connection.fetch("select * from balance where holder_id = any($1::bigint[])", holder_ids)
+    balances = await connection.fetch("select * from whole_balance where holder_id = any($1::bigint[])", holder_ids)
     deposits: dict[int, Counter[int]] = {holder_id: Counter() for holder_id in holder_ids}
     for row in await connection.fetch(
         "select holder_id, amount_cents from ledger_entry where debit_account = 'funding' and holder_id = any($1::bigint[])",

@@ -24,6 +24,7 @@ _TABLES: Final = dict(
         (
             *(
                 "balance",
+                "statement_head",
                 "pix_key",
                 "client",
                 "charge",

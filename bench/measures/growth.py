@@ -59,11 +59,14 @@ select entry_id, $1, 'settlement', 'available', 1, $5::bigint + n, $8::bigint + 
 from line
 """
 _BALANCE = """
-select available_cents + reserved_cents as funds_cents, last_number, last_entry_at from balance where holder_id = $1
+select funds_cents, last_number, last_entry_at from statement_head where holder_id = $1
 """
 _BOOK = """
-update balance set available_cents = available_cents + $2, settlement_cents = settlement_cents - $2,
-    last_number = last_number + $2, last_entry_at = $3 where holder_id = $1
+with ended as (
+    update statement_head set last_number = last_number + $2, last_entry_at = $3, funds_cents = funds_cents + $2
+    where holder_id = $1
+)
+update balance set available_cents = available_cents + $2, settlement_cents = settlement_cents - $2 where holder_id = $1
 """
 _TALLY = """
 insert into tally (holder_id, kind, status, hour, count)
@@ -83,8 +86,8 @@ last_line as (
     order by number desc limit 1
 )
 select (select count(*) from line where step <> 1 or change <> 1 or pause <= interval '0') + (
-    select count(*) from balance, last_line where holder_id = $1
-        and (last_number, available_cents + reserved_cents, last_entry_at)
+    select count(*) from statement_head, last_line where holder_id = $1
+        and (last_number, funds_cents, last_entry_at)
             is distinct from (number, running_balance_cents, created_at)
 )
 """

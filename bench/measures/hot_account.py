@@ -1,28 +1,36 @@
-"""How much of a settlement waits for the balance's lock, while transfers of the same account are accepted.
+"""How fast one account's transfers settle while others are accepted, and how much of that waits for a lock.
 
-    .venv/bin/python -m bench.measures.hot_account --seconds 20 --rounds 3
+    .venv/bin/python -m bench.measures.hot_account --seconds 10 --rounds 3
 
-The worker's sessions are looked at every two milliseconds. Of all looks at a transaction that locks balances, ``waiting`` is
-the part in which it waits for a lock. ``settled`` and ``accepted`` are of the same seconds. One run is one machine's: another
-load beside it changes all three.
+In each round the worker stands still while transfers of the account are accepted. Then it settles them: ``alone``, ``beside
+another`` account whose transfers are accepted as fast as they can be, and ``beside its own``. The first is what the machine
+can do; the second has the same load on its processors as the third, and no row in common with it.
+
+The worker's sessions are looked at every two milliseconds. Of all looks at a transaction that locks statements, ``waiting`` is
+the part in which it waits for a lock. One run is one machine's: another load beside it changes all figures.
 """
 
 import argparse
 import asyncio
 import threading
+import time
 from collections import defaultdict
 
 from msgspec import Struct
 
-from bench.harness.installation import Installation, installed
+from bench.harness.installation import Account, Installation, installed
+from bench.harness.processes import stopped_processes
 from bench.load.generators import wrk
 from bench.measures.accepting import TRANSFER, TRANSFER_BODY
 
 _LOOK = """
-    select pid, xact_start, wait_event_type = 'Lock' as is_waiting, query like '%from balance%for no key update%' as is_locking
+    select pid, xact_start, wait_event_type = 'Lock' as is_waiting,
+        query like '%from statement_head%for no key update%' as is_locking
     from pg_stat_activity where application_name = 'pixconnect worker' and xact_start is not null
 """
-_SETTLED = "select count(*) from pixconnect.transfer where direction = 'OUT' and settled_at is not null"
+_SETTLED = (
+    "select count(*) from pixconnect.transfer where holder_id = $1 and direction = 'OUT' and settled_at is not null"
+)
 
 
 class _Transaction(Struct):
@@ -43,39 +51,51 @@ async def _look(service: Installation, stop: threading.Event, seen: defaultdict[
     await connection.close()
 
 
-async def _count_settled(service: Installation) -> int:
+async def _count_settled(service: Installation, account: Account) -> int:
     connection = await service.connect()
-    count = await connection.fetchval(_SETTLED)
+    count = await connection.fetchval(_SETTLED, account.holder_id)
     await connection.close()
     return count
 
 
+def _settle(service: Installation, filled: Account, beside: Account | None, seconds: float) -> str:
+    """Fill an account with orders while the worker stands still, let it settle them, and say how fast it did."""
+    seen = defaultdict[object, _Transaction](_Transaction)
+    with stopped_processes(service.process.pid, "worker"):
+        wrk(service.base_url, TRANSFER, TRANSFER_BODY, [filled.token], connections=64, seconds=seconds)
+    stop, before = threading.Event(), asyncio.run(_count_settled(service, filled))
+    looking = threading.Thread(target=lambda: asyncio.run(_look(service, stop, seen)))
+    looking.start()
+    accepted = 0.0
+    if beside is None:
+        time.sleep(seconds / 2)
+    else:
+        load = wrk(service.base_url, TRANSFER, TRANSFER_BODY, [beside.token], connections=64, seconds=seconds / 2)
+        accepted = load.per_second
+    settled = (asyncio.run(_count_settled(service, filled)) - before) / (seconds / 2)
+    stop.set()
+    looking.join()
+    service.wait_until_quiet()
+    settling = [each for each in seen.values() if each.is_settlement]
+    waiting = sum(each.waiting_count for each in settling) / max(sum(each.looks_count for each in settling), 1)
+    return (
+        f"settled {settled:5.0f}/s, accepted {accepted:5.0f}/s, waiting {waiting:.2f} of {len(settling)} transactions"
+    )
+
+
 def measure(seconds: float, rounds: int) -> None:
-    """Print one line for each round."""
+    """Print three lines for each round."""
     with installed(is_proved=False) as service:
-        account = service.demonstration()
+        filled = service.demonstration()
+        (another,) = service.onboard(1)
         for _ in range(rounds):
-            seen = defaultdict[object, _Transaction](_Transaction)
-            stop, before = threading.Event(), asyncio.run(_count_settled(service))
-            looking = threading.Thread(target=lambda: asyncio.run(_look(service, stop, seen)))  # noqa: B023  it ends in this round
-            looking.start()
-            load = wrk(service.base_url, TRANSFER, TRANSFER_BODY, [account.token], connections=64, seconds=seconds)
-            stop.set()
-            looking.join()
-            settled = asyncio.run(_count_settled(service)) - before
-            service.wait_until_quiet()
-            settling = [each for each in seen.values() if each.is_settlement]
-            looks_count = sum(each.looks_count for each in settling)
-            waiting = sum(each.waiting_count for each in settling) / max(looks_count, 1)
-            print(
-                f"accepted {load.per_second:.0f}/s, settled {settled / seconds:.0f}/s, "
-                f"waiting {waiting:.2f} of {looks_count} looks at {len(settling)} transactions"
-            )
+            for name, beside in (("alone", None), ("beside another", another), ("beside its own", filled)):
+                print(f"{name:14} {_settle(service, filled, beside, seconds)}", flush=True)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     measure(asked.seconds, asked.rounds)

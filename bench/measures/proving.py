@@ -72,11 +72,14 @@ select entry_id, holder_id, 'settlement', 'available', 1, n, n, 'transfer', tran
 from line order by entry_id
 """
 _BOOK = """
-update balance set available_cents = available_cents + $2, settlement_cents = settlement_cents - $2,
-    last_number = last_number + $2, last_entry_at = (
-        select created_at from ledger_entry where ledger_entry.holder_id = balance.holder_id and number is not null
+with ended as (
+    update statement_head as head set funds_cents = funds_cents + $2, last_number = last_number + $2, last_entry_at = (
+        select created_at from ledger_entry where ledger_entry.holder_id = head.holder_id and number is not null
         order by number desc limit 1
     )
+    where holder_id = any ($1)
+)
+update balance set available_cents = available_cents + $2, settlement_cents = settlement_cents - $2
 where holder_id = any ($1)
 """
 _TALLY = """

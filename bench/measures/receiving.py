@@ -40,7 +40,7 @@ _SPAN = timedelta(hours=24)
 # The first entries of a home are of its start, and a history cannot be older than them.
 _DATE_BACK = """
 update ledger_entry set created_at = created_at - interval '3 days' where holder_id = 1;
-update balance set last_entry_at = last_entry_at - interval '3 days' where holder_id = 1
+update statement_head set last_entry_at = last_entry_at - interval '3 days' where holder_id = 1
 """
 _BEGIN_BEFORE = """
 update institution_account set opened_at = opened_at - interval '25 hours', revision = revision + 1

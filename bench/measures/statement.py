@@ -90,6 +90,7 @@ async def fill(owner_url: str, lines_count: int) -> None:
         """insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)
             values (1, 'Maria Souza', '52998224725', 'SAO PAULO', '0001', '1001', 'TRANSACTIONAL', '2025-12-01');
            insert into balance (holder_id, modified_at) values (1, '2025-12-01');
+           insert into statement_head (holder_id) values (1);
            insert into deposit (id, holder_id, amount_cents, created_at) values (9007199254740991, 1, 100000, '2025-12-31');
            insert into ledger_entry (id, holder_id, debit_account, credit_account, amount_cents, number, running_balance_cents,
                 created_at, cause_kind, cause_id, cause_state)
@@ -108,7 +109,9 @@ async def fill(owner_url: str, lines_count: int) -> None:
     while first < lines_count + 10:
         last = min(first + GROUP, lines_count + 10) - 1
         await connection.execute(FILL, first, last, running)
-        running = await connection.fetchval("select available_cents + reserved_cents from balance where holder_id = 1")
+        running = await connection.fetchval(
+            "select available_cents + reserved_cents from whole_balance where holder_id = 1"
+        )
         first = last + 1
     await connection.execute("vacuum analyze")
     await connection.close()

@@ -45,6 +45,8 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
     "money": (
         *(
             "balance",
+            "statement_head",
+            "whole_balance",
             "deposit",
             "movement",
             "repayment",

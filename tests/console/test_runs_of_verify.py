@@ -20,7 +20,7 @@ async def test_runs_are_shown_with_what_they_found(live: Service, database: Addr
         assert PATH in (await operator.get("/audit")).content.decode()
         owner = await asyncpg.connect(database.owner_url, server_settings=dict(search_path="pixconnect"))
         await owner.execute("set session_replication_role = replica")
-        await owner.execute("update balance set last_number = 7")
+        await owner.execute("update statement_head set last_number = 7")
         await owner.close()
         async with open_book_reader(live, database) as reader:
             await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)

@@ -12,6 +12,7 @@ from pixconnect.domain.money.rail import Abilities, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation import privileges
+from pixconnect.foundation.pool import connect
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming, settlement
@@ -117,6 +118,21 @@ async def test_a_deposit_is_made_by_the_role_for_it_alone(
         await privileges.allow_play(owner, "pixconnect", "pixconnect_login")
         await owner.close()
     assert (await ledger_usecases.deposit(service.context, caller.holder_id, 100)).amount_cents == 100
+
+
+async def test_no_more_settles_than_is_reserved(
+    attacker: "Connection", service: Service, caller: Caller, database: Addresses
+) -> None:
+    sent_id = await send(service, caller)
+    owner = await connect(database.owner_url, role=None, schema="pixconnect", name="test")
+    await owner.execute("set session_replication_role = replica")
+    await owner.execute("update balance set reserved_cents = 400, available_cents = available_cents + 100")
+    await owner.close()
+    settle = f"update transfer set status = 'CONFIRMED', settled_at = now() where id = {sent_id}"
+    taken = entry("reserved", "settlement", 500, transfer_id=sent_id)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+        await attempt(attacker, f"with x as ({taken}), y as ({end_order(sent_id)}) {settle}")
+    assert caught.value.constraint_name == "statement_ends_with_the_balance"
 
 
 async def test_a_transfer_is_settled_once_and_by_its_own_amount(

@@ -160,7 +160,7 @@ def come(repaid_cents: int, cents: int = 100, *, entry_cents: int | None = None,
         select id, 1, debit::ledger_account, credit::ledger_account, cents, last_number + step,
             available_cents + reserved_cents + after, last_entry_at + step * interval '1 hour',
             kind::entry_cause, id, state::cause_state
-        from balance, (values
+        from whole_balance, (values
             ({THIRD}, 'settlement', 'available', {cents}, 1, {cents}, 'movement', 'POSTED'),
             ({repaid_id}, 'available', 'deficit', {entry_cents or repaid_cents}, 2, {cents - (entry_cents or repaid_cents)},
                 'repayment', 'MADE')

@@ -69,6 +69,7 @@ _HOLDERS = """
     insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)
     select n, 'Maria', '52998224725', 'Sao Paulo', '0001', n::text, 'TRANSACTIONAL', now() from generate_series(1, 3) as n;
     insert into balance (holder_id, modified_at) select id, now() from holder;
+    insert into statement_head (holder_id) select id from holder;
 """
 _ROWS = "(select n, $3::bigint as holder_id, $4::timestamptz + n * interval '1 s' as at from generate_series($1::int, $2) n) r"
 _FILL: Final = (

@@ -2,24 +2,28 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.settlement import end_orders
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party, own_key
@@ -51,6 +55,13 @@ def send(service: Service, caller: Caller, amount_cents: int = 100) -> "asyncio.
         return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
 
     return asyncio.create_task(start())
+
+
+@asynccontextmanager
+async def holding_statement(beside: "Connection", caller: Caller) -> AsyncIterator[None]:
+    async with beside.transaction():
+        await beside.execute("select from statement_head where holder_id = $1 for no key update", caller.holder_id)
+        yield
 
 
 async def wait_for_lock(beside: "Connection") -> None:
@@ -88,6 +99,35 @@ async def test_a_request_that_comes_after_the_operators_answer_is_judged_by_it(
     await operator
     with pytest.raises(refusal):
         await (late or send(service, caller))
+
+
+async def test_a_transfer_settles_and_another_is_accepted_without_waiting_for_each_other(
+    service: Service, caller: Caller, beside: "Connection"
+) -> None:
+    before = await ledger_usecases.read_balance(service.context, caller)
+    sent = await send(service, caller, 300)
+    settled = Settled(settled_at=service.clock.now())
+    async with holding_balance(beside, caller):  # as a batch does that accepts transfers
+        assert await end_orders(service.context, [(sent.end_to_end_id, settled)]) == [None]
+    async with holding_statement(beside, caller):  # as a batch does that ends them
+        await send(service, caller, 20)
+    after = await ledger_usecases.read_balance(service.context, caller)
+    assert (after.available_cents, after.reserved_cents) == (before.available_cents - 320, 20)
+    assert after.last_number == before.last_number + 1
+    (line,) = (await ledger_usecases.list_transactions(service.context, caller, Span(page=1, page_size=1))).items
+    assert (line.direction, line.amount_cents, line.created_at) == ("OUT", 300, after.last_entry_at)
+
+
+@pytest.mark.parametrize("holding", [holding_balance, holding_statement])
+async def test_what_is_released_waits_for_the_balance_and_for_the_statement(
+    service: Service, caller: Caller, beside: "Connection", holding: Callable[..., AbstractAsyncContextManager[None]]
+) -> None:
+    sent = await send(service, caller)
+    rejected = Rejected(code="AC03", reason="closed")
+    async with holding(beside, caller):
+        ended = asyncio.create_task(end_orders(service.context, [(sent.end_to_end_id, rejected)]))
+        await wait_for_lock(beside)
+    assert await ended == [None]
 
 
 async def test_flags_are_those_of_when_the_balance_is_held(

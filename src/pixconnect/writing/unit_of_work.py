@@ -5,7 +5,7 @@ Each request sees what those before it did: balances are changed in memory, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, Literal
@@ -22,7 +22,7 @@ from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
 from pixconnect.domain.money.charge import Charge, announce_charge, compose_amount
 from pixconnect.domain.money.infraction import Infraction, announce_infraction
-from pixconnect.domain.money.ledger import Account, Balance, Cause, LedgerEntry, Repayment, part_taken
+from pixconnect.domain.money.ledger import Account, Balance, Cause, Held, LedgerEntry, Repayment, part_taken
 from pixconnect.domain.money.limit import ApprovalReason
 from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.order import await_approval, open_order
@@ -37,6 +37,7 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money.approval import PendingApproval
+from pixconnect.store.money.ledger import LockedBalances
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.event_lines import tell_events
@@ -50,28 +51,21 @@ _BLOCKS_WITHOUT_SPARE: Final = identifier_store.BLOCK_SIZE // 4
 class UnitOfWork:
     """Time, ids and balances of one batch, and what it will write."""
 
-    def __init__(
-        self,
-        batch: Batch[Any],
-        now: datetime,
-        first_id: int,
-        balances: Mapping[int, Balance],
-        key_webhook_holders: Container[int] = (),
-    ) -> None:
+    def __init__(self, batch: Batch[Any], now: datetime, locked: LockedBalances) -> None:
         self.connection = batch.connection
         self.now = now
-        self.balances = dict(balances)
+        self.balances = locked.balances
         self.changes = Changes()
         self.blocks = HeldBlocks()
         self._batch = batch
-        self._key_webhook_holders = key_webhook_holders
+        self._locked = locked
         self._orders_count = 0
         self._spare_ids: list[int] = []
-        self.count_from(first_id)
+        self.count_from(locked.first_id)
 
     async def read_blocks(self, *, only_uncovered: bool = False) -> None:
         """Read what is open of whoever has blocks. Call it before anything is changed, where blocks are told of or taken of."""
-        blocked = [holder_id for holder_id, balance in self.balances.items() if balance.blocks_count]
+        blocked = [each for each in self._locked.held.balances if self.balances[each].blocks_count]
         if blocked:
             read = block_store.list_uncovered if only_uncovered else block_store.list_open
             blocks = await read(self.connection, blocked)
@@ -115,6 +109,7 @@ class UnitOfWork:
         here, in the same statement: the entry that is returned does not say so, the balance does. What ``goes_on`` at once by
         the next entry does neither.
         """
+        self._locked.held.check(holder_id, debit_account, credit_account)
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
             debit_account,
@@ -281,7 +276,7 @@ class UnitOfWork:
         self.changes.add_event(announce_adjustment(adjustment, self._take_event_id()))
 
     def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
-        if event.holder_id in self._key_webhook_holders:
+        if event.holder_id in self._locked.key_webhook_holders:
             self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, told_of))
 
     def order(
@@ -326,8 +321,7 @@ class UnitOfWork:
     async def write(self) -> None:
         has_deliveries = await self.changes.write(self.connection)
         if has_deliveries:
-            only_deliveries = not self._orders_count
-            self._batch.on_commit(partial(self._batch.wake_workers, only_deliveries=only_deliveries))
+            self._batch.on_commit(partial(self._batch.wake_workers, only_deliveries=not self._orders_count))
         elif self._orders_count:
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
         if terminal_log.is_shown():
@@ -368,7 +362,7 @@ async def begin_work(batch: Batch[Any]) -> UnitOfWork:
     read, first_id = await identifier_store.open_group(batch.connection)
     now = take_time(batch.clock, asked_at, read)
     _admit(batch, read, lambda _: True)
-    return UnitOfWork(batch, now, first_id, {})
+    return UnitOfWork(batch, now, LockedBalances(clock=read, first_id=first_id))
 
 
 def _own_holder(request: OfHolder) -> tuple[int, ...]:
@@ -376,16 +370,26 @@ def _own_holder(request: OfHolder) -> tuple[int, ...]:
 
 
 async def lock_balances(
-    batch: Batch[Request], holders_of: Callable[[Request], Iterable[int]] = _own_holder
+    batch: Batch[Request],
+    holders_of: Callable[[Request], Iterable[int]] = _own_holder,
+    statements_of: Callable[[Request], Iterable[int]] | None = None,
 ) -> UnitOfWork:
-    """Begin a batch that moves money: lock balances in ascending order, read the clock, take ids, admit latecomers of those."""
-    wanted = {holder_id for request in batch for holder_id in holders_of(request)}
+    """Begin a batch that moves money: lock balances and statements, read the clock, take ids, admit latecomers of those.
+
+    Args:
+        holders_of: Whose balances a request needs: for each entry but of what was reserved and settles.
+        statements_of: Whose statements it needs: for each entry that has a number. By default those of its balances.
+    """
+    statements_of = statements_of or holders_of
+    wanted = Held(
+        balances=frozenset(holder_id for request in batch for holder_id in holders_of(request)),
+        statements=frozenset(holder_id for request in batch for holder_id in statements_of(request)),
+    )
     asked_at = batch.clock.real_now()
-    # Ascending, so that two processes never wait for each other.
-    locked = await ledger_store.lock_balances(batch.connection, sorted(wanted))
+    locked = await ledger_store.lock_balances(batch.connection, wanted)
     now = take_time(batch.clock, asked_at, locked.clock)
-    _admit(batch, locked.clock, lambda request: wanted.issuperset(holders_of(request)))
-    work = UnitOfWork(batch, now, locked.first_id, locked.balances, locked.key_webhook_holders)
+    _admit(batch, locked.clock, lambda request: wanted.covers(holders_of(request), statements_of(request)))
+    work = UnitOfWork(batch, now, locked)
     await work.read_blocks(only_uncovered=True)
     return work
 

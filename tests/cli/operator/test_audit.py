@@ -233,6 +233,7 @@ async def test_nobody_changes_or_removes_a_row(pixconnect: CommandLine, database
         "insert into removed_pix_key (key, holder_id) values ('a', 1)",
         "delete from removed_pix_key",
         "insert into balance (holder_id, modified_at) values (1, now())",
+        "insert into statement_head (holder_id) values (1)",
         "select nextval('holder_id')",
         "insert into audit (operator, verb, subject) values ('a', 'b', 'c')",
         "select * from audit",

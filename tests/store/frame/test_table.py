@@ -28,7 +28,7 @@ NOT_IN_RECORDS: Final = {
     "client": {"secret_hash", "secret_key_id"},
     "holder": {"key_webhooks_count"},
     "console_session": {"token_hash"},
-    "balance": {"settlement_cents", "funding_cents", "difference_cents"},
+    "whole_balance": {"settlement_cents", "funding_cents", "difference_cents", "funds_cents"},
     "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
     "proof_run": {"seen_at"},
@@ -45,8 +45,10 @@ NEVER_READ_AS_NULL: Final = {"delivery.due_at"}
 """Only pending deliveries are read as due, and they have an instant."""
 
 _COLUMNS: Final = """
-    select atttypid = to_regtype($2) as is_of_type, not attnotnull as is_nullable, attidentity <> '' as is_made_here
-    from pg_attribute where attrelid = $1::text::regclass and attname = $3 and not attisdropped
+    select atttypid = to_regtype($2) as is_of_type, not attnotnull as is_nullable,
+        attidentity <> '' or relkind = 'v' as is_made_here
+    from pg_attribute join pg_class on pg_class.oid = attrelid
+    where attrelid = $1::text::regclass and attname = $3 and not attisdropped
 """
 _NAMES: Final = """
     select attname from pg_attribute where attrelid = $1::text::regclass and attnum > 0 and not attisdropped

@@ -65,7 +65,7 @@ async def insert(connection: "Connection", *rows: Row) -> None:
 
 
 async def read_balance(connection: "Connection", holder_id: int) -> dict[str, Any]:
-    row = await connection.fetchrow("select * from balance where holder_id = $1", holder_id)
+    row = await connection.fetchrow("select * from whole_balance where holder_id = $1", holder_id)
     assert row is not None
     return dict(row)
 
@@ -172,8 +172,8 @@ async def test_a_balance_moves_by_entries_only(service: Service, caller: Caller,
     changes = [
         "update balance set available_cents = available_cents + 1, funding_cents = funding_cents - 1",
         "update balance set reserved_cents = reserved_cents + 1, available_cents = available_cents - 1",
-        "update balance set last_number = last_number + 1",
-        "update balance set last_entry_at = last_entry_at + interval '1 second'",
+        "update statement_head set last_number = last_number + 1",
+        "update statement_head set last_entry_at = last_entry_at + interval '1 second'",
     ]
     owner = await connect(database.owner_url, role=None, schema="pixconnect", name="test")
     try:

@@ -44,6 +44,7 @@ async def fill(owner_url: str, holder_id: int, *, entries_count: int, reserving:
         holder_id,
     )
     await connection.execute("insert into balance (holder_id, modified_at) values ($1, now())", holder_id)
+    await connection.execute("insert into statement_head (holder_id) values ($1)", holder_id)
     await connection.execute(
         """insert into deposit (id, holder_id, amount_cents, created_at)
             select $1::bigint * 1000000 + n, $1, n, $2::timestamptz from generate_series(1, $3::bigint) as n""",

@@ -60,7 +60,7 @@ async def open_filled(live: Service, there: FakeInstitution) -> tuple[Shop, Oper
 
 async def funds_of(shop: Shop) -> Any:
     (row,) = await shop.live.fetch(
-        f"select available_cents, settlement_cents, deficit_cents from balance where holder_id = {shop.account.house_id}"
+        f"select available_cents, settlement_cents, deficit_cents from whole_balance where holder_id = {shop.account.house_id}"
     )
     return tuple(row)
 

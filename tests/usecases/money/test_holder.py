@@ -27,7 +27,7 @@ async def context(database: Addresses) -> AsyncIterator[Context]:
 
 async def test_a_new_holder_has_an_empty_balance_and_no_limits(context: Context) -> None:
     made = await make_holder(context)
-    balance = await context.pool.fetchrow("select * from balance where holder_id = $1", made.id)
+    balance = await context.pool.fetchrow("select * from whole_balance where holder_id = $1", made.id)
     assert balance is not None
     assert (balance["available_cents"], balance["reserved_cents"]) == (0, 0)
     assert (made.may_deposit, made.may_withdraw, made.may_lend) == (True, True, False)

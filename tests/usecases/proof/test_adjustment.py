@@ -80,7 +80,7 @@ async def shown(shop: Shop, case_id: int) -> tuple[ShownCase, list[Adjustment]]:
 async def balance(shop: Shop, holder_id: int | None = None) -> tuple[int, int, int, int]:
     """Available, owed, settled, difference."""
     (row,) = await shop.live.fetch(
-        "select available_cents, deficit_cents, settlement_cents, difference_cents from balance"
+        "select available_cents, deficit_cents, settlement_cents, difference_cents from whole_balance"
         f" where holder_id = {holder_id or shop.house.holder_id}"
     )
     return tuple(row)
@@ -298,7 +298,9 @@ async def test_whatever_is_adjusted_the_books_balance_and_no_case_is_exceeded(sh
         )
         assert wrong == []
     assert 0 < refused < 40
-    (told,) = await shop.live.fetch("select sum(settlement_cents + difference_cents)::bigint as cents from balance")
+    (told,) = await shop.live.fetch(
+        "select sum(settlement_cents + difference_cents)::bigint as cents from whole_balance"
+    )
     (taken,) = await shop.live.fetch(
         "select coalesce(sum(case direction when 'IN' then amount_cents else -amount_cents end), 0)::bigint as cents"
         " from adjustment where account = 'available'"

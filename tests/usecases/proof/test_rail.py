@@ -116,9 +116,9 @@ async def test_what_is_dated_ahead_of_the_rails_clock_is_no_difference(
 
 async def test_money_at_institutions_is_no_part_of_the_sum(database: Addresses) -> None:
     async with open_all_books(database) as books:
-        of_rail = "select -sum(settlement_cents) from balance where holder_id = any($1)"
+        of_rail = "select -sum(settlement_cents) from whole_balance where holder_id = any($1)"
         held_cents = await books.live.context.pool.fetchval(of_rail, books.holder_ids)
-        assert held_cents != await books.live.context.pool.fetchval("select -sum(settlement_cents) from balance")
+        assert held_cents != await books.live.context.pool.fetchval("select -sum(settlement_cents) from whole_balance")
         told = ToldRail([], int(held_cents), as_of=books.live.clock.now() + timedelta(days=1))
         async with open_book_reader(books.live, database) as reader:
             found = await compare_with_rail(reader.connection, cast("Rail", told), None, ["rail_holds_the_same"])

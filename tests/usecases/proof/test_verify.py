@@ -47,7 +47,7 @@ async def test_large_books_are_read_in_larger_slices_and_not_in_more(
     holders_count = 10 * SLICES_MAX
     await _damage(
         database,
-        f"insert into balance (holder_id, last_number, modified_at) select {caller.holder_id} + n, 5, now()"
+        f"insert into statement_head (holder_id, last_number) select {caller.holder_id} + n, 5"
         f" from generate_series(1, {holders_count}) as n",
     )
     async with open_book_reader(service, database) as reader:
@@ -77,7 +77,7 @@ async def test_who_was_stopped_after_the_last_holder_looks_at_all_of_them_again(
         everybody = HolderRange(first_id=0, last_id=HOLDER_ID_MAX, holders_count=1)
         await run_store.note_slice(reader.connection, run, everybody, has_all_rules=True)
         await run_store.stop(reader.connection, run)
-        await _damage(database, "update balance set last_number = last_number + 1")
+        await _damage(database, "update statement_head set last_number = last_number + 1")
         found = await _verify(reader, ProofRequest(extent=extent, again_after_s=0))
     assert [each.rule for each in found.findings] == ["balance_follows_last_entry"]
     assert found.holders_count == 1
@@ -118,7 +118,7 @@ async def _damage(database: Addresses, *statements: str) -> None:
 async def test_what_was_found_degrades_health_until_everything_was_looked_at_again(
     service: Service, caller: Caller, database: Addresses
 ) -> None:
-    more, less = (f"update balance set last_number = last_number {sign} 1" for sign in "+-")
+    more, less = (f"update statement_head set last_number = last_number {sign} 1" for sign in "+-")
     by_name = ProofRequest(extent="whole", rules=["balance_is_sum"], again_after_s=0)
     async with open_book_reader(service, database) as reader:
         await _damage(database, more)

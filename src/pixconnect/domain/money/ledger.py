@@ -20,6 +20,7 @@ An entry that changes current funds has the holder's next number, the current fu
 numbered entry before: a statement is a range of numbers.
 """
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -160,6 +161,33 @@ class Transaction(Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
+def is_numbered(debit_account: Account, credit_account: Account) -> bool:
+    """Whether an entry changes current funds: between available, reserved and blocked the statement shows nothing."""
+    return (debit_account in _FUNDS) != (credit_account in _FUNDS)
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """Of which holders a batch holds what."""
+
+    balances: frozenset[int]
+    statements: frozenset[int]
+    """Whose statements' ends it holds, so that it may number entries."""
+
+    def covers(self, balances: Iterable[int], statements: Iterable[int]) -> bool:
+        """Whether these need nothing more."""
+        return self.balances.issuperset(balances) and self.statements.issuperset(statements)
+
+    def check(self, holder_id: int, debit_account: Account, credit_account: Account) -> None:
+        """Refuse an entry whose rows are not held: another batch could write them meanwhile."""
+        is_settled = debit_account == "reserved" and credit_account == "settlement"
+        errors.ensure(is_settled or holder_id in self.balances, "the balance is not held")
+        is_held = holder_id in self.statements or not is_numbered(debit_account, credit_account)
+        errors.ensure(is_held, "the statement is not held")
+
+
+NOTHING_HELD = Held(balances=frozenset(), statements=frozenset())
+
+
 def post(
     balance: Balance,
     debit_account: Account,
@@ -181,11 +209,10 @@ def post(
     # The caller has checked the funds under this lock; if they do not suffice now, that is our defect.
     is_covered = min(available_cents, reserved_cents, blocked_cents, deficit_cents) >= 0
     errors.ensure(is_covered, "what is taken was judged or reserved before")
-    # Between available, reserved and blocked, current funds stay as they are, and the holder's statement shows nothing.
-    is_numbered = (debit_account in _FUNDS) != (credit_account in _FUNDS)
-    number = balance.last_number + 1 if is_numbered else None
+    has_number = is_numbered(debit_account, credit_account)
+    number = balance.last_number + 1 if has_number else None
     # Later than the entry before it, even if the clock stood still or went back: numbers and instants rise together.
-    created_at = max(now, balance.last_entry_at + _TICK) if is_numbered else now
+    created_at = max(now, balance.last_entry_at + _TICK) if has_number else now
     entry = LedgerEntry(
         id=entry_id,
         holder_id=balance.holder_id,
@@ -193,7 +220,7 @@ def post(
         credit_account=credit_account,
         amount_cents=amount_cents,
         number=number,
-        running_balance_cents=available_cents + reserved_cents + blocked_cents if is_numbered else None,
+        running_balance_cents=available_cents + reserved_cents + blocked_cents if has_number else None,
         cause_kind=cause.kind,
         cause_id=entry_id if cause.id is None else cause.id,
         cause_state=cause.state,
@@ -206,7 +233,7 @@ def post(
         blocked_cents=blocked_cents,
         deficit_cents=deficit_cents,
         last_number=number or balance.last_number,
-        last_entry_at=created_at if is_numbered else balance.last_entry_at,
+        last_entry_at=created_at if has_number else balance.last_entry_at,
         modified_at=max(balance.modified_at, created_at),
     )
     return after, entry

@@ -238,7 +238,7 @@ async def list_lying_on(connection: Connection | Pool, account_id: int) -> Seque
 
 _HAS_MONEY: Final[LiteralString] = """
     select exists (
-        select from balance join holder on holder.id = balance.holder_id
+        select from whole_balance as balance join holder on holder.id = balance.holder_id
         where holder.institution_id = $1 and (
             available_cents <> 0 or reserved_cents <> 0 or blocked_cents <> 0 or deficit_cents <> 0 or blocks_count > 0
         )
@@ -265,7 +265,7 @@ async def has_difference(connection: Connection, account_id: int) -> bool:
 
 
 _BALANCE: Final[LiteralString] = """
-    select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint from balance
+    select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint from whole_balance as balance
     join holder on holder.id = balance.holder_id where holder.institution_id = $1
 """
 

@@ -49,14 +49,17 @@ async def next_id(connection: Connection) -> int:
     return await connection.fetchval("select nextval('holder_id')")
 
 
-# One statement: no holder is without a balance.
+# One statement: no holder is without a balance and a statement.
 _INSERT: LiteralString = f"""
 with made as (
     insert into holder ({HOLDER.names}) values ({HOLDER.parameters})
     on conflict (account_number) do nothing
     returning id, created_at
+),
+opened as (
+    insert into balance (holder_id, modified_at) select id, created_at from made returning holder_id
 )
-insert into balance (holder_id, modified_at) select id, created_at from made returning holder_id
+insert into statement_head (holder_id) select holder_id from opened returning holder_id
 """
 
 
@@ -72,7 +75,7 @@ async def find(connection: Connection | Pool, holder_id: int) -> Holder | None:
 
 _LIST: LiteralString = f"""
 select {HOLDER.select}, available_cents, reserved_cents, blocked_cents, deficit_cents from holder
-join balance on balance.holder_id = holder.id
+join whole_balance on whole_balance.holder_id = holder.id
 where id > $1 order by id limit $2
 """
 

@@ -10,7 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.frame.listing import Page, Span
-from pixconnect.domain.money.ledger import Balance, LedgerEntry, Repayment, Transaction
+from pixconnect.domain.money.ledger import NOTHING_HELD, Balance, Held, LedgerEntry, Repayment, Transaction
 from pixconnect.domain.money.limit import ApprovalRule
 from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
@@ -31,7 +31,7 @@ def _approval(above_cents: int | None, new_payees: bool) -> ApprovalRule:  # noq
 
 
 BALANCE: Final = Table(
-    "balance",
+    "whole_balance",
     Balance,
     """
     holder_id bigint, available_cents bigint, reserved_cents bigint, blocked_cents bigint, deficit_cents bigint,
@@ -48,34 +48,44 @@ BALANCE: Final = Table(
 _EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
 # Gathering the locked rows makes PostgreSQL take every lock before the ids and the clock, and before the facts, which are read
-# with a snapshot of their own.
+# with a snapshot of their own: first the balances, then the statements, as the ledger's trigger does.
 _LOCK_BALANCES: Final[LiteralString] = """
     with locked as materialized (
         select holder_id from balance where holder_id = any($1) order by holder_id for no key update
     ),
+    ended as materialized (
+        select holder_id from statement_head where holder_id = any($2) and (select count(*) from locked) >= 0
+        order by holder_id for no key update
+    ),
     opened as materialized (
-        select nextval('write_group_id') as first_id, clock_timestamp() as real_now, held
-        from (select array_agg(holder_id) as held from locked) as all_are_locked where refuse_old_session()
+        select nextval('write_group_id') as first_id, clock_timestamp() as real_now, held from (
+            select array_agg(holder_id) as held from (select holder_id from locked union select holder_id from ended) as each
+        ) as all_are_locked where refuse_old_session()
     )
     select opened.first_id, opened.real_now, held.* from opened cross join lateral read_held(opened.held) as held
 """
 
 
 class LockedBalances(Struct, frozen=True, kw_only=True):
-    """Balances that are held until the transaction ends; all of this was read after they were all held."""
+    """Balances and ends of statements that are held until the transaction ends; all of this was read after they were all held.
 
-    balances: dict[int, Balance]
-    key_webhook_holders: frozenset[int]
-    """Those of the holders whose keys have webhooks."""
+    Where the end of a statement alone is held, what is available may change meanwhile: current funds may not.
+    """
+
     clock: DatabaseClock
     first_id: int
     """As ``identifiers.open_group`` answers it."""
+    held: Held = NOTHING_HELD
+    balances: dict[int, Balance] = {}
+    key_webhook_holders: frozenset[int] = frozenset()
+    """Those of the holders whose keys have webhooks."""
 
 
-async def lock_balances(connection: Connection, holder_ids: Sequence[int]) -> LockedBalances:
-    """Begin a batch that moves money; locks in ascending order, as every process does."""
-    rows = await connection.fetch(_LOCK_BALANCES, holder_ids)
+async def lock_balances(connection: Connection, wanted: Held) -> LockedBalances:
+    """Begin a batch that moves money; locks balances and then statements, each in ascending order, as every process does."""
+    rows = await connection.fetch(_LOCK_BALANCES, sorted(wanted.balances), sorted(wanted.statements))
     return LockedBalances(
+        held=wanted,
         balances={row["holder_id"]: BALANCE.read(row) for row in rows},
         key_webhook_holders=frozenset(row["holder_id"] for row in rows if row["has_key_webhooks"]),
         clock=clock_of(rows[-1]),
@@ -87,13 +97,13 @@ _LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 
 
 
 async def lock_balance(connection: Connection, holder_id: int) -> None:
-    """Keep every batch from a holder's balance until the transaction ends."""
+    """Keep every batch from a holder's balance until the transaction ends, but for what settles of what was reserved."""
     await connection.execute(_LOCK_BALANCE, holder_id)
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""
-    select {BALANCE.select}, {_RULES.names} from balance join holder on holder.id = balance.holder_id
-    where balance.holder_id = $1
+    select {BALANCE.select}, {_RULES.names} from whole_balance join holder on holder.id = whole_balance.holder_id
+    where whole_balance.holder_id = $1
 """
 
 

@@ -24,7 +24,7 @@ LEDGER: Final = (
                 format('%s %s %s %s %s %s %s', available_cents, reserved_cents, blocked_cents, deficit_cents,
                     settlement_cents, funding_cents, difference_cents) as found,
                 modified_at as since
-            from balance
+            from whole_balance as balance
             left join (
                 select holder_id,
                     sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)) as available,
@@ -55,9 +55,8 @@ LEDGER: Final = (
         broken="""
             select balance.holder_id, array['balance'] as ids,
                 format('%s %s %s', coalesce(number, 0), coalesce(running_balance_cents, 0), created_at) as expected,
-                format('%s %s %s', last_number, available_cents + reserved_cents + blocked_cents, last_entry_at) as found,
-                modified_at as since
-            from balance
+                format('%s %s %s', last_number, funds_cents, last_entry_at) as found, modified_at as since
+            from whole_balance as balance
             left join lateral (
                 select number, running_balance_cents, created_at from ledger_entry
                 where ledger_entry.holder_id = balance.holder_id and number is not null
@@ -65,7 +64,8 @@ LEDGER: Final = (
             ) as last on true
             where balance.holder_id between $1 and $2 and (
                 last_number <> coalesce(number, 0)
-                or available_cents + reserved_cents + blocked_cents <> coalesce(running_balance_cents, 0)
+                or funds_cents <> coalesce(running_balance_cents, 0)
+                or funds_cents <> available_cents + reserved_cents + blocked_cents
                 or number is not null and last_entry_at <> created_at
             )
         """,
@@ -110,7 +110,8 @@ LEDGER: Final = (
             select coalesce(holder.id, balance.holder_id) as holder_id, array['balance'] as ids, holder.id::text as expected,
                 balance.holder_id::text as found, coalesce(holder.created_at, balance.modified_at) as since
             from (select * from holder where id between $1 and $2) as holder
-            full join (select * from balance where holder_id between $1 and $2) as balance on balance.holder_id = holder.id
+            full join (select * from whole_balance where holder_id between $1 and $2) as balance
+                on balance.holder_id = holder.id
             where holder.id is null or balance.holder_id is null
         """,
         meaning="a holder or a balance was lost or invented",
@@ -122,7 +123,7 @@ LEDGER: Final = (
         broken="""
             select holder_id, array['balance'] as ids, coalesce(amount, 0)::text as expected, reserved_cents::text as found,
                 modified_at as since
-            from (select * from balance where holder_id between $1 and $2) as balance
+            from (select * from whole_balance where holder_id between $1 and $2) as balance
             left join (
                 select holder_id, sum(amount)::bigint as amount from (
                     select open_order.holder_id, amount_cents as amount from open_order

@@ -39,7 +39,7 @@ _SLICES: Final[LiteralString] = """
         select holder_id, (sum(1 + last_number) over (order by holder_id))::bigint / greatest(
             $2, (1 + sum(1 + last_number) over ())::bigint / $3 + 1
         ) as part
-        from balance where holder_id > $1
+        from statement_head where holder_id > $1
     ) as placed group by part order by part
 """
 

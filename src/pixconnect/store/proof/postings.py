@@ -158,7 +158,7 @@ POSTINGS: Final = (
         broken="""
             select holder_id, array['balance'] as ids, coalesce(sum(moved.amount), 0)::bigint::text as expected,
                 settlement_cents::text as found, balance.modified_at as since
-            from balance
+            from whole_balance as balance
             left join (
                 select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end as amount
                 from transfer where holder_id between $1 and $2 and settled_at is not null

@@ -104,7 +104,7 @@ SUM: Final = Rule(
             where not exists (select from theirs where theirs.id = ours.id and theirs.kind = ours.kind)
         ),
         held as (
-            select -coalesce(sum(settlement_cents), 0) as cents from balance join holder on holder.id = holder_id
+            select -coalesce(sum(settlement_cents), 0) as cents from whole_balance join holder on holder.id = holder_id
             where institution_id is null
         )
         select null::bigint as holder_id, array['position'] as ids, $4::bigint::text as expected,

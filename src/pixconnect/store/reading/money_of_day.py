@@ -14,7 +14,7 @@ from pixconnect.foundation.pool import Pool
 # By the index of numbered lines, holder by holder: a statement without a bound would be read whole on a busy day.
 _READ: Final[LiteralString] = """
     select balance.holder_id, available_cents, reserved_cents, blocked_cents, in_cents, out_cents, lines_count > $3 as is_cut
-    from unnest($1::bigint[]) as wanted (id) join balance on balance.holder_id = wanted.id
+    from unnest($1::bigint[]) as wanted (id) join whole_balance as balance on balance.holder_id = wanted.id
     cross join lateral (
         select count(*) as lines_count,
             coalesce(sum(amount_cents) filter (where credit_account in ('available', 'reserved', 'blocked')), 0)::bigint

@@ -43,7 +43,7 @@ begin
             using errcode = 'integrity_constraint_violation', constraint = 'what_is_closed_stays_closed';
     end if;
     if exists (
-        select from holder join balance on balance.holder_id = holder.id
+        select from holder join whole_balance as balance on balance.holder_id = holder.id
         where holder.institution_id = new.id
             and (available_cents <> 0 or reserved_cents <> 0 or deficit_cents <> 0 or settlement_cents <> 0)
     ) or exists (select from charge_opening where institution_id = new.id and state = 'opening')
@@ -413,6 +413,7 @@ begin
         'T' || lpad(own_id::text, 11, '0'), 'TRANSACTIONAL', opened_at
     );
     insert into balance (holder_id, modified_at) values (own_id, opened_at);
+    insert into statement_head (holder_id) values (own_id);
     insert into pix_key (key, key_type, holder_id, created_at) values (holder_key, 'EVP', own_id, opened_at);
     insert into client (client_id, holder_id, name, scopes, secret_hash, secret_key_id, created_at) values
         (own_client_id, own_id, client_name, client_scopes, own_secret_hash, own_secret_key_id, client_made_at);
@@ -443,7 +444,7 @@ begin
             clock.offset_us, clock.revision, holder.approve_above_cents, holder.approve_new_payees,
             holder.night_begins_late, balance.blocks_count, holder.institution_id
         from unnest(wanted) as held (id)
-        join balance on balance.holder_id = held.id
+        join whole_balance as balance on balance.holder_id = held.id
         join holder on holder.id = held.id
         cross join clock;
 end $function$;

@@ -30,8 +30,6 @@ create table balance (
     reserved_cents bigint default 0 not null,
     settlement_cents bigint default 0 not null,
     funding_cents bigint default 0 not null,
-    last_number bigint default 0 not null,
-    last_entry_at timestamp with time zone default '1970-01-01 00:00:00+00'::timestamp with time zone not null,
     modified_at timestamp with time zone not null,
     deficit_cents bigint default 0 not null,
     difference_cents bigint default 0 not null,
@@ -47,15 +45,15 @@ create table balance (
     constraint reserved_is_not_negative check (reserved_cents >= 0),
     constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=50);
-comment on table balance is 'What each holder has and owes, in seven accounts that cancel out; only ledger entries move it.';
+comment on table balance is
+    'What each holder has and owes, in seven accounts that cancel out; only entries move it. What has settled is in statement_head.';
 comment on column balance.holder_id is 'The holder whose money it is.';
 comment on column balance.available_cents is 'What may be spent, in cents; never negative.';
-comment on column balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
+comment on column balance.reserved_cents is
+    'What was ever reserved for transfers and refunds and not released, in cents: of it statement_head.settled_cents has settled.';
 comment on column balance.settlement_cents is
-    'What came over the rail, as a negative number, and what went out over it, in cents.';
+    'What came over the rail, as a negative number, and what went out of what is available, in cents.';
 comment on column balance.funding_cents is 'What was deposited as play money, as a negative number, in cents.';
-comment on column balance.last_number is 'The number of the last entry that changed available + reserved + blocked.';
-comment on column balance.last_entry_at is 'The instant of that entry, in service time: the next one is dated later.';
 comment on column balance.modified_at is 'When an entry last moved it, in service time.';
 comment on column balance.deficit_cents is
     'What the institution took and the holder lacked, in cents; never negative, and nothing is available while there is any.';
@@ -64,12 +62,59 @@ comment on column balance.difference_cents is
 comment on column balance.blocked_cents is 'What the institution has blocked of what the holder has, in cents; never negative.';
 comment on column balance.blocks_count is 'How many of its blocks are open: as long as it is 0, nobody looks for them.';
 create trigger balance_follows_entries before update of available_cents, reserved_cents, blocked_cents, deficit_cents,
-    settlement_cents, funding_cents, difference_cents, last_number, last_entry_at, blocks_count on balance for each row execute
-    function refuse_balance_without_entry();
+    settlement_cents, funding_cents, difference_cents, blocks_count on balance for each row execute function
+    refuse_balance_without_entry();
 create constraint trigger blocks_are_covered_first after update on balance deferrable initially deferred for each row when
     (new.blocks_count > 0 and new.available_cents > 0) execute function check_uncovered();
 grant insert (holder_id, modified_at) on table balance to pixconnect_operator;
 grant select, update (modified_at) on table balance to pixconnect_service;
+
+create table statement_head (
+    holder_id bigint not null,
+    last_number bigint default 0 not null,
+    last_entry_at timestamp with time zone default '1970-01-01 00:00:00+00'::timestamp with time zone not null,
+    funds_cents bigint default 0 not null,
+    settled_cents bigint default 0 not null,
+    constraint statement_head_pkey primary key (holder_id),
+    constraint funds_are_not_negative check (funds_cents >= 0),
+    constraint settled_is_not_negative check (settled_cents >= 0),
+    constraint statement_head_holder_id_fkey foreign key (holder_id) references balance(holder_id)
+) with (fillfactor=50);
+comment on table statement_head is
+    'Where each holder''s statement ends. Beside balance, so that a transfer settles while another one is accepted.';
+comment on column statement_head.holder_id is 'The holder whose statement it is.';
+comment on column statement_head.last_number is 'The number of the last entry that changed available + reserved + blocked.';
+comment on column statement_head.last_entry_at is 'The instant of that entry, in service time: the next one is dated later.';
+comment on column statement_head.funds_cents is 'Available + reserved + blocked after that entry, in cents.';
+comment on column statement_head.settled_cents is 'What was reserved and has settled, in cents: it left balance.reserved_cents.';
+create trigger balance_follows_entries before update on statement_head for each row execute function
+    refuse_balance_without_entry();
+grant insert (holder_id) on table statement_head to pixconnect_operator;
+grant select, update (settled_cents) on table statement_head to pixconnect_service;
+
+create view whole_balance as
+    select balance.holder_id as holder_id, available_cents as available_cents,
+        (reserved_cents - settled_cents) as reserved_cents, (settlement_cents + settled_cents) as settlement_cents,
+        funding_cents as funding_cents, last_number as last_number, last_entry_at as last_entry_at,
+        greatest(modified_at, last_entry_at) as modified_at, deficit_cents as deficit_cents,
+        difference_cents as difference_cents, blocked_cents as blocked_cents, blocks_count as blocks_count,
+        funds_cents as funds_cents
+    from balance join statement_head on (statement_head.holder_id = balance.holder_id);
+comment on view whole_balance is 'What each holder has and owes, with what has settled, and where its statement ends.';
+comment on column whole_balance.holder_id is 'The holder whose money it is.';
+comment on column whole_balance.available_cents is 'What may be spent, in cents; never negative.';
+comment on column whole_balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
+comment on column whole_balance.settlement_cents is 'What came over the rail, as a negative number, and what went out over it, in cents.';
+comment on column whole_balance.funding_cents is 'What was deposited as play money, as a negative number, in cents.';
+comment on column whole_balance.last_number is 'The number of the last entry that changed available + reserved + blocked.';
+comment on column whole_balance.last_entry_at is 'The instant of that entry, in service time.';
+comment on column whole_balance.modified_at is 'When an entry last moved it, in service time.';
+comment on column whole_balance.deficit_cents is 'What the institution took and the holder lacked, in cents; never negative.';
+comment on column whole_balance.difference_cents is 'What was adjusted of what is available, in cents.';
+comment on column whole_balance.blocked_cents is 'What the institution has blocked of what the holder has, in cents; never negative.';
+comment on column whole_balance.blocks_count is 'How many of its blocks are open.';
+comment on column whole_balance.funds_cents is 'Available + reserved + blocked, in cents.';
+grant select on table whole_balance to pixconnect_service;
 
 create function find_past_of_holder(of_holder bigint) returns text language sql stable security definer set search_path to
     'pixconnect', 'pg_temp'
@@ -94,7 +139,7 @@ as $function$
             where holder.id = balance.holder_id and account.house_id = holder.id and account.state in ('active', 'paused')
         ) then 'it is the house of its account, to which belongs what belongs to nobody else there'
     end
-    from balance where holder_id = of_holder
+    from whole_balance as balance where holder_id = of_holder
 $function$;
 grant execute on function find_past_of_holder(of_holder bigint) to pixconnect_operator;
 
@@ -1566,81 +1611,106 @@ create function post_ledger_entries() returns trigger language plpgsql security 
     'pg_temp'
 as $function$
 declare
-    holders_count bigint;
-    numbered_count bigint;
+    balances_count bigint; -- holders whose balance has to move
+    statements_count bigint; -- holders whose statement has to move
+    compared_count bigint; -- holders whose balance and statement have to agree
     others_count bigint; -- entries that no transfer has caused
-    moved_count bigint; -- holders whose balance has moved
+    moved_count bigint;
     misfit record;
 begin
     if tg_table_name <> 'ledger_entry' or tg_table_schema <> current_schema() or tg_level <> 'STATEMENT' then
         raise exception 'entries are posted for the ledger alone' using errcode = 'insufficient_privilege';
     end if;
 
-    select count(distinct holder_id), count(number), count(*) filter (where cause_kind <> 'transfer')
-    into holders_count, numbered_count, others_count from new_entry;
+    select count(distinct holder_id) filter (where (debit_account, credit_account) <> ('reserved', 'settlement')),
+        count(distinct holder_id) filter (where number is not null),
+        count(distinct holder_id) filter (where number is not null or debit_account = 'reserved'),
+        count(*) filter (where cause_kind <> 'transfer')
+    into balances_count, statements_count, compared_count, others_count from new_entry;
 
-    update balance set
-        available_cents = balance.available_cents + posting.available_cents,
-        reserved_cents = balance.reserved_cents + posting.reserved_cents,
-        blocked_cents = balance.blocked_cents + posting.blocked_cents,
-        deficit_cents = balance.deficit_cents + posting.deficit_cents,
-        settlement_cents = balance.settlement_cents + posting.settlement_cents,
-        funding_cents = balance.funding_cents + posting.funding_cents,
-        difference_cents = balance.difference_cents + posting.difference_cents,
-        last_number = balance.last_number + posting.numbered_count,
-        last_entry_at = coalesce(posting.last_entry_at, balance.last_entry_at),
-        modified_at = greatest(balance.modified_at, posting.modified_at)
-    from (
-        select holder_id,
-            sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)) as available_cents,
-            sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)) as reserved_cents,
-            sum(amount_cents * ((credit_account = 'blocked')::int - (debit_account = 'blocked')::int)) as blocked_cents,
-            sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)) as deficit_cents, -- owed
-            sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int)) as settlement_cents,
-            sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding_cents,
-            sum(amount_cents * ((credit_account = 'difference')::int - (debit_account = 'difference')::int)) as difference_cents,
-            count(number) as numbered_count,
-            min(created_at) filter (where number is not null) as first_entry_at,
-            max(created_at) filter (where number is not null) as last_entry_at,
-            max(created_at) as modified_at
-        from new_entry group by holder_id
-    ) as posting
-    where balance.holder_id = posting.holder_id
-        and (posting.first_entry_at is null or posting.first_entry_at > balance.last_entry_at);
-    get diagnostics moved_count = row_count;
-    if moved_count <> holders_count then
-        raise exception 'a ledger entry has no balance to follow, or is dated before the one that it follows'
-            using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
+    -- What was reserved settles without the balance, from which other transfers are accepted meanwhile.
+    if balances_count > 0 then
+        update balance set
+            available_cents = balance.available_cents + posting.available_cents,
+            reserved_cents = balance.reserved_cents + posting.reserved_cents,
+            blocked_cents = balance.blocked_cents + posting.blocked_cents,
+            deficit_cents = balance.deficit_cents + posting.deficit_cents,
+            settlement_cents = balance.settlement_cents + posting.settlement_cents,
+            funding_cents = balance.funding_cents + posting.funding_cents,
+            difference_cents = balance.difference_cents + posting.difference_cents,
+            modified_at = greatest(balance.modified_at, posting.modified_at)
+        from (
+            select holder_id,
+                sum(amount_cents * ((credit_account = 'available')::int - (debit_account = 'available')::int)) as available_cents,
+                sum(amount_cents * ((credit_account = 'reserved')::int - (debit_account = 'reserved')::int)) as reserved_cents,
+                sum(amount_cents * ((credit_account = 'blocked')::int - (debit_account = 'blocked')::int)) as blocked_cents,
+                sum(amount_cents * ((debit_account = 'deficit')::int - (credit_account = 'deficit')::int)) as deficit_cents, -- owed
+                sum(amount_cents * ((credit_account = 'settlement')::int - (debit_account = 'settlement')::int))
+                    as settlement_cents,
+                sum(amount_cents * ((credit_account = 'funding')::int - (debit_account = 'funding')::int)) as funding_cents,
+                sum(amount_cents * ((credit_account = 'difference')::int - (debit_account = 'difference')::int))
+                    as difference_cents,
+                max(created_at) as modified_at
+            from new_entry where (debit_account, credit_account) <> ('reserved', 'settlement') group by holder_id
+        ) as posting
+        where balance.holder_id = posting.holder_id;
+        get diagnostics moved_count = row_count;
+        if moved_count <> balances_count then
+            raise exception 'a ledger entry has no balance to follow'
+                using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
+        end if;
     end if;
 
     -- Money that is reserved or blocked stays within current funds, so a batch that only accepts orders has no numbers.
-    if numbered_count > 0 then
-        select entry.holder_id, entry.number into misfit from (
-            select numbered.*,
-                lag(number, 1, number - 1) over following as number_before,
-                lag(running_balance_cents) over following as balance_before,
-                lag(created_at) over following as created_before,
-                lead(number) over following is null as is_last
+    if statements_count > 0 then
+        update statement_head as head set
+            last_number = head.last_number + line.numbered_count,
+            last_entry_at = line.last_entry_at,
+            funds_cents = head.funds_cents + line.change_cents,
+            settled_cents = head.settled_cents + line.settled_cents
+        from (
+            select holder_id, count(*) as numbered_count, min(number) as first_number, sum(change_cents) as change_cents,
+                min(running_balance_cents - change_cents) filter (where number_before is null) as before_cents,
+                coalesce(sum(amount_cents) filter (where debit_account = 'reserved' and credit_account = 'settlement'), 0)
+                    as settled_cents,
+                min(created_at) as first_entry_at, max(created_at) as last_entry_at,
+                bool_and(number_before is null or number = number_before + 1
+                    and running_balance_cents = balance_before + change_cents and created_at > created_before) as follows
             from (
-                select holder_id, number, running_balance_cents, created_at,
-                    case when credit_account in ('available', 'reserved', 'blocked') then amount_cents else -amount_cents end
-                        as change_cents
-                from new_entry where number is not null
-            ) as numbered
-            window following as (partition by holder_id order by number)
+                select *, lag(number) over following as number_before, lag(created_at) over following as created_before,
+                    lag(running_balance_cents) over following as balance_before
+                from (
+                    select *, case when credit_account in ('available', 'reserved', 'blocked') then amount_cents
+                        else -amount_cents end as change_cents
+                    from new_entry where number is not null
+                ) as numbered
+                window following as (partition by holder_id order by number)
+            ) as each
+            group by holder_id
+        ) as line
+        where head.holder_id = line.holder_id and follows and line.first_number = head.last_number + 1
+            and line.first_entry_at > head.last_entry_at and line.before_cents = head.funds_cents;
+        get diagnostics moved_count = row_count;
+        if moved_count <> statements_count then
+            raise exception 'a ledger entry does not follow the one before it: its number, its instant or its running balance'
+                using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
+        end if;
+    end if;
+
+    if compared_count > 0 then
+        -- Whoever takes of what is reserved holds the head, so that two cannot take the same at once.
+        if compared_count > statements_count then
+            perform from statement_head where holder_id in (select holder_id from new_entry) order by holder_id for no key update;
+        end if;
+        select entry.holder_id into misfit from (
+            select distinct holder_id from new_entry where number is not null or debit_account = 'reserved'
         ) as entry
-        left join balance on balance.holder_id = case when entry.is_last then entry.holder_id end
-        where entry.number <> entry.number_before + 1
-            or entry.running_balance_cents <> entry.balance_before + entry.change_cents
-            or entry.created_at <= entry.created_before
-            or entry.is_last and (
-                entry.number <> balance.last_number
-                or entry.running_balance_cents <> balance.available_cents + balance.reserved_cents + balance.blocked_cents
-            )
+        left join whole_balance as balance on balance.holder_id = entry.holder_id
+        where (reserved_cents >= 0 and funds_cents = available_cents + reserved_cents + blocked_cents) is not true
         limit 1;
         if found then
-            raise exception 'ledger entry % of holder % does not follow from the one before', misfit.number, misfit.holder_id
-                using errcode = 'integrity_constraint_violation', constraint = 'entries_follow_each_other';
+            raise exception 'holder % has less reserved than leaves, or other funds than its statement', misfit.holder_id
+                using errcode = 'integrity_constraint_violation', constraint = 'statement_ends_with_the_balance';
         end if;
     end if;
 

@@ -195,13 +195,19 @@ async def _compare(context: Context, said_again: Sequence[tuple[str, Ending]]) -
     return misfits
 
 
-def holders_of(ended: EndedOrder) -> tuple[int, ...]:
-    """Whose balances its end may move."""
+def statements_of(ended: EndedOrder) -> tuple[int, ...]:
+    """Whose statements its end may move."""
     return (ended.holder_id,) if ended.mistaken is None else (ended.holder_id, ended.mistaken.holder_id)
 
 
+def holders_of(ended: EndedOrder) -> tuple[int, ...]:
+    """Whose balances its end may move: what settles was reserved, and waits for no transfer that is being accepted."""
+    is_settled_alone = isinstance(ended.ending, Settled) and ended.mistaken is None
+    return () if is_settled_alone else statements_of(ended)
+
+
 async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
-    work = await lock_balances(batch, holders_of)
+    work = await lock_balances(batch, holders_of, statements_of)
     locked = await _lock_rows(work, batch)
     outcomes: list[bool] = []
     proved: list[tuple[ReversedMovement, LineKey]] = []

@@ -195,7 +195,7 @@ def _refuse_repeat(terms: SendingTerms, made: Transfer) -> Transfer:
 
 
 async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.PixConnectError]:
-    work = await lock_balances(batch, _holders_of)
+    work = await lock_balances(batch, _holders_of, _statements_of)
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
     wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
     charges = await work.lock_charges(sorted(wanted))
@@ -214,6 +214,11 @@ START_TRANSFERS: Final = WriteOperation(
 
 def _holders_of(new: NewTransfer) -> tuple[int, ...]:
     return (new.holder_id,) if new.payee.holder_id is None else (new.holder_id, new.payee.holder_id)
+
+
+def _statements_of(new: NewTransfer) -> tuple[int, ...]:
+    """What is only reserved shows in no statement, so its end may be held by what settles meanwhile."""
+    return () if new.payee.holder_id is None else _holders_of(new)
 
 
 async def read_transfer_by_id(context: Context, caller: Caller, transfer_id: int) -> TransferView:

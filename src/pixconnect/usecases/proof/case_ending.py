@@ -18,6 +18,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.joining import ItemJoin
 from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.money.ledger import Held
 from pixconnect.domain.money.rail import NeverTaken, Settled
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, Difference
 from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder, parse_said
@@ -42,7 +43,7 @@ from pixconnect.usecases.institutions.proposing import (
     record_confirmed,
 )
 from pixconnect.usecases.institutions.statement import list_span
-from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder, find_mistaken, holders_of
+from pixconnect.usecases.money.settlement import WRITE_ENDINGS, EndedOrder, find_mistaken, holders_of, statements_of
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -260,8 +261,8 @@ async def _lock(connection: Connection, order: SilentOrder, said: SaidEnd) -> En
         mistaken = await find_mistaken(connection, order.institution_id, ordered, ending)
     ended = EndedOrder(ordered=ordered, ending=ending, has_rail=True, mistaken=mistaken)
     # In the order in which every process locks: who ends the order at the same time comes before or after all of this.
-    for holder_id in sorted(set(holders_of(ended))):
-        await ledger_store.lock_balance(connection, holder_id)
+    held = Held(balances=frozenset(holders_of(ended)), statements=frozenset(statements_of(ended)))
+    await ledger_store.lock_balances(connection, held)
     await order_store.lock(connection, [name])
     return ended
 

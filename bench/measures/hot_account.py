@@ -28,6 +28,8 @@ _LOOK = """
         query like '%from statement_head%for no key update%' as is_locking
     from pg_stat_activity where application_name = 'pixconnect worker' and xact_start is not null
 """
+_SETTLED_S = 2
+"""How long it is looked at: less than the worker needs for what was accepted before."""
 _SETTLED = (
     "select count(*) from pixconnect.transfer where holder_id = $1 and direction = 'OUT' and settled_at is not null"
 )
@@ -60,27 +62,32 @@ async def _count_settled(service: Installation, account: Account) -> int:
 
 def _settle(service: Installation, filled: Account, beside: Account | None, seconds: float) -> str:
     """Fill an account with orders while the worker stands still, let it settle them, and say how fast it did."""
-    seen = defaultdict[object, _Transaction](_Transaction)
+    seen, accepted = defaultdict[object, _Transaction](_Transaction), [0.0]
+
+    def accept() -> None:
+        if beside is not None:
+            load = wrk(
+                service.base_url, TRANSFER, TRANSFER_BODY, [beside.token], connections=64, seconds=_SETTLED_S + 1
+            )
+            accepted[0] = load.per_second
+
+    stop, load = threading.Event(), threading.Thread(target=accept)
+    looking = threading.Thread(target=lambda: asyncio.run(_look(service, stop, seen)))
     with stopped_processes(service.process.pid, "worker"):
         wrk(service.base_url, TRANSFER, TRANSFER_BODY, [filled.token], connections=64, seconds=seconds)
-    stop, before = threading.Event(), asyncio.run(_count_settled(service, filled))
-    looking = threading.Thread(target=lambda: asyncio.run(_look(service, stop, seen)))
-    looking.start()
-    accepted = 0.0
-    if beside is None:
-        time.sleep(seconds / 2)
-    else:
-        load = wrk(service.base_url, TRANSFER, TRANSFER_BODY, [beside.token], connections=64, seconds=seconds / 2)
-        accepted = load.per_second
-    settled = (asyncio.run(_count_settled(service, filled)) - before) / (seconds / 2)
+        load.start()
+        time.sleep(1)
+        before = asyncio.run(_count_settled(service, filled))
+        looking.start()
+    time.sleep(_SETTLED_S)
+    settled = (asyncio.run(_count_settled(service, filled)) - before) / _SETTLED_S
     stop.set()
     looking.join()
+    load.join()
     service.wait_until_quiet()
     settling = [each for each in seen.values() if each.is_settlement]
     waiting = sum(each.waiting_count for each in settling) / max(sum(each.looks_count for each in settling), 1)
-    return (
-        f"settled {settled:5.0f}/s, accepted {accepted:5.0f}/s, waiting {waiting:.2f} of {len(settling)} transactions"
-    )
+    return f"settled {settled:5.0f}/s, accepted {accepted[0]:5.0f}/s, waiting {waiting:.2f} of {len(settling)} transactions"
 
 
 def measure(seconds: float, rounds: int) -> None:

@@ -87,6 +87,14 @@ def test_days_are_listed_and_their_lines_are_values_for_spreadsheets(live: Comma
     assert (row["item_id"], row["status"], row["text"]) == ("N1", "not_yet_read", "'=PIX RECEBIDO")
 
 
+def test_what_a_file_does_not_prove_is_said_when_it_is_read(live: CommandLine, tmp_path: Path) -> None:
+    line = make_ofx_line(at="20260701", amount="-1.00", memo="TARIFA")
+    file = write(tmp_path, make_ofx(line, first="20260705", last="20260705", closing="99.00"))
+    (note,) = live.json("institution", "statement", "loja", file)["notes"]
+    assert note.endswith("it proves none of those days; read a file that covers them")
+    assert note in live.run("institution", "statement", "loja", file).stdout.replace("\n", " ")
+
+
 def test_what_cannot_be_read_is_refused_by_its_line(live: CommandLine, tmp_path: Path) -> None:
     bad = write(tmp_path, make_ofx(make_ofx_line(amount="1.234")))
     refused = live.refusal("institution", "statement", "loja", bad)

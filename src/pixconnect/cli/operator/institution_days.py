@@ -67,6 +67,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
         unmatched_count=settled.waiting_count,
         changed=[_name_item(item, json=json) for item in recorded.changed] or None,
         days_of_another_source=[day.isoformat() for day in recorded.skipped_days] or None,
+        notes=list(recorded.notes) or None,
     )
     output.show(shown | (dict(days=days) if json else {}), as_json=json)
     if not json:

@@ -68,6 +68,8 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     """The balance at the end of the last day, where it is told."""
     skipped_days: Sequence[date] = ()
     """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
+    notes: Sequence[str] = ()
+    """What the file's reader passed over or cannot prove."""
 
 
 class RecordedItems(Struct, frozen=True, kw_only=True):
@@ -179,6 +181,7 @@ async def _record(connection: Connection, institution_id: int, file: StatementFi
         changed=recorded.changed,
         closing_cents=None if file.closing is None or file.closing.on != file.last_on else file.closing.cents,
         skipped_days=sorted(others),
+        notes=file.notes,
     )
 
 

@@ -175,6 +175,16 @@ def test_a_file_of_two_accounts_is_refused() -> None:
         read_ofx((text[:end] + text[begin:end] + text[end:]).encode())
 
 
+def test_lines_outside_the_days_that_a_file_covers_are_noted() -> None:
+    # DTSTART and DTEND are often the day of the export alone.
+    lines = make_ofx_line(at="20260701"), make_ofx_line(item_id="N2", at="20260702")
+    found = read_ofx(make_ofx(*lines, first="20260705", last="20260705"))
+    assert (found.first_on, found.last_on, len(found.items)) == (date(2026, 7, 5), date(2026, 7, 5), 2)
+    (note,) = found.notes
+    assert note.startswith("the file covers 2026-07-05 to 2026-07-05, and has lines of 2 days outside (2026-07-01 to")
+    assert read_ofx(make_ofx(make_ofx_line())).notes == ()
+
+
 @pytest.mark.long
 def test_a_file_of_many_mebibytes_is_read_in_its_own_time() -> None:
     # Each step of it looks at a part of the file once: twice the file takes twice as long, and not four times.

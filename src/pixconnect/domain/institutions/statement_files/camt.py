@@ -173,6 +173,7 @@ class _Reader:
             closing=balances.get("closing"),
             items=self._items.items,
             changed=self._items.changed,
+            notes=files.note_outside((first_on, last_on), self._items.items),
         )
 
     def _read_balances(self) -> dict[str, StatedBalance]:

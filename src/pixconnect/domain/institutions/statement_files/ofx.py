@@ -218,6 +218,7 @@ class _Reader:
             closing=self._balance_of(self._ledger_balance, "BALAMT"),
             items=self._items.items,
             changed=self._items.changed,
+            notes=files.note_outside((first_on, last_on), self._items.items),
         )
 
     def _date_of(self, element: _Aggregate, name: str) -> date | None:

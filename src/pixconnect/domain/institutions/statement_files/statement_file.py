@@ -67,6 +67,8 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     items: tuple[InstitutionItem, ...]
     changed: tuple[InstitutionItem, ...] = ()
     """Items with the id of another one of this file and other contents: which of the two is true is for a person to find."""
+    notes: tuple[str, ...] = ()
+    """What the reader passed over or cannot prove, each with its place, as sentences for the operator."""
 
 
 class ItemList:
@@ -200,6 +202,15 @@ def find_kind(text: str) -> ItemKind:
         if pattern.search(text) if kind in ("judicial", "boleto") else pattern.match(text):
             return kind
     return "pix" if is_pix else "other"
+
+
+def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) -> tuple[str, ...]:
+    """A note of lines outside the days that a file says it covers: it may lack other lines of their days."""
+    days = sorted({item.day for item in items if not span[0] <= item.day <= span[1]})
+    if not days:
+        return ()
+    rule = f"the file covers {span[0]} to {span[1]}, and has lines of {len(days)} days outside ({days[0]} to {days[-1]})"
+    return (f"{rule}: it proves none of those days; read a file that covers them",)
 
 
 def find_days(told: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:

@@ -52,10 +52,11 @@ def test_what_is_only_expected_is_no_line() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [
-        ("<AcctSvcrRef>N1</AcctSvcrRef>", "", "line 7: AcctSvcrRef: each line of money needs one"),
+        ("<AcctSvcrRef>N1", "<AcctSvcrRef>" + "x" * 256, "line 7: AcctSvcrRef: must have at most 255"),
+        ("<BookgDt><Dt>2026-11-02</Dt></BookgDt>", "", "line 7: BookgDt: is missing"),
         ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"BRL\">10.505", "line 7: Amt: '10.505' is no amount"),
         ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"BRL\">-10.50", "line 7: CdtDbtInd: must be CRDT or DBIT, of an amount"),
-        ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"USD\">10.50", "line 7: Amt: is in 'USD', and not in BRL"),
+        ("<Amt Ccy=\"BRL\">10.50", "<Amt Ccy=\"USD\">10.50", "line 7: Amt: the account is in 'USD', and not in BRL"),
         ("CRDT", "C", "line 7: CdtDbtInd: must be CRDT or DBIT"),
         ("<BookgDt><Dt>2026-11-02", "<BookgDt><Dt>02/11/2026", "line 7: BookgDt: '02/11/2026' is no date"),
         ("<Ccy>BRL", "<Ccy>EUR", "Ccy: the account is in 'EUR'"),
@@ -76,6 +77,44 @@ def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:
     with pytest.raises(InvalidStatement) as caught:
         read_camt(text.replace(old, new, 1).encode())
     assert rule in str(caught.value)
+
+
+def test_an_entry_without_a_booking_date_has_its_value_date() -> None:
+    entry = make_camt_entry().replace("<BookgDt><Dt>2026-11-02</Dt></BookgDt>", "<ValDt><Dt>2026-11-01</Dt></ValDt>")
+    (item,) = read_camt(make_camt(entry)).items
+    assert item.day == date(2026, 11, 1)
+
+
+def test_an_entry_that_moves_no_money_needs_nothing_else() -> None:
+    nothing = '<Ntry><Amt Ccy="BRL">0.00</Amt><CdtDbtInd>CRDT</CdtDbtInd><AddtlNtryInf>SALDO</AddtlNtryInf></Ntry>'
+    assert len(read_camt(make_camt(nothing, make_camt_entry())).items) == 1
+
+
+def test_entries_without_the_banks_reference_are_told_apart_by_their_contents() -> None:
+    def without(reference: str, amount: str, at: str) -> str:
+        named = make_camt_entry(amount=amount, at=at, indicator="DBIT")
+        return named.replace("<AcctSvcrRef>N1</AcctSvcrRef>", reference)
+
+    first = without("<NtryRef>1</NtryRef>", "1.00", "2026-11-01")
+    again = without("<NtryRef>7</NtryRef>", "1.00", "2026-11-01")
+    other = without("<AcctSvcrRef>NONREF</AcctSvcrRef>", "2.00", "2026-11-02")
+    (alone,) = read_camt(make_camt(first)).items
+    found = read_camt(make_camt(other, again, first))
+    # Two equal entries of one file are two; the first of them is the one that an earlier file had.
+    assert [item.signed_cents for item in found.items] == [-200, -100, -100]
+    assert found.changed == ()
+    assert found.items[1] == alone != found.items[2]
+
+
+def test_a_date_that_moves_no_money_is_noted_where_it_cannot_be_read() -> None:
+    found = read_camt(
+        make_camt(make_camt_entry(), first="0000-00-00", balances=BALANCES.replace("2026-11-02", "0000-00-00"))
+    )
+    assert (found.opening is None, found.closing, found.first_on) == (False, None, date(2026, 11, 2))
+    assert [note.partition(": ")[2] for note in found.notes] == [
+        "Dt: '0000-00-00' is no date as XML writes it, and is passed over",
+        "FrDt: '0000-00-00T00:00:00-03:00' is no date as XML writes it, and is passed over",
+    ]
 
 
 def test_our_own_statement_is_read_back() -> None:

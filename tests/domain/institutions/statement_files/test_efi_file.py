@@ -70,7 +70,7 @@ def test_all_of_a_day_with_its_balances() -> None:
         ("PR;", "XX;", "line 2: 'XX' is no record of this file"),
         (";9.00", "", "line 2: PR: must have 9 columns"),
         ("9.00", "9.001", "line 2: amount: '9.001' is no amount"),
-        ("9.00", "-9.00", "line 2: amount: must be above 0"),
+        ("9.00", "-9.00", "line 2: amount: must not be below 0"),
         (E2E, "E1", "line 2: end_to_end_id: 'E1' is no name of the network"),
         (TEXT, "?", "line 2: a text is not in base64"),
         (AT, "2026-11-02", "line 2: '2026-11-02' is no instant in UTC"),

@@ -33,6 +33,7 @@ _TEXTS_COUNT_MAX: Final = 400
 """Elements with a text in one entry, balance or account."""
 _BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
 
+_NO_REFERENCES: Final = {"NONREF", "NOTPROVIDED"}
 # What is collected as a whole, by its path below Stmt.
 _PARTS: Final = ("Acct", "FrToDt", "Bal", "Ntry")
 
@@ -50,10 +51,10 @@ class _Part(Struct, kw_only=True):
     def find_all(self, end: str) -> list[str]:
         return [text for told, text in self.texts if told.endswith(end)]
 
-    def need(self, *paths: str) -> str:
+    def need(self, *paths: str, said: str = "") -> str:
         text = self.find(*paths)
         if text is None:
-            raise InvalidStatement(f"{paths[0]}: is missing", self.line)
+            raise InvalidStatement(f"{said or paths[0]}: is missing", self.line)
         return text
 
 
@@ -72,6 +73,7 @@ class _Reader:
         self._parts: dict[str, list[_Part]] = {name: [] for name in _PARTS}
         self._statements_count = 0
         self._items = ItemList()
+        self._notes: list[str] = []
 
     @property
     def _line(self) -> int:
@@ -152,10 +154,9 @@ class _Reader:
         if len(accounts) != 1:
             raise InvalidStatement("it needs one account (Acct)")
         (account,) = accounts
-        if (account.find("Ccy") or "BRL") != "BRL":
-            raise InvalidStatement(f"Ccy: the account is in {account.need('Ccy')[:10]!r}, and not in BRL", account.line)
+        files.check_currency(account.find("Ccy"), "Ccy", account.line)
         balances = self._read_balances()
-        told = (_find_day(spans, "Fr"), _find_day(spans, "To"))
+        told = (self._find_day(spans, "Fr"), self._find_day(spans, "To"))
         if told == (None, None) and "closing" in balances:
             told = (None, balances["closing"].on)
         first_on, last_on = files.find_days(told, self._items.items)
@@ -173,8 +174,20 @@ class _Reader:
             closing=balances.get("closing"),
             items=self._items.items,
             changed=self._items.changed,
-            notes=files.note_outside((first_on, last_on), self._items.items),
+            notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
         )
+
+    def _find_day(self, spans: Sequence[_Part], end: str) -> date | None:
+        text = spans[0].find(f"{end}DtTm", f"{end}Dt") if spans else None
+        return None if text is None else self._read_or_note(spans[0], text, f"{end}Dt")
+
+    def _read_or_note(self, part: _Part, text: str, field: str) -> date | None:
+        """A day that moves no money: where it cannot be read, the file tells none."""
+        try:
+            return _parse_date(text, field, part.line)[0]
+        except InvalidStatement as error:
+            self._notes.append(f"{error}, and is passed over")
+            return None
 
     def _read_balances(self) -> dict[str, StatedBalance]:
         found: dict[str, StatedBalance] = {}
@@ -182,7 +195,10 @@ class _Reader:
             name = _BALANCES.get(part.find("Tp/CdOrPrtry/Cd") or "")
             if name is None:
                 continue
-            balance = StatedBalance(cents=_read_cents(part), on=_read_date(part, "Dt")[0])
+            on = self._read_or_note(part, part.find("Dt/DtTm", "Dt/Dt") or "", "Dt")
+            if on is None:
+                continue
+            balance = StatedBalance(cents=_read_cents(part), on=on)
             if found.setdefault(name, balance).cents != balance.cents:
                 raise InvalidStatement(f"Bal: there are two {name} balances", part.line)
         return found
@@ -194,15 +210,20 @@ def read_camt(content: bytes) -> StatementFile:
     Raises:
         InvalidStatement: It is none, or says something in two ways.
     """
-    files.check_size(content)
+    files.check_content(content)
     return _Reader().read(content)
 
 
-def _make_item(entry: _Part) -> InstitutionItem:
-    reference = entry.find("AcctSvcrRef", "NtryRef", "NtryDtls/TxDtls/Refs/AcctSvcrRef")
-    item_id = files.check_item_id(reference or "", "AcctSvcrRef", entry.line)
+def _make_item(entry: _Part) -> InstitutionItem | None:
     cents = _read_cents(entry)
-    day, settled_at = _read_date(entry, "BookgDt")
+    if cents == 0:
+        return None
+    # An entry's own reference (NtryRef) is unique in its statement alone.
+    reference = entry.find("AcctSvcrRef", "NtryDtls/TxDtls/Refs/AcctSvcrRef")
+    is_named = reference is not None and reference.upper() not in _NO_REFERENCES
+    item_id = files.check_item_id(reference, "AcctSvcrRef", entry.line) if reference and is_named else ""
+    booked_at = entry.find("BookgDt/DtTm", "BookgDt/Dt") or entry.need("ValDt/DtTm", "ValDt/Dt", said="BookgDt")
+    day, settled_at = _parse_date(booked_at, "BookgDt", entry.line)
     is_in = cents >= 0
     # The other side is who pays what comes in, and who gets what goes out.
     parties = f"NtryDtls/TxDtls/RltdPties/{'Dbtr' if is_in else 'Cdtr'}"
@@ -241,24 +262,12 @@ def _find_kind(entry: _Part, texts: Sequence[str]) -> ItemKind:
 
 def _read_cents(part: _Part) -> int:
     text = part.need("Amt")
-    if (part.find("Amt@Ccy") or "BRL") != "BRL":
-        raise InvalidStatement(f"Amt: is in {part.need('Amt@Ccy')[:10]!r}, and not in BRL", part.line)
+    files.check_currency(part.find("Amt@Ccy"), "Amt", part.line)
     cents = files.parse_cents(text, "Amt", part.line)
     indicator = part.need("CdtDbtInd")
     if cents < 0 or indicator not in ("CRDT", "DBIT"):
         raise InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)
     return cents if indicator == "CRDT" else -cents
-
-
-def _find_day(spans: Sequence[_Part], end: str) -> date | None:
-    if not spans:
-        return None
-    text = spans[0].find(f"{end}DtTm", f"{end}Dt")
-    return None if text is None else _parse_date(text, f"{end}Dt", spans[0].line)[0]
-
-
-def _read_date(part: _Part, name: str) -> tuple[date, datetime | None]:
-    return _parse_date(part.need(f"{name}/DtTm", f"{name}/Dt"), name, part.line)
 
 
 def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:

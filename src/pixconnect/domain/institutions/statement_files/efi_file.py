@@ -91,7 +91,7 @@ def read_efi_file(content: bytes) -> StatementFile:
     Raises:
         InvalidStatement: It is none, or its trailer counts other records than it has.
     """
-    files.check_size(content)
+    files.check_content(content)
     lines = [line.rstrip("\r") for line in _decode(content).split("\n")]
     rows = [(number, line) for number, line in enumerate(lines, 1) if _is_filled(line, number)]
     if not rows:
@@ -155,7 +155,7 @@ def _take_balance(balances: _Balances, row: list[str], number: int, day: date) -
         balances.closing = found
 
 
-def _read_item(row: list[str], number: int) -> InstitutionItem:
+def _read_item(row: list[str], number: int) -> InstitutionItem | None:
     record = _RECORDS.get(row[0])
     if record is None:
         raise InvalidStatement(f"{row[0][:10]!r} is no record of this file", number)
@@ -165,8 +165,10 @@ def _read_item(row: list[str], number: int) -> InstitutionItem:
     told = dict(zip(columns, (text.strip() for text in row[1:]), strict=True))
     at = _parse_instant(told["at"], number)
     amount_cents = files.parse_cents(told["amount"], "amount", number)
-    if amount_cents <= 0:
-        raise InvalidStatement("amount: must be above 0", number)
+    if amount_cents < 0:
+        raise InvalidStatement("amount: must not be below 0", number)
+    if amount_cents == 0:
+        return None
     # A protocol is of one movement of money; the name beside it keeps apart what an older file gives one protocol.
     name = told.get("return_id") or told.get("end_to_end_id") or told["wire_id"]
     item_id = ":".join((row[0], _need(told, "protocol", number), name))

@@ -6,7 +6,9 @@ certain is an error that names its line. Amounts are read into integer cents; a 
 
 from __future__ import annotations
 
+import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable
 from datetime import date
 from typing import Final, Literal
@@ -72,20 +74,31 @@ class StatementFile(Struct, frozen=True, kw_only=True):
 
 
 class ItemList:
-    """Collects the items of one file: each id once, and not more than a file may have."""
+    """Collects the items of one file: each id once, and not more lines than a file may have."""
 
     def __init__(self) -> None:
         self._items: dict[str, InstitutionItem] = {}
         self._changed: dict[InstitutionItem, None] = {}
+        self._unnamed: Counter[InstitutionItem] = Counter()
+        self._lines_count = 0
 
-    def add(self, item: InstitutionItem, line: int) -> None:
-        if item.amount_cents == 0:
-            return  # some banks write balances as lines; this one moves no money
-        first = self._items.setdefault(item.item_id, item)
-        if first != item:
+    def add(self, item: InstitutionItem | None, line: int) -> None:
+        """Add a line; ``None`` is one that moves no money, such as a balance that a bank writes among the lines.
+
+        A line without an id of the institution's gets one of its contents, and each of several equal ones its own: a later
+        file that has the same lines of a day gives them the same ids.
+        """
+        self._lines_count += 1
+        if self._lines_count > ITEMS_MAX:
+            raise InvalidStatement(f"there are more than {ITEMS_MAX} lines", line)
+        if item is None:
+            return
+        if not item.item_id:
+            self._unnamed[item] += 1
+            digest = hashlib.sha256(repr(item).encode("utf-8", "surrogatepass")).hexdigest()[:24]
+            item = structs.replace(item, item_id=f"{item.day:%Y%m%d}-{digest}-{self._unnamed[item]}")
+        if self._items.setdefault(item.item_id, item) != item:
             self._changed[item] = None
-        if len(self._items) + len(self._changed) > ITEMS_MAX:
-            raise InvalidStatement(f"there are more than {ITEMS_MAX} lines of money", line)
 
     @property
     def items(self) -> tuple[InstitutionItem, ...]:
@@ -96,38 +109,56 @@ class ItemList:
         return tuple(self._changed)
 
 
-def check_size(content: bytes) -> None:
+def check_content(content: bytes) -> None:
+    """Refuse what is no text of one byte or UTF-8, or is too much of it."""
     if len(content) > BYTES_MAX:
         raise InvalidStatement(f"the file has more than {BYTES_MAX // 1024 // 1024} MiB")
     if not content.strip():
         raise InvalidStatement("the file is empty")
+    nul_at = content.find(b"\0")
+    # Of the letters of a header, UTF-16 makes every other byte a NUL.
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")) or (
+        nul_at in (0, 1) and content[nul_at:16:2].strip(b"\0") == b""
+    ):
+        raise InvalidStatement("it is written in UTF-16; save it as UTF-8 or Windows-1252")
+    if nul_at >= 0:
+        line = content[:nul_at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
+        raise InvalidStatement("there is a NUL (a byte of zero) in it: the file is damaged; export it again", line)
 
 
 # A group of thousands counts only where a separator of decimals follows: 1.234 could be either.
 _AMOUNT: Final = re.compile(
-    r"(?P<sign>[+-]?)(?:(?P<whole>[0-9]{1,15}|(?=[.,]))|(?P<points>[0-9]{1,3}(?:\.[0-9]{3})+)(?=,)|(?P<commas>[0-9]{1,3}(?:,[0-9]{3})+)(?=\.))"
-    r"(?:[.,](?P<part>[0-9]{1,2})(?P<rest>(?:00+)?))?"
+    r"(?P<sign>[+-]?)\s*(?:(?:R\$|BRL)\s*(?P<inner>[+-]?)\s*)?"
+    r"(?:(?P<whole>[0-9]{1,15}|(?=[.,]))|(?P<points>[0-9]{1,3}(?:\.[0-9]{3})+)(?=,)|(?P<commas>[0-9]{1,3}(?:,[0-9]{3})+)(?=\.))"
+    r"(?:[.,](?P<part>[0-9]{1,2})(?P<rest>(?:00+)?))?(?P<end>-|\s*[CD])?"
 )
 
 
 def parse_cents(text: str, field: str, line: int) -> int:
-    """Read a signed amount in reais, with a point or a comma before its cents.
+    """Read a signed amount in reais, with a point or a comma before its cents; a ``D`` or a minus behind it is a sign too.
 
     Raises:
         InvalidStatement: It is no amount, has parts of a cent, or is more than an amount can be.
 
     Example:
-        >>> parse_cents("-1.234,5", "TRNAMT", 1)
-        -123450
+        >>> parse_cents("-1.234,5", "TRNAMT", 1), parse_cents("R$ 300,00 D", "BALAMT", 1)
+        (-123450, -30000)
     """
     found = _AMOUNT.fullmatch(text)
-    if found is None:
+    signs = [] if found is None else [sign.strip() for sign in found.group("sign", "inner", "end") if sign]
+    if found is None or len(signs) > 1:
         raise InvalidStatement(f"{field}: {text[:40]!r} is no amount in reais with at most two decimals", line)
     whole = found["whole"] or found["points"] or found["commas"] or "0"
     cents = int(whole.replace(".", "").replace(",", "")) * 100 + int((found["part"] or "0").ljust(2, "0"))
     if cents > AMOUNT_MAX_CENTS:
         raise InvalidStatement(f"{field}: is more than {AMOUNT_MAX_CENTS} cents", line)
-    return -cents if found["sign"] == "-" else cents
+    return -cents if signs in (["-"], ["D"]) else cents
+
+
+def check_currency(code: str | None, field: str, line: int) -> None:
+    """Refuse another currency than the real, which some banks call by its number, its sign or a dead predecessor (BRC)."""
+    if code and re.fullmatch(r"BR[A-Z]|R\$|REAL|REAIS|986|790", code.strip(), re.IGNORECASE) is None:
+        raise InvalidStatement(f"{field}: the account is in {code[:10]!r}, and not in BRL", line)
 
 
 def check_item_id(text: str, field: str, line: int) -> str:
@@ -209,7 +240,9 @@ def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) ->
     days = sorted({item.day for item in items if not span[0] <= item.day <= span[1]})
     if not days:
         return ()
-    rule = f"the file covers {span[0]} to {span[1]}, and has lines of {len(days)} days outside ({days[0]} to {days[-1]})"
+    rule = (
+        f"the file covers {span[0]} to {span[1]}, and has lines of {len(days)} days outside ({days[0]} to {days[-1]})"
+    )
     return (f"{rule}: it proves none of those days; read a file that covers them",)
 
 

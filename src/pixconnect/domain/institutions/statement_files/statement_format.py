@@ -17,7 +17,7 @@ def read_statement_file(content: bytes) -> StatementFile:
     Raises:
         InvalidStatement: It is none of them, or no whole one.
     """
-    statement_file.check_size(content)
+    statement_file.check_content(content)
     start = content[:_START_LENGTH].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"CA;"):
         return read_efi_file(content)

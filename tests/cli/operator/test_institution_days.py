@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from msgspec import structs
 
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.money import holder as holder_usecases
+from support.cnab import CnabLine, CnabLot, make_cnab
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
@@ -85,6 +87,18 @@ def test_days_are_listed_and_their_lines_are_values_for_spreadsheets(live: Comma
     told = live.run("institution", "days", "loja", "--lines", "2026-07-01", "--csv").stdout
     (row,) = csv.DictReader(io.StringIO(told))
     assert (row["item_id"], row["status"], row["text"]) == ("N1", "not_yet_read", "'=PIX RECEBIDO")
+
+
+def test_a_cnab_file_closes_its_day(live: CommandLine, tmp_path: Path) -> None:
+    lot = CnabLot(
+        lines=[CnabLine(day=date(2026, 7, 1), amount_cents=-150, category="105", history="TARIFA", document="")],
+        opening_on=date(2026, 6, 30),
+        closing_on=date(2026, 7, 1),
+    )
+    file = write(tmp_path, make_cnab(lot))
+    told = live.json("institution", "statement", "loja", file)
+    assert (told["new_count"], told["posted_count"], told["days"][-1]["status"]) == (1, 1, "closed")
+    assert live.json("institution", "statement", "loja", file)["known_count"] == 1
 
 
 def test_what_a_file_does_not_prove_is_said_when_it_is_read(live: CommandLine, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
     The same lines again are nothing new. A file that could mean two things is refused, and nothing of it is taken.
 
     Args:
-        file: OFX, camt.053, or Efi's conciliation file.
+        file: OFX, camt.053, CNAB 240, or Efi's conciliation file.
     """
     content = load_statement(file)
 

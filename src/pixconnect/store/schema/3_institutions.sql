@@ -703,7 +703,7 @@ create table institution_file (
     constraint institution_file_check check (isfinite(last_on) and last_on >= first_on),
     constraint institution_file_digest_check check (length(digest) = 32),
     constraint institution_file_first_on_check check (isfinite(first_on)),
-    constraint institution_file_format_check check (format in ('ofx', 'camt.053', 'efi')),
+    constraint institution_file_format_check check (format in ('ofx', 'camt.053', 'cnab240', 'efi')),
     constraint institution_file_items_count_check check (items_count >= 0),
     constraint institution_file_number_check check (length(number) >= 1 and length(number) <= 255),
     constraint institution_file_recorded_at_check check (isfinite(recorded_at)),
@@ -776,7 +776,7 @@ create table institution_item (
     constraint institution_item_recorded_at_check check (isfinite(recorded_at)),
     constraint institution_item_return_id_check check (length(return_id) >= 1 and length(return_id) <= 64),
     constraint institution_item_settled_at_check check (isfinite(settled_at)),
-    constraint institution_item_source_check check (source in ('ofx', 'camt.053', 'efi', 'api')),
+    constraint institution_item_source_check check (source in ('ofx', 'camt.053', 'cnab240', 'efi', 'api')),
     constraint institution_item_tax_id_check check (length(tax_id) <= 255),
     constraint institution_item_text_check check (length(text) <= 255),
     constraint institution_item_txid_check check (length(txid) <= 255),
@@ -840,7 +840,7 @@ create table institution_day (
     constraint institution_day_day_check check (isfinite(day)),
     constraint institution_day_read_at_check check (isfinite(read_at)),
     constraint institution_day_reopened_at_check check (isfinite(reopened_at)),
-    constraint institution_day_source_check check (source in ('ofx', 'camt.053', 'efi', 'api')),
+    constraint institution_day_source_check check (source in ('ofx', 'camt.053', 'cnab240', 'efi', 'api')),
     constraint institution_day_state_check check (state in ('open', 'provisional', 'closed', 'closed_with_cases')),
     constraint institution_day_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );

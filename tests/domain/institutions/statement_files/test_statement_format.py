@@ -4,6 +4,7 @@ import pytest
 
 from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
+from support.cnab import make_cnab
 from support.statement_files import make_camt, make_camt_entry, make_efi_file, make_ofx, make_ofx_line
 
 
@@ -14,6 +15,8 @@ from support.statement_files import make_camt, make_camt_entry, make_efi_file, m
         (b"\r\n" + make_ofx(make_ofx_line()), "ofx"),
         (b"\xef\xbb\xbf" + make_efi_file(), "efi"),
         (make_camt(make_camt_entry()), "camt.053"),
+        (make_cnab(), "cnab240"),
+        (b"\xef\xbb\xbf\r\n" + make_cnab(), "cnab240"),
     ],
 )
 def test_each_form_is_known(content: bytes, name: str) -> None:

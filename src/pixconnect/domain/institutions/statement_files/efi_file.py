@@ -92,10 +92,10 @@ def read_efi_file(content: bytes) -> StatementFile:
         InvalidStatement: It is none, or its trailer counts other records than it has.
     """
     files.check_content(content)
-    lines = [line.rstrip("\r") for line in _decode(content).split("\n")]
-    rows = [(number, line) for number, line in enumerate(lines, 1) if _is_filled(line, number)]
-    if not rows:
-        raise InvalidStatement("the file is empty")
+    rows = files.split_lines(_decode(content))
+    for number, line in rows:
+        if len(line) > _LINE_LENGTH_MAX:
+            raise InvalidStatement(f"it has more than {_LINE_LENGTH_MAX} characters", number)
     last, header, trailer = rows[-1][0], rows[0][1].split(";"), rows[-1][1].split(";")
     if header[0] != "CA" or len(header) != len(_HEADER_COLUMNS):
         raise InvalidStatement(f"CA: the header must have {len(_HEADER_COLUMNS)} columns", rows[0][0])
@@ -134,12 +134,6 @@ def _decode(content: bytes) -> str:
     except UnicodeDecodeError:
         # Only names of people have other characters than ASCII.
         return content.decode("cp1252", "replace")
-
-
-def _is_filled(line: str, number: int) -> bool:
-    if len(line) > _LINE_LENGTH_MAX:
-        raise InvalidStatement(f"it has more than {_LINE_LENGTH_MAX} characters", number)
-    return bool(line.strip())
 
 
 def _take_balance(balances: _Balances, row: list[str], number: int, day: date) -> None:

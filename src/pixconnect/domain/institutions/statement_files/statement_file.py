@@ -28,7 +28,7 @@ ITEM_ID_LENGTH_MAX: Final = 255
 """As long as OFX lets a ``FITID`` be."""
 TEXT_LENGTH_MAX: Final = 255
 
-ItemSource = Literal["ofx", "camt.053", "efi", "api"]
+ItemSource = Literal["ofx", "camt.053", "cnab240", "efi", "api"]
 """A file's form, or the institution's API, which lists lines of whole days."""
 ItemKind = MovementKind | Literal["pix", "refund"]
 
@@ -124,6 +124,17 @@ def check_content(content: bytes) -> None:
     if nul_at >= 0:
         line = content[:nul_at].replace(b"\r\n", b"\n").replace(b"\r", b"\n").count(b"\n") + 1
         raise InvalidStatement("there is a NUL (a byte of zero) in it: the file is damaged; export it again", line)
+
+
+def split_lines(text: str) -> list[tuple[int, str]]:
+    """The lines of a file that has a line for each record, with their numbers and without blank ones and Ctrl-Z."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\x1a", " ")
+    if text.count("\n") > 2 * ITEMS_MAX:
+        raise InvalidStatement(f"there are more than {2 * ITEMS_MAX} lines")
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    if not lines:
+        raise InvalidStatement("the file is empty")
+    return lines
 
 
 # A group of thousands counts only where a separator of decimals follows: 1.234 could be either.

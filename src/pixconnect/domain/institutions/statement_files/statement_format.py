@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pixconnect.domain.institutions.statement_files import statement_file
 from pixconnect.domain.institutions.statement_files.camt import read_camt
+from pixconnect.domain.institutions.statement_files.cnab import is_cnab, read_cnab
 from pixconnect.domain.institutions.statement_files.efi_file import read_efi_file
 from pixconnect.domain.institutions.statement_files.ofx import read_ofx
 from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement, StatementFile
@@ -12,7 +13,7 @@ _START_LENGTH: int = 4096
 
 
 def read_statement_file(content: bytes) -> StatementFile:
-    """Read an OFX, a camt.053 or Efi's conciliation file.
+    """Read an OFX, a camt.053, a CNAB 240 or Efi's conciliation file.
 
     Raises:
         InvalidStatement: It is none of them, or no whole one.
@@ -21,8 +22,10 @@ def read_statement_file(content: bytes) -> StatementFile:
     start = content[:_START_LENGTH].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"CA;"):
         return read_efi_file(content)
+    if is_cnab(start):
+        return read_cnab(content)
     if b"camt.053" in start:
         return read_camt(content)
     if b"OFX" in start.upper():
         return read_ofx(content)
-    raise InvalidStatement("it is neither OFX, nor camt.053, nor Efi's conciliation file")
+    raise InvalidStatement("it is neither OFX, nor camt.053, nor a CNAB 240 statement, nor Efi's conciliation file")

@@ -130,6 +130,17 @@ async def test_an_older_thumbprint_is_enough(outside: Outside) -> None:
     assert (await outside.reader.read(outside.location)).amount_cents == 14045
 
 
+@pytest.mark.parametrize("where", ["header", "jwk"])
+@pytest.mark.parametrize("thumbprint", ["x5t", "x5t#S256"])
+async def test_a_thumbprint_may_have_padding(outside: Outside, where: str, thumbprint: str) -> None:
+    outside.one.thumbprint = thumbprint
+    outside.one.header[thumbprint] = outside.one.jwk[thumbprint] = outside.one._digest()
+    told = outside.one.header if where == "header" else outside.one.jwk
+    told[thumbprint] += "="
+    outside.serve()
+    assert (await outside.reader.read(outside.location)).amount_cents is not None
+
+
 async def test_white_space_around_and_a_wrong_alg_of_the_key_do_not_matter(outside: Outside) -> None:
     outside.one.jwk = {"alg": "RS512"}
     outside.serve()
@@ -623,6 +634,7 @@ def test_amounts_are_read_liberally(value: dict[str, Any], amount_cents: int | N
             CREATED_AT + timedelta(seconds=60.123456),
         ),
         ({"criacao": "2026-11-20T12:00:00", "expiracao": 60}, CREATED_AT + timedelta(minutes=1)),
+        ({"criacao": "2026-11-20t12:00:00.5z", "expiracao": 60}, CREATED_AT + timedelta(minutes=1, milliseconds=500)),
         ({"criacao": "2026-11-20T12:00:00Z"}, CREATED_AT + timedelta(days=1)),
         ({"expiracao": 60}, None),
         # A Friday; the day ends at 03:00 UTC.
@@ -636,6 +648,10 @@ def test_amounts_are_read_liberally(value: dict[str, Any], amount_cents: int | N
 def test_the_end_is_found(calendar: dict[str, Any], expires_at: datetime | None) -> None:
     changes = {"valor": {"final": "1.00"}} if "dataDeVencimento" in calendar else {}
     assert parse_payload(payload(calendario=calendar, **changes)).expires_at == expires_at
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    assert parse_payload(b"\xef\xbb\xbf" + payload()) == parse_payload(payload())
 
 
 @pytest.mark.parametrize("status", ["CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"])

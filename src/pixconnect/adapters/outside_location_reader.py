@@ -19,6 +19,7 @@ fields that we do not need may be missing or wrong. The receiver's institution j
 
 import asyncio
 import re
+from codecs import BOM_UTF8
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final, Literal
 from urllib.parse import urlsplit
@@ -94,7 +95,7 @@ _read = msgspec.json.Decoder(_Payload).decode
 def parse_payload(octets: bytes) -> OutsideCharge:
     """Read a payload; ``InvalidQrCode`` if it is not a charge."""
     try:
-        payload = _read(octets)
+        payload = _read(octets.removeprefix(BOM_UTF8))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _refusal(f"cannot be read: {error}") from None
     if _TXID.fullmatch(payload.txid) is None:
@@ -122,7 +123,8 @@ def parse_payload(octets: bytes) -> OutsideCharge:
 def _read_instant(text: str | None) -> datetime | None:
     if text is None:
         return None
-    instant = datetime.fromisoformat(text)
+    # RFC 3339 has "t" and "z" in small letters too.
+    instant = datetime.fromisoformat(text.upper())
     # We read an instant without a zone as UTC, which the scheme uses.
     return instant.replace(tzinfo=UTC) if instant.tzinfo is None else instant.astimezone(UTC)
 

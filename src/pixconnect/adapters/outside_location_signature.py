@@ -91,7 +91,9 @@ def select_key(key_set: bytes, header: PayloadHeader) -> Jwk | None:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise refusal(f"signed with a key whose jku serves no JWK set: {error}") from None
     member, thumbprint = _thumbprint_of(header)
-    return next((key for key in keys if key.get("kid") == header.kid and key.get(member) == thumbprint), None)
+    return next(
+        (key for key in keys if key.get("kid") == header.kid and _strip_padding(key.get(member)) == thumbprint), None
+    )
 
 
 def verify_payload(
@@ -121,7 +123,13 @@ def refusal(what: str) -> errors.InvalidQrCode:
 
 
 def _thumbprint_of(header: PayloadHeader) -> tuple[str, str | None]:
-    return ("x5t", header.x5t) if header.x5t_s256 is None else ("x5t#S256", header.x5t_s256)
+    member, thumbprint = ("x5t", header.x5t) if header.x5t_s256 is None else ("x5t#S256", header.x5t_s256)
+    return member, _strip_padding(thumbprint)
+
+
+def _strip_padding(thumbprint: object) -> str | None:
+    """Base64url of a JWK has no padding (RFC 7515, 2), and several institutions write it all the same."""
+    return thumbprint.rstrip("=") if isinstance(thumbprint, str) else None
 
 
 def _decode_chain(key: Jwk) -> list[bytes]:

@@ -51,6 +51,7 @@ SENT: list[tuple[type[Struct], dict[str, object], IdempotentRequest]] = [
         AccountTransferRequest(amount_cents=5, credit_party=msgspec.convert(PARTY, Party)),
     ),
     (InitiatePixWithQRCodeRequest, {"amount": 5, "emv": "c"}, QrCodeTransferRequest(amount_cents=5, br_code="c")),
+    (InitiatePixWithQRCodeRequest, {"amount": 5, "emv": " c\r\n"}, QrCodeTransferRequest(amount_cents=5, br_code="c")),
 ]
 
 

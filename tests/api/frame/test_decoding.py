@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta, Struct
 
-from pixconnect.api.frame.decoding import HUGE, BodyDecoder, QueryDecoder, read_instant, read_integer
+from pixconnect.api.frame.decoding import HUGE, BodyDecoder, QueryDecoder, read_instant, read_integer, read_object
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
 
@@ -45,6 +45,13 @@ def test_an_instant_may_have_any_offset_and_fraction(text: str, instant: datetim
 def test_an_instant_without_an_offset_or_that_never_was_is_refused(text: str) -> None:
     with pytest.raises(errors.BadRequest, match=r"^at: "):
         read_instant("at", text)
+
+
+@pytest.mark.parametrize("filler", ["", " " * 9000])
+def test_a_byte_order_mark_before_json_is_passed_over(filler: str) -> None:
+    body = b'\xef\xbb\xbf{"a": 1}' + filler.encode()
+    assert BodyDecoder(dict[str, int], "json").decode(body, JSON) == {"a": 1}
+    assert read_object(body) == {"a": 1}
 
 
 @given(st.datetimes(min_value=datetime(1000, 1, 1), max_value=datetime(9999, 12, 31), timezones=st.just(UTC)))  # noqa: DTZ001

@@ -53,7 +53,7 @@ def test_a_charge_is_made_found_by_each_of_its_names_paid_and_watched(run: Run) 
     assert charge["id"] in [one["id"] for one in run("charge", "list")["charges"]]
     assert run("charge", "payment", "verbs-1")["amount"] == 1000
     by_code = run("charge", "create", "5")
-    assert run("pay", by_code["emvqrcps"])["amount"] == 5
+    assert run("pay", f" {by_code['emvqrcps']}\n")["amount"] == 5
 
 
 def test_who_gives_an_order_back_is_told_what_paid_it(run: Run, capsys: pytest.CaptureFixture[str]) -> None:

@@ -223,8 +223,7 @@ def test_a_location_has_at_most_77_characters() -> None:
         (seal(""), "field 00 must come first"),
         (seal("0102120002015204000053039865802BR"), "field 00 must come first"),
         (seal("000201" + "5204000053039865802BR5404") + "x", "must end in field 63"),
-        (static_code() + "\n", "printable"),
-        (static_code() + " ", "must end in field 63"),
+        (static_code()[:50] + "\n" + static_code()[50:], r"printable text, and has U\+000A at character 51"),
         (static_code().lower(), "CRC is wrong"),
         (seal("0002010000"), "no field id and length"),
         (seal("000201" + f"{ARABIC_ZERO}{ARABIC_ZERO}04abcd"), "no field id and length"),
@@ -258,6 +257,39 @@ def test_a_code_has_at_most_512_bytes() -> None:
     wide = static_code(f80="é" * 99, f81="é" * 99, f82="é" * 9)
     assert len(wide) < 512 < len(wide.encode())
     is_refused(wide, "at most 512 bytes")
+
+
+@pytest.mark.parametrize("before", ["", " ", "\n", "\ufeff", "\u200b "])
+@pytest.mark.parametrize("behind", ["", "\n", "\r\n", " \t", "\xa0", "\u200b"])
+def test_what_people_copy_with_a_code_does_not_matter(before: str, behind: str) -> None:
+    assert br_code.parse_br_code(before + static_code() + behind) == br_code.parse_br_code(static_code())
+
+
+def test_a_crc_may_be_in_small_letters() -> None:
+    text = next(row["emv"] for row in VALID if not row["emv"][-4:].isdigit())
+    assert br_code.parse_br_code(text[:-4] + text[-4:].lower()) == br_code.parse_br_code(text)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"label": "**"}, {"label": "A" * 32}, {"label": "txid👀"}, {"f62": "0503**"}, {"f62": None}, {"f54": "10.000"},
+        {"f54": "1,00"}, {"f59": "N" * 33}, {"f59": "São"}, {"f59": None}, {"f60": "C" * 16}, {"f60": None},
+    ],
+)  # fmt: skip
+def test_of_a_dynamic_code_what_its_payload_says_is_not_judged(changes: dict[str, Any]) -> None:
+    pix = {"00": "br.gov.bcb.pix", "25": "pix.example/x"}
+    code = br_code.parse_br_code(static_code(pix=pix, **changes))
+    assert (code.kind, code.location, code.fixed_amount_cents, code.txid) == ("dynamic", "pix.example/x", None, None)
+    is_refused(static_code(pix=pix, f58="AR"), "field 58 must be BR")
+
+
+def test_a_length_that_counts_bytes_is_named_by_its_field() -> None:
+    counted = static_code(f60="Maceió")
+    is_refused(counted, "field 60 must be 1 to 15 printable ASCII")
+    is_refused(
+        seal(counted.replace("6006Maceió", "6007Maceió")[:-8]), "field 60 has a letter with an accent, and a length"
+    )
 
 
 # -- what is tolerated -------------------------------------------------------------------------------------------------
@@ -424,7 +456,7 @@ def test_a_written_static_code_reads_back(
 def test_one_changed_character_is_refused_or_reads_as_something_else(text: str, place: int, character: str) -> None:
     at = place % len(text)
     changed = text[:at] + character + text[at + 1 :]
-    if changed == text:
+    if changed.upper() == text.upper() and (changed == text or at >= len(text) - 4):
         return
     # A CRC of 16 bits finds every change inside 16 bits, which one ASCII character is.
     try:
@@ -439,7 +471,7 @@ def test_every_ascii_character_in_every_place_is_refused() -> None:
     text = br_code.format_dynamic_br_code("pix.example/x", "Loja", "Recife")
     for at in range(len(text)):
         for character in map(chr, range(128)):
-            if character != text[at]:
+            if character != text[at] and (character.upper() != text[at] or at < len(text) - 4):
                 with pytest.raises(errors.InvalidQrCode):
                     br_code.parse_br_code(text[:at] + character + text[at + 1 :])
 

@@ -2,9 +2,11 @@
 
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 from pixconnect.domain.money.transfer import (
+    QrCodeTransferRequest,
     begin_return,
     cancel_incoming,
     cancel_transfer,
@@ -16,6 +18,11 @@ from pixconnect.domain.money.transfer import (
 from support.records import NOW, a_transfer
 
 LATER = NOW + timedelta(seconds=1)
+
+
+def test_a_request_has_the_code_without_what_was_copied_with_it() -> None:
+    sent = msgspec.json.decode(b'{"amount_cents": 1, "br_code": " 000201\\r\\n"}', type=QrCodeTransferRequest)
+    assert sent == QrCodeTransferRequest(amount_cents=1, br_code="000201")
 
 
 def test_settling_dates_it() -> None:

@@ -46,6 +46,7 @@ from pixconnect.domain.due.terms import (
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.identifiers import is_end_to_end_id
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, format_reais
+from pixconnect.domain.frame.short_text import trim_pasted
 from pixconnect.domain.institutions.institution import ChargeTerms, KnownPayer, ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
@@ -269,6 +270,7 @@ def _find_location(text: str) -> str | None:
 
 def check_code(text: str) -> str:
     """A code that a payer's app can read: one that is broken is shown to nobody."""
+    text = trim_pasted(text)
     try:
         parse_br_code(text[: BR_CODE_LENGTH_MAX + 1])
     except errors.Refusal:

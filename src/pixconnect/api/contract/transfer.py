@@ -109,6 +109,10 @@ class InitiatePixWithQRCodeRequest(
     external_id: ExternalId | None = None
     """Your own name for it."""
 
+    def __post_init__(self) -> None:
+        BoundedAmount.__post_init__(self)
+        transfers.QrCodeTransferRequest.__post_init__(self)
+
 
 class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Money moved over Pix."""

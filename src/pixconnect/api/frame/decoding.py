@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
@@ -84,6 +85,8 @@ class BodyDecoder(Generic[Record]):
             raise errors.BadRequest("Content-Encoding: must be identity")
         if media_type == _FORM:
             return _convert(_read_form(body), self._record)
+        # Readers may ignore it (RFC 8259, 8.1), and some programs write it.
+        body = body.removeprefix(BOM_UTF8)
         is_long = len(body) >= READ_SLOWLY_MAX
         # msgspec refuses half a surrogate pair itself, though without naming it, and a long body's refusal names no
         # field anyway.
@@ -145,6 +148,7 @@ class QueryDecoder(Generic[Record]):
 
 def read_object(body: bytes) -> dict[str, object] | None:
     """The members of a JSON object, of any types; ``None`` if the body is none. It does not check texts."""
+    body = body.removeprefix(BOM_UTF8)
     try:
         found: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

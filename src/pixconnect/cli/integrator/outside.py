@@ -13,6 +13,7 @@ from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId
 from pixconnect.cli.integrator import charge, transfer
 from pixconnect.cli.integrator.session import open_sandbox
+from pixconnect.domain.frame.short_text import trim_pasted
 from pixconnect.domain.money.refund import RefundReason
 from pixconnect.domain.simulation.sandbox_control import MadeMovementKind
 from pixconnect_client import OutsidePayer, Payment
@@ -39,6 +40,7 @@ def pay(
         amount: In cents; the charge's if left out.
     """
     with open_sandbox() as session:
+        code = trim_pasted(code)
         is_code = code.startswith(transfer.QR_CODE_BEGINNING) and not external_id
         known = None if is_code else charge.find(session.client, code, is_external_id=external_id)
         payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)

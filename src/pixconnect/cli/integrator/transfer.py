@@ -18,6 +18,7 @@ from pixconnect.cli.frame.pix_key import guess_key_type
 from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.short_text import trim_pasted
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.transfer import TransferStatus
 from pixconnect_client import AccountType, Client, Receipt, Transfer, TransferParty
@@ -87,7 +88,7 @@ def create(
     if (to is None) == (account is None):
         raise CommandError("TO: name a Pix key or a QR code, or an account by --account; one of them")
     party = None if account is None else _read_account(account, name, tax_id)
-    to = to or ""
+    to = trim_pasted(to or "")
     with open_session() as session:
         transfers = session.client.transfers
         if party is not None:

@@ -24,6 +24,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.frame.money import Cents
+from pixconnect.domain.frame.short_text import trim_pasted
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money.account import ISPB
 
@@ -59,6 +60,8 @@ _FORMS: Final = (
     ("59", True, re.compile("[ -~]{1,25}"), "must be 1 to 25 printable ASCII characters"),
     ("60", True, re.compile("[ -~]{1,15}"), "must be 1 to 15 printable ASCII characters"),
 )
+_IN_PAYLOAD: Final = frozenset({"54", "59", "60"})
+"""What stands in the payload of a dynamic code too, as field 62 does."""
 
 
 class BrCode(Struct, frozen=True, kw_only=True):
@@ -101,14 +104,19 @@ class BrCode(Struct, frozen=True, kw_only=True):
 
 
 def parse_br_code(text: str) -> BrCode:
-    """Read any BR Code, ours or another's; it does not check where the key or location leads."""
+    """Read any BR Code, ours or another's, with blanks around it; it does not check where the key or location leads.
+
+    Of a dynamic code what its payload says too is not judged: payers ignore it.
+    """
+    text = trim_pasted(text)
     _check_frame(text)
-    fields = _read_fields(text, "the code")
+    fields = _read_code(text)
     # Fields stand in any order but for these two, by EMV.
     if next(iter(fields)) != "00" or next(reversed(fields)) != "63":
         raise _refusal("field 00 must come first and field 63 last")
     pix = _read_pix_template(fields)
-    _check_forms(fields)
+    is_dynamic = "25" in pix
+    _check_forms(fields, is_dynamic=is_dynamic)
     recurrence_location = _read_recurrence_location(fields)
     amount = fields.get("54")
     return BrCode(
@@ -120,11 +128,11 @@ def parse_br_code(text: str) -> BrCode:
         facilitator_ispb=pix.get("03"),
         is_single_use=fields.get("01") == "12",
         merchant_category=fields["52"],
-        amount_cents=None if amount is None else parse_amount(amount),
-        merchant_name=fields["59"],
-        merchant_city=fields["60"],
+        amount_cents=None if amount is None or not _AMOUNT.fullmatch(amount) else parse_amount(amount),
+        merchant_name=fields.get("59", ""),
+        merchant_city=fields.get("60", ""),
         postal_code=fields.get("61"),
-        reference_label=_read_reference_label(fields),
+        reference_label=_find_label(fields) if is_dynamic else _read_reference_label(fields),
     )
 
 
@@ -194,14 +202,36 @@ def format_static_br_code(
 
 def _check_frame(text: str) -> None:
     # Nothing invisible: neither control characters nor half surrogates nor marks that turn the direction of writing.
-    if len(text) > BR_CODE_LENGTH_MAX or not text.isprintable() or len(text.encode()) > BR_CODE_LENGTH_MAX:
-        raise _refusal(f"must be at most {BR_CODE_LENGTH_MAX} bytes of printable text")
+    if not text.isprintable():
+        at = next(number for number, character in enumerate(text) if not character.isprintable())
+        raise _refusal(f"must be printable text, and has U+{ord(text[at]):04X} at character {at + 1}")
+    if len(text) > BR_CODE_LENGTH_MAX or len(text.encode()) > BR_CODE_LENGTH_MAX:
+        raise _refusal(f"must be at most {BR_CODE_LENGTH_MAX} bytes")
     if text[-8:-4] != "6304":
         raise _refusal("must end in field 63, the CRC, of 4 characters")
-    # The CRC covers its own id and length, "6304".
+    # The CRC covers its own id and length, "6304". Some write it in small letters.
     crc = _crc(text[:-4])
-    if text[-4:] != crc:
+    if text[-4:].upper() != crc:
         raise _refusal(f"the CRC is wrong, it must be {crc}: the code was changed or cut")
+
+
+def _read_code(text: str) -> dict[str, str]:
+    try:
+        return _read_fields(text, "the code")
+    except errors.InvalidQrCode:
+        # Lengths that count bytes go wrong behind the first letter with an accent: there is the fault, and not where it shows.
+        octets, at = text.encode(), 0
+        while at < len(octets) and not text.isascii():
+            value = octets[at + 4 : at + 4 + int(octets[at + 2 : at + 4])] if octets[at + 2 : at + 4].isdigit() else b""
+            if not value:
+                break
+            if not value.isascii():
+                field_id = octets[at : at + 2].decode()
+                raise _refusal(
+                    f"field {field_id} has a letter with an accent, and a length that counts its bytes"
+                ) from None
+            at += 4 + len(value)
+        raise
 
 
 def _read_fields(text: str, where: str) -> dict[str, str]:
@@ -224,9 +254,11 @@ def _read_fields(text: str, where: str) -> dict[str, str]:
     return fields
 
 
-def _check_forms(fields: Mapping[str, str]) -> None:
+def _check_forms(fields: Mapping[str, str], *, is_dynamic: bool) -> None:
     for field_id, is_mandatory, form, rule in _FORMS:
         value = fields.get(field_id)
+        if is_dynamic and field_id in _IN_PAYLOAD:
+            continue
         if value is None:
             if is_mandatory:
                 raise _refusal(f"field {field_id} is missing")
@@ -276,6 +308,14 @@ def _read_reference_label(fields: Mapping[str, str]) -> str | None:
     if label is not None and not _READ_TXID.fullmatch(label):
         raise _refusal("the txid (62-05) must be 1 to 25 letters and digits, or ***")
     return label
+
+
+def _find_label(fields: Mapping[str, str]) -> str | None:
+    """The reference label of a dynamic code, which means nothing; ``None`` where it cannot be read."""
+    try:
+        return _read_reference_label(fields)
+    except errors.InvalidQrCode:
+        return None
 
 
 def _kind_of(pix: Mapping[str, str], recurrence_location: str | None) -> Kind:

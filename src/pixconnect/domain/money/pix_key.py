@@ -15,6 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.short_text import trim_pasted
 from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.holder import KeyType
 
@@ -40,7 +41,7 @@ class PixKey(Struct, frozen=True, kw_only=True):
 
 
 def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
-    """Normalise a key and judge its form; an ``InvalidPixKey`` does not repeat the key.
+    """Normalise a key, without the blanks around it, and judge its form; an ``InvalidPixKey`` does not repeat the key.
 
     Args:
         key_type: ``None`` lets the form decide: EVP, then ``@``, then a leading ``+``, then CPF, then CNPJ.
@@ -51,7 +52,7 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
         raise errors.InvalidPixKey(
             f"key: is longer than any Pix key: at most {KEY_LENGTH_MAX} characters without marks"
         )
-    return _parse(text, key_type)
+    return _parse(trim_pasted(text), key_type)
 
 
 def as_kept(text: str) -> str:

@@ -21,12 +21,13 @@ from typing import ClassVar, Final, Literal
 from uuid import UUID
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, CreditHold, Event, EventName
+from pixconnect.domain.frame.short_text import trim_pasted
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.charge import Charge
@@ -85,6 +86,10 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     amount_cents: int
     br_code: str
     external_id: str | None = None
+
+    def __post_init__(self) -> None:
+        # What is kept, compared and sent on is the code, whatever was copied around it.
+        structs.force_setattr(self, "br_code", trim_pasted(self.br_code))
 
 
 class SendingTerms(Struct, frozen=True, kw_only=True):

@@ -150,7 +150,9 @@ class TokenVerifier:
 
     async def _read_claims(self, authorization: bytes) -> tuple[str, jose.Claims]:
         token = authorization[len(SCHEME) :]
-        if not authorization.startswith(SCHEME) or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
+        # A scheme is compared without regard to case (RFC 9110, 11.1).
+        is_bearer = authorization[: len(SCHEME)].lower() == SCHEME.lower()
+        if not is_bearer or not token or b" " in token or len(token) > TOKEN_LENGTH_MAX:
             raise errors.Unauthorized("Authorization: must be 'Bearer', one space and an access token")
         try:
             kid = jose.read_token_kid(token)

@@ -33,6 +33,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     ItemSource,
     StatementAccount,
     StatementFile,
+    name_other_account,
 )
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
 from pixconnect.foundation.pool import Connection
@@ -147,7 +148,7 @@ def _check_account(account: InstitutionAccount, before: RecordedFile | None, tol
     wanted = _plain(account.account) or (_plain(before.account.number) if before is not None else number)
     # Some write the branch before the number.
     if number != wanted and _plain(told.branch) + number != wanted and number != _plain(told.branch) + wanted:
-        raise errors.BadRequest(f"file: it is of the account {told.number}, and {account.name} is another one")
+        raise errors.BadRequest(f"file: {name_other_account(told, wanted, account.name)}")
 
 
 def _plain(number: str) -> str:

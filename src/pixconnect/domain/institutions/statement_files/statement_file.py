@@ -52,6 +52,15 @@ class StatementAccount(Struct, frozen=True, kw_only=True):
     number: str = ""
 
 
+def name_other_account(told: StatementAccount, wanted: str, name: str) -> str:
+    """Why a file of an account is none of the one that is wanted, whose number has no marks: often a check digit is missing."""
+    numbers = ["".join(filter(str.isalnum, text)).lstrip("0") for text in (told.number, told.branch + told.number)]
+    if wanted[:-1] in numbers:
+        digit, written = wanted[-1], f"{wanted[:-1]}-{wanted[-1]}"
+        return f"it is of the account {told.number}, which lacks the check digit {digit} of {name}'s, {written}"
+    return f"it is of the account {told.number}, and {name} is another one"
+
+
 class StatedBalance(Struct, frozen=True, kw_only=True):
     cents: int
     on: date

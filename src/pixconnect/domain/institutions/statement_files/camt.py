@@ -195,8 +195,10 @@ class _Reader:
             name = _BALANCES.get(part.find("Tp/CdOrPrtry/Cd") or "")
             if name is None:
                 continue
-            on = self._read_or_note(part, part.find("Dt/DtTm", "Dt/Dt") or "", "Dt")
-            if on is None:
+            told = part.find("Dt/DtTm", "Dt/Dt")
+            on = None if told is None else self._read_or_note(part, told, "Dt")
+            if on is None or part.find("Amt") is None:
+                self._notes.append(f"line {part.line}: Bal: no {name} balance is read, for its Dt or Amt is missing")
                 continue
             balance = StatedBalance(cents=_read_cents(part), on=on)
             if found.setdefault(name, balance).cents != balance.cents:
@@ -264,6 +266,8 @@ def _read_cents(part: _Part) -> int:
     text = part.need("Amt")
     files.check_currency(part.find("Amt@Ccy"), "Amt", part.line)
     cents = files.parse_cents(text, "Amt", part.line)
+    if cents == 0:
+        return 0
     indicator = part.need("CdtDbtInd")
     if cents < 0 or indicator not in ("CRDT", "DBIT"):
         raise InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)

@@ -9,12 +9,14 @@ from typing import Final
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement
 
-# The year is first, or has a century: then nobody can take a month for a year. 010726 could be two days.
+# The year is first, or has a century: then nobody can take a month for a year.
 _DAYS: Final = (
     re.compile(r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})(?P<rest>.*)", re.DOTALL),
     re.compile(r"(?P<year>[0-9]{4})([-/.])(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})(?P<rest>(?![0-9]).*)", re.DOTALL),
     re.compile(r"(?P<day>[0-9]{1,2})([-/.])(?P<month>[0-9]{1,2})\2(?P<year>[0-9]{4})(?P<rest>(?![0-9]).*)", re.DOTALL),
 )
+# 010726 could be the first of July or the seventh of January, or a day of 2001.
+_AMBIGUOUS: Final = re.compile(r"[0-9]{6}(?![0-9]).*|[0-9]{1,2}[-/. ][0-9]{1,2}[-/. ][0-9]{2}(?![0-9]).*", re.DOTALL)
 _YEARS: Final = range(1990, 2100)
 """Programs write 0001, 1900 or 9999 where they have no date."""
 _REST: Final = re.compile(
@@ -39,9 +41,9 @@ def parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]
         if (found := form.fullmatch(text)) is not None:
             year, month, day = (int(found[name]) for name in ("year", "month", "day"))
             return _read_day(date(year, month, day), found["rest"]) if _is_day(year, month, day) else None
-    if not re.search("[1-9]", text):
-        return None
-    raise InvalidStatement(f"{field}: {text[:40]!r} is no date as OFX writes it", line)
+    if _AMBIGUOUS.fullmatch(text) and re.search("[1-9]", text):
+        raise InvalidStatement(f"{field}: {text[:40]!r} could be more than one day", line)
+    return None
 
 
 def _is_day(year: int, month: int, day: int) -> bool:

@@ -132,7 +132,13 @@ class Face(Struct, frozen=True, kw_only=True):
         return self.profile.choose(services.context.policy.face_answers, choice)
 
 
-FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document]]
+Shown = Mapping[str, object]
+"""The members of a body, which a face answers with 200."""
+FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document | Shown]]
+
+
+def without_none(members: Shown) -> Shown:
+    return {name: value for name, value in members.items() if value is not None}
 
 
 class FaceOperation(Struct, frozen=True):
@@ -222,7 +228,8 @@ async def _respond(face: Face, row: FaceOperation, services: Services, request: 
             )
     if row.method == "GET" and "interval" in face.profile.choices:
         _check_interval(request, face.choose(services, "interval"))
-    return await row.handler(face, services, request)
+    answer = await row.handler(face, services, request)
+    return answer if isinstance(answer, Reply | Document) else Reply(status=200, record=answer)
 
 
 class _AnyInterval(Struct):

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import wraps
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar, get_args, get_origin
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, get_args, get_origin
 
 from msgspec import Struct, structs
 
@@ -278,10 +278,14 @@ def _describe(said: object) -> list[str]:
 
 def _describe_standard(record: object) -> list[str]:
     """What the standard's door answered: its lists have their counts inside, and amounts are texts."""
-    page = getattr(getattr(record, "parametros", None), "paginacao", None)
+
+    def read(name: str) -> object:
+        return cast("dict[str, object]", record).get(name) if isinstance(record, dict) else getattr(record, name, None)
+
+    page = getattr(read("parametros"), "paginacao", None)
     if page is not None:
         return [f"{page.quantidade_total_de_itens} in all"]
-    value = getattr(record, "valor", None)
+    value = read("valor")
     original = getattr(value, "original", value)
     found = [f"R$ {original}"] if isinstance(original, str) else []
-    return found + [word for name in ("txid", "status") if isinstance(word := getattr(record, name, None), str)]
+    return found + [word for name in ("txid", "status") if isinstance(word := read(name), str)]

@@ -20,7 +20,7 @@ from pixconnect.api.frame.operation import AnyOperation, Method, NeededScope, Op
 from pixconnect.api.frame.parameters import NONE
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
-from pixconnect.api.standard.violations import Parameters, Violations, list_members
+from pixconnect.api.standard.violations import Members, Parameters, Violations, list_members
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated
 
@@ -90,8 +90,9 @@ class Query:
                 raise MalformedRequest(f"O parâmetro {name} não é UTF-8.") from None
         return found
 
-    def under(self, record: type[Struct], violations: Violations) -> Parameters:
-        """The parameters that a record describes."""
+    def under(self, record: type[Struct], found: Violations | str) -> Parameters:
+        """The parameters that a record describes; ``found`` is what is wrong so far, or the entity where nothing is."""
+        violations = Violations(found) if isinstance(found, str) else found
         return Parameters(violations, self.read(list_members(record)), record)
 
 
@@ -106,6 +107,11 @@ class Body(Struct, frozen=True):
         if self.members is None:
             raise Violated(entity, ())
         return self.members
+
+    def under(self, record: type[Struct], found: Violations | str, path: str | None = None) -> Members:
+        """The members that a record describes; ``found`` and ``path`` as for ``Query.under`` and ``Members``."""
+        violations = Violations(found) if isinstance(found, str) else found
+        return Members(violations, record, self.require(violations.entity), path)
 
 
 Asked = Request[tuple[str, ...], Query, Body]

@@ -90,7 +90,8 @@ class Members:
         *,
         refuses_null: bool = False,
     ) -> None:
-        self._violations = violations
+        self.violations = violations
+        self.raise_if_any = violations.raise_if_any
         self._record = list_members(record)
         self._members = members
         self._prefix = f"{violations.entity if path is None else path}." if path != "" else ""
@@ -106,7 +107,7 @@ class Members:
 
     def refuse(self, name: str, reason: str) -> None:
         """Add a row about a member."""
-        self._violations.add(f"{self._prefix}{name}", reason, self._members.get(name))
+        self.violations.add(f"{self._prefix}{name}", reason, self._members.get(name))
 
     def text(
         self,
@@ -227,7 +228,7 @@ class Members:
             if isinstance(item, dict):
                 found.append(self._below(f"{name}[{number}]", described.item_type, cast("dict[str, object]", item)))
             else:
-                self._violations.add(f"{self._prefix}{name}[{number}]", "deve ser um objeto", item)
+                self.violations.add(f"{self._prefix}{name}[{number}]", "deve ser um objeto", item)
         return found
 
     def texts(self, name: str) -> list[str] | None:
@@ -242,12 +243,12 @@ class Members:
         pattern = cast("inspect.StrType", _strip(described.item_type)).pattern or ""
         for number, item in enumerate(items):
             if not isinstance(item, str) or not re.fullmatch(pattern, item):
-                self._violations.add(f"{self._prefix}{name}[{number}]", "não tem a forma esperada", item)
+                self.violations.add(f"{self._prefix}{name}[{number}]", "não tem a forma esperada", item)
         return [item for item in items if isinstance(item, str)]
 
     def _below(self, name: str, described: inspect.Type, members: Mapping[str, object]) -> Members:
         record = cast("inspect.StructType", described).cls
-        return Members(self._violations, record, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)
+        return Members(self.violations, record, members, f"{self._prefix}{name}", refuses_null=self._refuses_null)
 
     def _take(self, name: str, kind: type[TypeT]) -> tuple[object, TypeT]:
         is_required, described = self._record[name]
@@ -258,7 +259,7 @@ class Members:
         if value is not None:
             return value, described
         if self._refuses_null and name in self._members:
-            self._violations.add(f"{self._prefix}{name}", "não pode ser nulo", "null")
+            self.violations.add(f"{self._prefix}{name}", "não pode ser nulo", "null")
         elif is_required:
             self.refuse(name, _MISSING)
         return None, described
@@ -293,17 +294,18 @@ class Parameters:
     """The parameters of a query that were sent, under the limits of its record; without one the reader says the limits."""
 
     def __init__(self, violations: Violations, values: Mapping[str, str], record: type[Struct] | None = None) -> None:
-        self._violations = violations
+        self.violations = violations
+        self.raise_if_any = violations.raise_if_any
         self._values = values
         self._record = None if record is None else list_members(record)
 
     def or_under(self, record: type[Struct]) -> Parameters:
         """The same under the limits of ``record``, unless these have a record of their own."""
-        return Parameters(self._violations, self._values, record) if self._record is None else self
+        return Parameters(self.violations, self._values, record) if self._record is None else self
 
     def refuse(self, name: str, reason: str) -> None:
         """Add a row about a parameter."""
-        self._violations.add(name, reason, self._values.get(name))
+        self.violations.add(name, reason, self._values.get(name))
 
     def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str | None:
         value = self._values.get(name)

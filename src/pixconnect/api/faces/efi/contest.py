@@ -6,15 +6,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown, without_none
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Span
@@ -33,38 +32,6 @@ _READ_MAX: Final = 1000
 _REASONS: Final = dict(fraud="FRAUDE", operational_flaw="FALHA_OPERACIONAL")
 
 
-class DadosAnalise(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    abertura: str
-    prazo_finalizacao: str
-    recebimento_defesa: str | None = None
-    finalizacao: str | None = None
-
-
-class Infracao(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Um Pix recebido que o pagador contesta."""
-
-    id_infracao: str
-    end_to_end_id: str
-    protocolo: str
-    paid_at: str = field(name="dataTransacao")
-    valor: str
-    status: str
-    razao: str
-    tipo_situacao: str
-    comentario: str | None = None
-    defesa: str | None = None
-    dados_analise: DadosAnalise
-    created_at: str = field(name="criadoEm")
-    modified_at: str = field(name="atualizadoEm")
-
-
-class Infracoes(Struct, frozen=True, kw_only=True):
-    """Uma página de infrações."""
-
-    parametros: listing.Parametros
-    infracoes: Sequence[Infracao]
-
-
 class Defesa(Struct, frozen=True, kw_only=True):
     """O que quem recebeu responde."""
 
@@ -77,13 +44,12 @@ class _Listed(Struct, frozen=True):
     paid_at: datetime
 
 
-async def list_contests(face: Face, services: Services, request: Asked) -> Reply:
+async def list_contests(face: Face, services: Services, request: Asked) -> Shown:
     """As infrações de um intervalo, da mais nova à mais antiga."""
     _check_switched_on(face)
-    violations = Violations("consulta")
-    parameters = request.query.under(listing.PeriodQuery, violations)
+    parameters = request.query.under(listing.PeriodQuery, "consulta")
     interval, page = listing.read_interval(parameters), listing.read_page(parameters)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     is_by_paid = face.choose(services, "contest_interval") == "paid"
     listed = [
         one
@@ -91,23 +57,19 @@ async def list_contests(face: Face, services: Services, request: Asked) -> Reply
         if _is_within(one.paid_at if is_by_paid else one.infraction.opened_at, interval)
     ]
     shown = listed[page.number * page.size : (page.number + 1) * page.size]
-    record = Infracoes(
-        parametros=listing.Parametros(
-            inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(len(listed))
-        ),
-        infracoes=[_show(one) for one in shown],
+    parametros = listing.Parametros(
+        inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(len(listed))
     )
-    return Reply(status=200, record=record)
+    return {"parametros": parametros, "infracoes": [_show(one) for one in shown]}
 
 
 async def defend_contest(face: Face, services: Services, request: Asked) -> Reply:
     """Responde a uma infração, uma vez."""
     _check_switched_on(face)
-    violations = Violations("infracao")
-    body = Members(violations, Defesa, request.body.require("infracao"))
+    body = request.body.under(Defesa, "infracao")
     body.choice("analise")
     text = body.text("justificativa")
-    violations.raise_if_any()
+    body.raise_if_any()
     (name,) = request.parameter
     found = next((one for one in await _read_all(services, request) if one.infraction.name == name), None)
     if found is None:
@@ -140,26 +102,33 @@ def _is_within(instant: datetime, interval: listing.Interval) -> bool:
     return (begin is None or instant >= begin) and (end is None or instant <= end)
 
 
-def _show(listed: _Listed) -> Infracao:
+def _show(listed: _Listed) -> Shown:
     told = listed.infraction
-    is_over = not told.is_open
-    return Infracao(
-        id_infracao=told.name,
-        end_to_end_id=told.end_to_end_id,
-        protocolo=str(told.id),
-        paid_at=format_milliseconds(listed.paid_at),
-        valor=format_reais(told.amount_cents),
-        status=_WORDS[told.state],
-        razao=_REASONS[told.reason],
-        tipo_situacao=told.situation.upper(),
-        comentario=told.words,
-        defesa=told.defence,
-        dados_analise=DadosAnalise(
-            abertura=format_milliseconds(told.opened_at),
-            prazo_finalizacao=format_milliseconds(told.respond_by),
-            recebimento_defesa=None if told.defended_at is None else format_milliseconds(told.defended_at),
-            finalizacao=format_milliseconds(told.modified_at) if is_over else None,
-        ),
-        created_at=format_milliseconds(told.opened_at),
-        modified_at=format_milliseconds(told.modified_at),
+    return without_none(
+        {
+            "idInfracao": told.name,
+            "endToEndId": told.end_to_end_id,
+            "protocolo": str(told.id),
+            "dataTransacao": format_milliseconds(listed.paid_at),
+            "valor": format_reais(told.amount_cents),
+            "status": _WORDS[told.state],
+            "razao": _REASONS[told.reason],
+            "tipoSituacao": told.situation.upper(),
+            "comentario": told.words,
+            "defesa": told.defence,
+            "dadosAnalise": _show_analysis(told),
+            "criadoEm": format_milliseconds(told.opened_at),
+            "atualizadoEm": format_milliseconds(told.modified_at),
+        }
+    )
+
+
+def _show_analysis(told: Infraction) -> Shown:
+    return without_none(
+        {
+            "abertura": format_milliseconds(told.opened_at),
+            "prazoFinalizacao": format_milliseconds(told.respond_by),
+            "recebimentoDefesa": told.defended_at and format_milliseconds(told.defended_at),
+            "finalizacao": None if told.is_open else format_milliseconds(told.modified_at),
+        }
     )

@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder
+from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, Shown
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
@@ -79,7 +79,7 @@ def reject_small_refunds(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
 
 
 def _rejecting(row: FaceOperation) -> FaceResponder:
-    async def refund(face: Face, services: Services, request: Asked) -> Reply | Document:
+    async def refund(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
         rules, members = face.profile.homologation, request.body.members or {}
         if members.get("valor") == format_reais(rules.refund_rejected_cents):
             request = structs.replace(request, body=Body({**members, "descricao": rules.rejected_description}))

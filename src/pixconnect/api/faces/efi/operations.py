@@ -9,11 +9,18 @@ from functools import partial
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
 from pixconnect.api.faces.efi import account, contest, homologation, send
 from pixconnect.api.faces.efi.homologation import pay_soon
-from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, list_standard_rows
+from pixconnect.api.faces.frame import (
+    Face,
+    FaceOperation,
+    FaceResponder,
+    Shown,
+    list_standard_rows,
+    without_none,
+)
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.document import Document
@@ -21,7 +28,6 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import charge_records, due_records, location, webhook
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.event import EventName
@@ -36,15 +42,6 @@ from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 EndToEndId = Annotated[str, Meta(pattern="^E[0-9]{20}[a-zA-Z0-9]{11}$")]
-
-
-class QrCodeDaLocation(Struct, frozen=True, kw_only=True, rename="camel"):
-    """O QR Code de uma location."""
-
-    qrcode: str
-    imagem_qrcode: str
-    """Uma data URL."""
-    link_visualizacao: str
 
 
 class ReenvioDeAvisos(Struct, frozen=True, kw_only=True):
@@ -62,12 +59,7 @@ _TOLD: Final[Mapping[str, tuple[Direction, Sequence[EventName]]]] = {
 }
 
 
-class _Probe(Struct, frozen=True, kw_only=True):
-    evento: str = "teste_webhook"
-    created_at: str = field(name="data_criacao")
-
-
-async def draw_location(face: Face, services: Services, request: Asked) -> Reply:
+async def draw_location(face: Face, services: Services, request: Asked) -> Shown:
     """O QR Code da cobrança de uma location, também como imagem."""
     context, caller = services.context, request.caller
     shown = await location_usecases.read_location(context, caller, location.read_id(request))
@@ -76,12 +68,11 @@ async def draw_location(face: Face, services: Services, request: Asked) -> Reply
     read = await charge_usecases.read_charge(context, caller, shown.txid, kind=shown.location.kind)
     code = read.charge.br_code
     picture = base64.b64encode(await services.draw_qr_png(code)).decode()
-    record = QrCodeDaLocation(
-        qrcode=code,
-        imagem_qrcode=f"data:image/png;base64,{picture}",
-        link_visualizacao=f"https://{context.policy.location_prefix}{shown.location.path}",
-    )
-    return Reply(status=200, record=record)
+    return {
+        "qrcode": code,
+        "imagemQrcode": f"data:image/png;base64,{picture}",
+        "linkVisualizacao": f"https://{context.policy.location_prefix}{shown.location.path}",
+    }
 
 
 async def put_probed_webhook(face: Face, services: Services, request: Asked) -> Reply:
@@ -91,7 +82,8 @@ async def put_probed_webhook(face: Face, services: Services, request: Asked) -> 
 
 
 async def _probe(services: Services, url: str) -> None:
-    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(services.context.clock.now())))
+    now = format_milliseconds(services.context.clock.now())
+    body = msgspec.json.encode(dict(evento="teste_webhook", data_criacao=now))
     exchange = await services.context.receivers.post(url, [("content-type", "application/json")], body)
     if exchange.error is not None:
         raise NamedRefusal("PROBE", f"webhookUrl: a URL não deu uma resposta inteira ({exchange.error})")
@@ -101,10 +93,9 @@ async def _probe(services: Services, url: str) -> None:
 
 async def resend_notices(face: Face, services: Services, request: Asked) -> Reply:
     """Manda de novo o que os webhooks das chaves foram avisados de alguns Pix."""
-    violations = Violations("webhook")
-    body = Members(violations, ReenvioDeAvisos, request.body.require("webhook"))
+    body = request.body.under(ReenvioDeAvisos, "webhook")
     kind, ids = body.choice("tipo"), body.texts("e2eids")
-    violations.raise_if_any()
+    body.raise_if_any()
     direction, event_types = _TOLD[kind or ""]
     context = services.context
     since = context.clock.now() - _RESENT_FOR
@@ -119,7 +110,7 @@ def pay_small_charges(face: Face, rows: Sequence[FaceOperation]) -> list[FaceOpe
 
 
 def _paying(row: FaceOperation) -> FaceResponder:
-    async def make_and_pay(face: Face, services: Services, request: Asked) -> Reply | Document:
+    async def make_and_pay(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
         reply = await row.handler(face, services, request)
         made = reply.record if isinstance(reply, Reply) else None
         if (
@@ -141,51 +132,13 @@ class CodigoADetalhar(Struct, frozen=True, kw_only=True, rename="camel"):
     pix_copia_e_cola: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
 
 
-class CalendarioDoCodigo(Struct, frozen=True, kw_only=True):
-    criacao: str
-    apresentacao: str
-    expiracao: int
-
-
-class PessoaDoCodigo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    nome: str
-    cpf: str | None = None
-    cnpj: str | None = None
-
-
-class ValorDoCodigo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    original: str | None = None
-    final: str | None = None
-
-
-class LinhaDoCodigo(Struct, frozen=True, kw_only=True):
-    nome: str
-    valor: str
-
-
-class CodigoDetalhado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """O que um código pede, e a quem paga."""
-
-    tipo_cob: str
-    txid: str
-    revisao: int
-    calendario: CalendarioDoCodigo
-    status: str
-    devedor: PessoaDoCodigo | None = None
-    recebedor: PessoaDoCodigo
-    valor: ValorDoCodigo
-    chave: str
-    solicitacao_pagador: str | None = None
-    lines: Sequence[LinhaDoCodigo] | None = field(default=None, name="infoAdicionais")
-
-
-async def detail_code(face: Face, services: Services, request: Asked) -> Reply:
+async def detail_code(face: Face, services: Services, request: Asked) -> Shown:
     """Mostra a cobrança de um código dinâmico, sem a pagar."""
     if face.is_homologation:
         raise NamedRefusal("SWITCHED_OFF", "funcionalidade desabilitada em ambiente de homologação")
-    violations = Violations(_ENTITY)
-    text = Members(violations, CodigoADetalhar, request.body.require(_ENTITY)).text("pixCopiaECola")
-    violations.raise_if_any()
+    body = request.body.under(CodigoADetalhar, _ENTITY)
+    text = body.text("pixCopiaECola")
+    body.raise_if_any()
     context = services.context
     try:
         code = await dynamic_code_usecases.read_dynamic_code(context, request.caller, text or "")
@@ -197,31 +150,29 @@ async def detail_code(face: Face, services: Services, request: Asked) -> Reply:
         raise _refusal("tem uma chave de recebedor que não foi encontrada") from None
     except errors.InvalidQrCode:
         raise NamedRefusal("NO_CODE", "é inválido", [_row("é inválido")]) from None
-    now = context.clock.now()
-    record = CodigoDetalhado(
-        tipo_cob="cob",
-        txid=code.txid,
-        revisao=code.revision,
-        calendario=CalendarioDoCodigo(
-            criacao=format_milliseconds(code.created_at),
-            apresentacao=format_milliseconds(max(now, code.created_at)),
-            expiracao=code.lifetime_s,
-        ),
-        status=code.status,
-        devedor=None if code.payer is None else _show_person(code.payer.name, code.payer.tax_id),
-        recebedor=_show_person(code.payee.name, code.payee.tax_id),
-        valor=ValorDoCodigo(**{face.choose(services, "code_amount"): format_reais(code.amount_cents)}),
-        chave=code.key,
-        solicitacao_pagador=code.question,
-        lines=[LinhaDoCodigo(nome=line.name, valor=line.value) for line in code.lines] or None,
+    return without_none(
+        {
+            "tipoCob": "cob",
+            "txid": code.txid,
+            "revisao": code.revision,
+            "calendario": {
+                "criacao": format_milliseconds(code.created_at),
+                "apresentacao": format_milliseconds(max(context.clock.now(), code.created_at)),
+                "expiracao": code.lifetime_s,
+            },
+            "status": code.status,
+            "devedor": code.payer and _show_person(code.payer.name, code.payer.tax_id),
+            "recebedor": _show_person(code.payee.name, code.payee.tax_id),
+            "valor": {face.choose(services, "code_amount"): format_reais(code.amount_cents)},
+            "chave": code.key,
+            "solicitacaoPagador": code.question,
+            "infoAdicionais": [dict(nome=line.name, valor=line.value) for line in code.lines] or None,
+        }
     )
-    return Reply(status=200, record=record)
 
 
-def _show_person(name: str, number: str) -> PessoaDoCodigo:
-    if tax_id.is_cpf(number):
-        return PessoaDoCodigo(nome=name, cpf=tax_id.mask_cpf(number))
-    return PessoaDoCodigo(nome=name, cnpj=number)
+def _show_person(name: str, number: str) -> Shown:
+    return dict(nome=name, cpf=tax_id.mask_cpf(number)) if tax_id.is_cpf(number) else dict(nome=name, cnpj=number)
 
 
 def _row(reason: str) -> Violation:

@@ -6,17 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from msgspec import Struct, field, structs
+from msgspec import structs
 
 from pixconnect.api.faces.efi.homologation import give_back_later
 from pixconnect.api.faces.efi.send_body import ACCOUNT_TYPES, OrderPayee, OrderPayer, read_code, read_order
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown, without_none
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
@@ -38,7 +37,7 @@ from pixconnect.domain.money.transfer import (
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.standard.sent import STATUSES, DevolucaoRecebida, EnvioStatus, find_returns, find_sent
+from pixconnect.usecases.standard.sent import STATUSES, DevolucaoRecebida, find_returns, find_sent
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
@@ -57,69 +56,10 @@ _SEARCHED: Final = dict[str, TransferStatus](
 )
 
 
-class HorarioDoEnvio(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    solicitacao: str
-    liquidacao: str | None = None
-
-
-class EnvioAceito(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Um envio que foi aceito; o resultado vem depois."""
-
-    id_envio: str
-    e2e_id: str
-    end_to_end_id: str
-    """O mesmo: a documentação e a biblioteca têm nomes diferentes."""
-    valor: str
-    horario: HorarioDoEnvio
-    status: EnvioStatus
-
-
-class ContaBanco(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    nome: str
-    cpf: str | None = None
-    cnpj: str | None = None
-    agencia: str
-    conta: str
-    tipo_conta: str
-
-
-class PessoaDoFavorecido(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    nome: str
-    cpf: str | None = None
-    cnpj: str | None = None
-
-
-class Favorecido(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    chave: str | None = None
-    identificacao: PessoaDoFavorecido | None = None
-    conta_banco: ContaBanco | None = None
-
-
-class PixEnviado(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Um envio como está."""
-
-    end_to_end_id: str
-    id_envio: str
-    valor: str
-    chave: str | None = None
-    status: EnvioStatus
-    payer_message: str | None = field(default=None, name="infoPagador")
-    horario: HorarioDoEnvio
-    favorecido: Favorecido
-    devolucoes: Sequence[DevolucaoRecebida] | None = None
-
-
 class SentQuery(listing.PeriodQuery, frozen=True, kw_only=True):
     """Quais envios."""
 
     status: str | None = None
-
-
-class PixEnviados(Struct, frozen=True, kw_only=True):
-    """Uma página de envios."""
-
-    parametros: listing.Parametros
-    pix: Sequence[PixEnviado]
 
 
 async def send_pix(face: Face, services: Services, request: Asked) -> Reply:
@@ -173,15 +113,16 @@ async def _send(
         raise NamedRefusal(kind, "valor: é maior que o saldo disponível") from None
     transfer = view.transfer
     give_back_later(face, services, caller, transfer)
-    record = EnvioAceito(
-        id_envio=payer.id_envio,
-        e2e_id=transfer.shown_id,
-        end_to_end_id=transfer.shown_id,
-        valor=format_reais(transfer.amount_cents),
-        horario=HorarioDoEnvio(solicitacao=format_milliseconds(transfer.created_at)),
+    record = {
+        "idEnvio": payer.id_envio,
+        # The documentation and the library have different names for it.
+        "e2eId": transfer.shown_id,
+        "endToEndId": transfer.shown_id,
+        "valor": format_reais(transfer.amount_cents),
+        "horario": {"solicitacao": format_milliseconds(transfer.created_at)},
         # Whatever has become of it already: the outcome is told later.
-        status="EM_PROCESSAMENTO",
-    )
+        "status": "EM_PROCESSAMENTO",
+    }
     return Reply(status=201, record=record)
 
 
@@ -224,46 +165,43 @@ def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: 
     return pix_key.parse_pix_key(rules.settled_key if is_done else rules.rejected_key)
 
 
-async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Reply:
+async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta um envio pelo nome que lhe foi dado."""
     (id_envio,) = request.parameter
     is_name = _ID.fullmatch(id_envio) is not None
     found = await find_sent(services.context, request.caller, id_envio=id_envio) if is_name else None
-    return Reply(status=200, record=await _show_one(face, services, request.caller, found))
+    return await _show_one(face, services, request.caller, found)
 
 
-async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> Reply:
+async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta um envio pelo nome que a rede lhe deu."""
     (e2eid,) = request.parameter
     is_name = _END_TO_END_ID.fullmatch(e2eid) is not None
     found = await find_sent(services.context, request.caller, end_to_end_id=e2eid) if is_name else None
-    return Reply(status=200, record=await _show_one(face, services, request.caller, found))
+    return await _show_one(face, services, request.caller, found)
 
 
-async def list_sent(face: Face, services: Services, request: Asked) -> Reply:
+async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
     """Lista envios, do mais novo ao mais antigo, pelo instante em que foram pedidos."""
-    violations = Violations("pix")
-    parameters = request.query.under(SentQuery, violations)
+    parameters = request.query.under(SentQuery, "pix")
     interval = listing.read_interval(parameters)
     status = parameters.choice("status", tuple(_SEARCHED))
     page = listing.read_page(parameters)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     search = TransferSearch(direction="OUT", status=None if status is None else _SEARCHED[status])
     found = await transfer_usecases.search_transfers(
         services.context, request.caller, search, listing.make_span(interval, page)
     )
     sent = [view.transfer for view in found.items]
     returns = await find_returns(services.context, sent)
-    record = PixEnviados(
-        parametros=listing.Parametros(
-            inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(found.total_count)
-        ),
-        pix=[_show_sent(face, services, transfer, returns.get(transfer.id)) for transfer in sent],
+    parametros = listing.Parametros(
+        inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(found.total_count)
     )
-    return Reply(status=200, record=record)
+    shown = [_show_sent(face, services, transfer, returns.get(transfer.id)) for transfer in sent]
+    return {"parametros": parametros, "pix": shown}
 
 
-async def _show_one(face: Face, services: Services, caller: Caller, found: Transfer | None) -> PixEnviado:
+async def _show_one(face: Face, services: Services, caller: Caller, found: Transfer | None) -> Shown:
     if found is None:
         raise errors.NotFound("there is no such sent Pix")
     return _show_sent(face, services, found, (await find_returns(services.context, [found])).get(found.id))
@@ -271,36 +209,35 @@ async def _show_one(face: Face, services: Services, caller: Caller, found: Trans
 
 def _show_sent(
     face: Face, services: Services, transfer: Transfer, returns: Sequence[DevolucaoRecebida] | None
-) -> PixEnviado:
+) -> Shown:
     settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
-    return PixEnviado(
-        end_to_end_id=transfer.shown_id,
-        id_envio=transfer.external_id or "",
-        valor=format_reais(transfer.amount_cents),
-        chave=transfer.own_key,
-        status=STATUSES[transfer.status],
-        payer_message=transfer.payer_message,
-        horario=HorarioDoEnvio(
-            solicitacao=format_milliseconds(transfer.created_at),
-            liquidacao=None if settled_at is None else format_milliseconds(settled_at),
-        ),
-        favorecido=_show_payee(face, transfer.counterparty, is_named=face.choose(services, "payee_named") == "yes"),
-        devolucoes=returns or None,
+    times = dict(solicitacao=transfer.created_at, liquidacao=settled_at)
+    return without_none(
+        {
+            "endToEndId": transfer.shown_id,
+            "idEnvio": transfer.external_id or "",
+            "valor": format_reais(transfer.amount_cents),
+            "chave": transfer.own_key,
+            "status": STATUSES[transfer.status],
+            "infoPagador": transfer.payer_message,
+            "horario": {name: format_milliseconds(at) for name, at in times.items() if at is not None},
+            "favorecido": _show_payee(face, services, transfer.counterparty),
+            "devolucoes": returns or None,
+        }
     )
 
 
-def _show_payee(face: Face, payee: Party, *, is_named: bool) -> Favorecido:
+def _show_payee(face: Face, services: Services, payee: Party) -> Shown:
     rules = face.profile.homologation
     if face.is_homologation and payee.key in (rules.settled_key, rules.rejected_key):
-        return Favorecido(chave=rules.test_key)
-    cpf = tax_id.mask_cpf(payee.tax_id) if tax_id.is_cpf(payee.tax_id) else None
-    cnpj = payee.tax_id if tax_id.is_cnpj(payee.tax_id) else None
+        return {"chave": rules.test_key}
+    owner = {"nome": payee.name}
+    if tax_id.is_cpf(payee.tax_id):
+        owner["cpf"] = tax_id.mask_cpf(payee.tax_id)
+    elif tax_id.is_cnpj(payee.tax_id):
+        owner["cnpj"] = payee.tax_id
     if payee.key is not None:
-        owner = PessoaDoFavorecido(nome=payee.name, cpf=cpf, cnpj=cnpj) if is_named else None
-        return Favorecido(chave=payee.key, identificacao=owner)
+        is_named = face.choose(services, "payee_named") == "yes"
+        return {"chave": payee.key, **({"identificacao": owner} if is_named else {})}
     kind = next((shown for shown, ours in ACCOUNT_TYPES.items() if ours == payee.account_type), "cacc")
-    return Favorecido(
-        conta_banco=ContaBanco(
-            nome=payee.name, cpf=cpf, cnpj=cnpj, agencia=payee.branch, conta=payee.account_number, tipo_conta=kind
-        )
-    )
+    return {"contaBanco": {**owner, "agencia": payee.branch, "conta": payee.account_number, "tipoConta": kind}}

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.api.standard.charge_records import Cnpj, Cpf, Reais
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.api.standard.violations import Members
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
@@ -70,13 +70,12 @@ class OrderPayer(Struct, frozen=True):
 
 def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
     """Who pays, how many cents, and whom."""
-    violations = Violations("pix")
-    body = Members(violations, EnvioSolicitado, request.body.require("pix"), "")
+    body = request.body.under(EnvioSolicitado, "pix", "")
     amount_cents = body.amount("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
-    payer, payee = _read_payer(violations, body, request), _read_payee(body)
-    violations.raise_if_any()
+    payer, payee = _read_payer(body, request), _read_payee(body)
+    body.raise_if_any()
     if amount_cents is None or payee is None:
         raise errors.InvariantBroken("what is missing is a violation")
     return payer, amount_cents, payee
@@ -84,18 +83,17 @@ def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
 
 def read_code(request: Asked) -> tuple[OrderPayer, str]:
     """Who pays, and which code."""
-    violations = Violations("qrcode")
-    body = Members(violations, EnvioDeCodigo, request.body.require("qrcode"))
-    payer = _read_payer(violations, body, request)
+    body = request.body.under(EnvioDeCodigo, "qrcode")
+    payer = _read_payer(body, request)
     code = body.text("pixCopiaECola")
-    violations.raise_if_any()
+    body.raise_if_any()
     return payer, code or ""
 
 
-def _read_payer(violations: Violations, body: Members, request: Asked) -> OrderPayer:
+def _read_payer(body: Members, request: Asked) -> OrderPayer:
     (id_envio,) = request.parameter
     if not _ID.fullmatch(id_envio):
-        violations.add("idEnvio", "deve ter de 1 a 35 letras e dígitos", id_envio)
+        body.violations.add("idEnvio", "deve ter de 1 a 35 letras e dígitos", id_envio)
     payer = body.object("pagador")
     key = None if payer is None else payer.text("chave")
     message = None if payer is None else payer.text("infoPagador")

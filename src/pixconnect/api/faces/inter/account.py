@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from msgspec import Struct, field
-
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown, without_none
 from pixconnect.api.faces.inter.send import is_code
 from pixconnect.api.faces.local_days import DAYS, instants_of, parse_day, read_days
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Parameters, Violations
@@ -38,66 +34,7 @@ _MOVEMENT_KINDS: Final = dict[MovementKind, str](
 )
 
 
-class SaldoDaConta(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    disponivel: float
-    bloqueado_cheque: float | None = None
-    bloqueado_judicialmente: float | None = None
-    bloqueado_administrativo: float | None = None
-    limite: float | None = None
-
-
-class DetalhePix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    txid: str | None = field(default=None, name="txId")
-    end_to_end_id: str
-    codigo_solicitacao: str | None = None
-    descricao_pix: str | None = None
-    payer_name: str | None = field(default=None, name="nomePagador")
-    payer_tax_id: str | None = field(default=None, name="cpfCnpjPagador")
-    payee_name: str | None = field(default=None, name="nomeRecebedor")
-    payee_tax_id: str | None = field(default=None, name="cpfCnpjRecebedor")
-    tipo_detalhe: str
-
-
-class Transacao(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Uma linha do extrato completo."""
-
-    id_transacao: str
-    entered_on: str = field(name="dataInclusao")
-    made_on: str = field(name="dataTransacao")
-    tipo_transacao: str
-    tipo_operacao: str
-    valor: str
-    titulo: str
-    descricao: str
-    detalhes: DetalhePix | None = None
-
-
-class ExtratoCompleto(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Uma página do extrato completo."""
-
-    total_paginas: int
-    total_elementos: int
-    ultima_pagina: bool
-    primeira_pagina: bool
-    tamanho_pagina: int
-    numero_de_elementos: int
-    transacoes: Sequence[Transacao]
-
-
-class TransacaoSimples(Struct, frozen=True, kw_only=True, rename="camel"):
-    entered_on: str = field(name="dataEntrada")
-    tipo_transacao: str
-    tipo_operacao: str
-    valor: str
-    titulo: str
-    descricao: str
-
-
-class ExtratoSimples(Struct, frozen=True, kw_only=True):
-    transacoes: Sequence[TransacaoSimples]
-
-
-async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
+async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
     """O saldo de agora, ou o do fim de um dia."""
     context, caller = services.context, request.caller
     violations = Violations("saldo")
@@ -108,41 +45,25 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
     violations.raise_if_any()
     if day is not None and day < today:
         statement = await statement_usecases.open_statement(context, caller, *instants_of(day, day))
-        return Reply(status=200, record=SaldoDaConta(disponivel=statement.extent.closing_cents / 100))
+        return {"disponivel": statement.extent.closing_cents / 100}
     balance = await ledger_usecases.read_balance(context, caller)
-    record = SaldoDaConta(disponivel=balance.available_cents / 100)
-    if day is None:
-        nothing = dict.fromkeys(
-            ("bloqueado_cheque", "bloqueado_judicialmente", "bloqueado_administrativo", "limite"), 0.0
-        )
-        record = SaldoDaConta(disponivel=balance.available_cents / 100, **nothing)
-    return Reply(status=200, record=record)
+    blocked = ("bloqueadoCheque", "bloqueadoJudicialmente", "bloqueadoAdministrativo", "limite") if day is None else ()
+    return {"disponivel": balance.available_cents / 100, **dict.fromkeys(blocked, 0.0)}
 
 
-async def list_simple(face: Face, services: Services, request: Asked) -> Reply:
+async def list_simple(face: Face, services: Services, request: Asked) -> Shown:
     """O extrato de um período."""
     violations = Violations("extrato")
     values = request.query.read(DAYS)
     days = read_days(Parameters(violations, values), values)
     violations.raise_if_any()
     lines = await _read_lines(face, services, request, days)
-    record = ExtratoSimples(
-        transacoes=[
-            TransacaoSimples(
-                entered_on=line.made_on,
-                tipo_transacao=line.tipo_transacao,
-                tipo_operacao=line.tipo_operacao,
-                valor=line.valor,
-                titulo=line.titulo,
-                descricao=line.descricao,
-            )
-            for line in lines
-        ]
-    )
-    return Reply(status=200, record=record)
+    names = ("tipoTransacao", "tipoOperacao", "valor", "titulo", "descricao")
+    shown = [{"dataEntrada": line["dataTransacao"], **{name: line[name] for name in names}} for line in lines]
+    return {"transacoes": shown}
 
 
-async def list_complete(face: Face, services: Services, request: Asked) -> Reply:
+async def list_complete(face: Face, services: Services, request: Asked) -> Shown:
     """O extrato de um período com detalhes, em páginas."""
     violations = Violations("extrato")
     names = (*DAYS, "pagina", "tamanhoPagina", "tipoOperacao", "tipoTransacao", "scrollEnabled", "scrollId")
@@ -159,24 +80,21 @@ async def list_complete(face: Face, services: Services, request: Asked) -> Reply
     lines = [
         line
         for line in await _read_lines(face, services, request, days)
-        if operation in (None, line.tipo_operacao) and (not wanted or line.tipo_transacao in wanted)
+        if operation in (None, line["tipoOperacao"]) and (not wanted or line["tipoTransacao"] in wanted)
     ]
     shown, pages = lines[number * size : (number + 1) * size], max(1, -(-len(lines) // size))
-    record = ExtratoCompleto(
-        total_paginas=pages,
-        total_elementos=len(lines),
-        ultima_pagina=number >= pages - 1,
-        primeira_pagina=number == 0,
-        tamanho_pagina=size,
-        numero_de_elementos=len(shown),
-        transacoes=shown,
-    )
-    return Reply(status=200, record=record)
+    return {
+        "totalPaginas": pages,
+        "totalElementos": len(lines),
+        "ultimaPagina": number >= pages - 1,
+        "primeiraPagina": number == 0,
+        "tamanhoPagina": size,
+        "numeroDeElementos": len(shown),
+        "transacoes": shown,
+    }
 
 
-async def _read_lines(
-    face: Face, services: Services, request: Asked, days: tuple[date, date] | None
-) -> list[Transacao]:
+async def _read_lines(face: Face, services: Services, request: Asked, days: tuple[date, date] | None) -> list[Shown]:
     """All lines of these days, the oldest first."""
     if days is None:
         raise errors.InvariantBroken("what is missing is a violation")
@@ -196,42 +114,44 @@ async def _read_lines(
     ]
 
 
-def _show(line: StatementLine, own: Party, returned: str) -> Transacao:
+def _show(line: StatementLine, own: Party, returned: str) -> Shown:
     if line.movement is not None:
         kind, title = _MOVEMENT_KINDS.get(line.movement.kind, "OUTROS"), line.name_kind("pt")
     else:
         title = line.describe("pt").partition(" de ")[0].partition(" para ")[0]
         kind = "TRANSFERENCIA" if line.end_to_end_id is None else "PIX" if line.return_id is None else returned
-    return Transacao(
-        id_transacao=str(line.id),
-        entered_on=to_day(line.created_at).isoformat(),
-        made_on=to_day(line.dated_at).isoformat(),
-        tipo_transacao=kind,
-        tipo_operacao="C" if line.direction == "IN" else "D",
-        valor=format_reais(line.amount_cents),
-        titulo=title,
-        descricao=line.describe("pt"),
-        detalhes=_show_details(line, own),
-    )
+    shown = {
+        "idTransacao": str(line.id),
+        "dataInclusao": to_day(line.created_at).isoformat(),
+        "dataTransacao": to_day(line.dated_at).isoformat(),
+        "tipoTransacao": kind,
+        "tipoOperacao": "C" if line.direction == "IN" else "D",
+        "valor": format_reais(line.amount_cents),
+        "titulo": title,
+        "descricao": line.describe("pt"),
+        "detalhes": _show_details(line, own),
+    }
+    return without_none(shown)
 
 
-def _show_details(line: StatementLine, own: Party) -> DetalhePix | None:
+def _show_details(line: StatementLine, own: Party) -> Shown | None:
     if line.movement is not None and line.movement.end_to_end_id is not None:
-        return DetalhePix(end_to_end_id=line.movement.end_to_end_id, tipo_detalhe="COMPLETE")
+        return {"endToEndId": line.movement.end_to_end_id, "tipoDetalhe": "COMPLETE"}
     other = line.counterparty
     if line.end_to_end_id is None or other is None:
         return None
     ours, theirs = (own.name, own.tax_id), (other.name, other.tax_id)
     payer, payee = (theirs, ours) if line.direction == "IN" else (ours, theirs)
     is_sent = line.direction == "OUT" and line.return_id is None
-    return DetalhePix(
-        txid=line.txid,
-        end_to_end_id=line.end_to_end_id,
-        codigo_solicitacao=line.external_id if is_sent and is_code(line.external_id) else None,
-        descricao_pix=line.payer_message if is_sent else line.description,
-        payer_name=payer[0],
-        payer_tax_id=payer[1],
-        payee_name=payee[0],
-        payee_tax_id=payee[1],
-        tipo_detalhe="COMPLETE",
-    )
+    shown = {
+        "txId": line.txid,
+        "endToEndId": line.end_to_end_id,
+        "codigoSolicitacao": line.external_id if is_sent and is_code(line.external_id) else None,
+        "descricaoPix": line.payer_message if is_sent else line.description,
+        "nomePagador": payer[0],
+        "cpfCnpjPagador": payer[1],
+        "nomeRecebedor": payee[0],
+        "cpfCnpjRecebedor": payee[1],
+        "tipoDetalhe": "COMPLETE",
+    }
+    return without_none(shown)

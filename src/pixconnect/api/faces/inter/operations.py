@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct, structs
 
 from pixconnect.api.faces.fault import ListTraits
-from pixconnect.api.faces.frame import Face, FaceOperation, list_standard_rows
+from pixconnect.api.faces.frame import Face, FaceOperation, Shown, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.inter import account, send
 from pixconnect.api.faces.refusals import NamedRefusal
@@ -16,7 +17,7 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import webhook
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import TXID, Members, Violations
+from pixconnect.api.standard.violations import TXID
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
@@ -35,17 +36,6 @@ class PagamentoSimulado(Struct, frozen=True, kw_only=True):
 
 class CodigoSimulado(PagamentoSimulado, frozen=True, kw_only=True, rename="camel"):
     qr_code: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)]
-
-
-class PixSimulado(Struct, frozen=True, kw_only=True, rename="camel"):
-    """O Pix que o ambiente de testes fez."""
-
-    end_to_end: str
-
-
-class WebhookDosEnvios(Struct, frozen=True, kw_only=True, rename="camel"):
-    webhook_url: str
-    criacao: str
 
 
 async def put_webhook(face: Face, services: Services, request: Asked) -> Reply:
@@ -67,20 +57,18 @@ async def remove_webhook(face: Face, services: Services, request: Asked) -> Repl
 async def put_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Configura o webhook dos envios da conta."""
     _check_kind(request)
-    violations = Violations("webhook")
-    body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
+    body = request.body.under(webhook.WebhookSolicitado, "webhook", "")
     url = body.text("webhookUrl")
-    violations.raise_if_any()
+    body.raise_if_any()
     await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
     return Reply(status=204)
 
 
-async def get_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
+async def get_send_webhook(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta o webhook dos envios da conta."""
     _check_kind(request)
     found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
-    created_at = format_milliseconds(found.created_at)
-    return Reply(status=200, record=WebhookDosEnvios(webhook_url=found.url, criacao=created_at))
+    return {"webhookUrl": found.url, "criacao": format_milliseconds(found.created_at)}
 
 
 async def remove_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
@@ -101,43 +89,33 @@ def _with_plus(request: Asked) -> Asked:
     return structs.replace(request, parameter=(f"+{key}",)) if _PHONE.fullmatch(key) else request
 
 
-async def pay_by_txid(face: Face, services: Services, request: Asked) -> Reply:
+async def pay_charge(kind: LocationKind, face: Face, services: Services, request: Asked) -> Shown:
     """Paga uma cobrança, como alguém de fora."""
-    return await _pay_charge(services, request, AT_ONCE)
-
-
-async def pay_due_by_txid(face: Face, services: Services, request: Asked) -> Reply:
-    """Paga uma cobrança com vencimento, como alguém de fora."""
-    return await _pay_charge(services, request, WITH_DUE_DATE)
-
-
-async def _pay_charge(services: Services, request: Asked, kind: LocationKind) -> Reply:
     (txid,) = request.parameter
-    violations = Violations("pagamento")
-    amount_cents = Members(violations, PagamentoSimulado, request.body.require("pagamento"), "").reais("valor")
-    violations.raise_if_any()
+    body = request.body.under(PagamentoSimulado, "pagamento", "")
+    amount_cents = body.reais("valor")
+    body.raise_if_any()
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
     read = await charge_usecases.read_charge(services.context, request.caller, txid, kind=kind)
     return await _pay(services, request, read.charge.br_code, amount_cents)
 
 
-async def pay_br_code(face: Face, services: Services, request: Asked) -> Reply:
+async def pay_br_code(face: Face, services: Services, request: Asked) -> Shown:
     """Paga um código, como alguém de fora."""
-    violations = Violations("pagamento")
-    body = Members(violations, CodigoSimulado, request.body.require("pagamento"), "")
+    body = request.body.under(CodigoSimulado, "pagamento", "")
     code = body.text("qrCode")
     amount_cents = body.reais("valor")
-    violations.raise_if_any()
+    body.raise_if_any()
     return await _pay(services, request, code or "", amount_cents)
 
 
-async def _pay(services: Services, request: Asked, code: str, amount_cents: int | None) -> Reply:
+async def _pay(services: Services, request: Asked, code: str, amount_cents: int | None) -> Shown:
     payer = OutsidePayer()
     paid = await sandbox_usecases.pay_by_code(services.context, request.caller, code, amount_cents or 0, payer)
     if paid.status == "ERROR":
         raise NamedRefusal("NOT_PAID", f"valor: o pagamento foi recusado ({paid.code})")
-    return Reply(status=200, record=PixSimulado(end_to_end=paid.id))
+    return {"endToEnd": paid.id}
 
 
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
@@ -171,10 +149,10 @@ _OWN: Final = (
         "TARIFA are inferred.", listed=ListTraits(page="pagina", page_count="numeroDeElementos")),
 )
 _OF_TESTS: Final = (
-    Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", pay_by_txid, "read",
+    Row("sandbox.pagar_cob", "POST", "/pix/v2/cob/pagar/{txid}", "pix.write", "cob", partial(pay_charge, AT_ONCE), "read",
         "Only below `/faces/inter+homologation`. What it answers is inferred."),
-    Row("sandbox.pagar_cobv", "POST", "/pix/v2/cobv/pagar/{txid}", "pix.write", "cobv", pay_due_by_txid, "read",
-        "As above; any other amount than that of the day is refused."),
+    Row("sandbox.pagar_cobv", "POST", "/pix/v2/cobv/pagar/{txid}", "pix.write", "cobv", partial(pay_charge, WITH_DUE_DATE),
+        "read", "As above; any other amount than that of the day is refused."),
     Row("sandbox.pagar_codigo", "POST", "/pix/v2/sandbox/cob/pagamento", "pix.write", "cob", pay_br_code, "read",
         "Only below `/faces/inter+homologation`."),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from itertools import count
@@ -12,10 +12,9 @@ from uuid import UUID, uuid5
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown, without_none
 from pixconnect.api.faces.local_days import parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
@@ -39,8 +38,6 @@ from pixconnect.domain.money.transfer import (
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.send_record import (
     ACCOUNT_KINDS,
-    ErroPagamento,
-    Recebedor,
     ended_at,
     show_errors,
     show_payee,
@@ -115,43 +112,7 @@ _DAY: Final = timedelta(days=1)
 _ASKED_FOR: Final = timedelta(days=90)
 
 
-class PagamentoPix(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Um envio que foi aceito; o resultado vem depois."""
-
-    tipo_retorno: str
-    codigo_solicitacao: str
-    paid_on: str = field(name="dataPagamento")
-    operated_on: str = field(name="dataOperacao")
-
-
-class TransacaoPix(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Um envio como está."""
-
-    conta_corrente: str
-    recebedor: Recebedor
-    erros: Sequence[ErroPagamento] = ()
-    end_to_end: str
-    valor: float
-    status: str
-    moved_at: str | None = field(default=None, name="dataHoraMovimento")
-    asked_at: str = field(name="dataHoraSolicitacao")
-    chave: str | None = None
-    codigo_solicitacao: str
-
-
-class EventoDoEnvio(Struct, frozen=True, kw_only=True, rename="camel"):
-    status: str
-    happened_at: str = field(name="dataHoraEvento")
-
-
-class ConsultaPix(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Um envio e por onde passou."""
-
-    transacao_pix: TransacaoPix
-    historico: Sequence[EventoDoEnvio]
-
-
-async def send_from_account(face: Face, services: Services, request: Asked) -> Reply:
+async def send_from_account(face: Face, services: Services, request: Asked) -> Shown:
     """Envia um Pix."""
     context, caller = services.context, request.caller
     violations = Violations("pix")
@@ -159,7 +120,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
     # What was sent under this key is answered as it is, also on a later day.
     code = None if key is None or violations.rows else await _find_code(face, services, caller, key)
     is_repeat = code is not None and await find_sent(context, caller, id_envio=code) is not None
-    body = Members(violations, PixSolicitado, request.body.require("pix"), "")
+    body = request.body.under(PixSolicitado, violations, "")
     amount_cents = body.reais("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
@@ -177,16 +138,15 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> R
     code = code or str(context.entropy.uuid4())
     transfer = await _start(face, services, caller, asked(external_id=code), SendingTerms(payer_message=message))
     operated_on = to_day(transfer.created_at).isoformat()
-    record = PagamentoPix(
-        tipo_retorno="APROVACAO" if _needs_person(face, services) else "PROCESSADO",
-        codigo_solicitacao=code,
-        paid_on=operated_on,
-        operated_on=operated_on,
-    )
-    return Reply(status=200, record=record)
+    return {
+        "tipoRetorno": "APROVACAO" if _needs_person(face, services) else "PROCESSADO",
+        "codigoSolicitacao": code,
+        "dataPagamento": operated_on,
+        "dataOperacao": operated_on,
+    }
 
 
-async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
+async def get_sent(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta um envio pelo código que a instituição lhe deu."""
     (code,) = request.parameter
     violations = Violations("pix")
@@ -201,22 +161,22 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Reply:
     status = _say(face, found, is_waiting=_needs_person(face, services))
     finished_at = ended_at(found)
     history = [("CRIADO", found.created_at), (status, finished_at or found.created_at)]
-    record = ConsultaPix(
-        transacao_pix=TransacaoPix(
-            conta_corrente=account.party.account_number,
-            recebedor=show_payee(found),
-            erros=show_errors(found),
-            end_to_end=found.shown_id,
-            valor=found.amount_cents / 100,
-            status=status,
-            moved_at=None if finished_at is None else write_local(finished_at),
-            asked_at=write_local(found.created_at),
-            chave=found.counterparty.key,
-            codigo_solicitacao=code,
-        ),
-        historico=[EventoDoEnvio(status=word, happened_at=write_local(at)) for word, at in history],
-    )
-    return Reply(status=200, record=record)
+    shown = {
+        "contaCorrente": account.party.account_number,
+        "recebedor": show_payee(found),
+        "erros": show_errors(found) or None,
+        "endToEnd": found.shown_id,
+        "valor": found.amount_cents / 100,
+        "status": status,
+        "dataHoraMovimento": finished_at and write_local(finished_at),
+        "dataHoraSolicitacao": write_local(found.created_at),
+        "chave": found.counterparty.key,
+        "codigoSolicitacao": code,
+    }
+    return {
+        "transacaoPix": without_none(shown),
+        "historico": [dict(status=word, dataHoraEvento=write_local(at)) for word, at in history],
+    }
 
 
 def is_code(text: str | None) -> bool:

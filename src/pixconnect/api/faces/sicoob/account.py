@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import calendar
-from collections.abc import Sequence
 from datetime import date
 from typing import Final
 
-from msgspec import Struct, field
-
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown
 from pixconnect.api.faces.local_days import instants_of
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Parameters, Violations
@@ -28,49 +24,18 @@ _ACCOUNT_MAX: Final = 10**18
 _NOTHING: Final = "0.00"
 
 
-class ContaSaldo(Struct, frozen=True, kw_only=True, rename="camel"):
-    saldo: float
-    saldo_limite: float
-    saldo_bloqueado: float
-
-
-class LinhaDoExtrato(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Uma linha do extrato."""
-
-    line_id: str = field(name="transactionId")
-    tipo: str
-    valor: str
-    made_at: str = field(name="data")
-    posted_on: str = field(name="dataLote")
-    descricao: str
-    numero_documento: str
-    cpf_cnpj: str
-    desc_inf_complementar: str
-
-
-class Extrato(Struct, frozen=True, kw_only=True, rename="camel"):
-    """O extrato de um mês, ou de dias dele."""
-
-    saldo_atual: str
-    saldo_bloqueado: str
-    saldo_limite: str
-    saldo_anterior: str
-    saldo_bloqueio_judicial: str
-    saldo_bloqueio_judicial_anterior: str
-    transacoes: Sequence[LinhaDoExtrato]
-
-
-async def read_balance(face: Face, services: Services, request: Asked) -> Reply:
+async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
     """O saldo de agora."""
     violations = Violations("saldo")
     parameters = Parameters(violations, request.query.read(("numeroContaCorrente",)))
     await _check_account(services, request, parameters)
     violations.raise_if_any()
     balance = await ledger_usecases.read_balance(services.context, request.caller)
-    return _answer(face, services, ContaSaldo(saldo=balance.available_cents / 100, saldo_limite=0, saldo_bloqueado=0))
+    shown = {"saldo": balance.available_cents / 100, "saldoLimite": 0, "saldoBloqueado": 0}
+    return _answer(face, services, shown)
 
 
-async def list_month(face: Face, services: Services, request: Asked) -> Reply:
+async def list_month(face: Face, services: Services, request: Asked) -> Shown:
     """O extrato de um mês."""
     month, year = request.parameter
     violations = Violations("extrato")
@@ -92,26 +57,25 @@ async def list_month(face: Face, services: Services, request: Asked) -> Reply:
         )
     balance = await ledger_usecases.read_balance(context, request.caller)
     is_end_to_end = face.choose(services, "transaction_id") == "end_to_end_id"
-    record = Extrato(
-        saldo_atual=format_reais(balance.available_cents),
-        saldo_bloqueado=_NOTHING,
-        saldo_limite=_NOTHING,
-        saldo_anterior=format_reais(statement.extent.opening_cents),
-        saldo_bloqueio_judicial=_NOTHING,
-        saldo_bloqueio_judicial_anterior=_NOTHING,
-        transacoes=[
+    shown = {
+        "saldoAtual": format_reais(balance.available_cents),
+        "saldoBloqueado": _NOTHING,
+        "saldoLimite": _NOTHING,
+        "saldoAnterior": format_reais(statement.extent.opening_cents),
+        "saldoBloqueioJudicial": _NOTHING,
+        "saldoBloqueioJudicialAnterior": _NOTHING,
+        "transacoes": [
             _show(line, is_end_to_end=is_end_to_end)
             async for part in statement_usecases.read_parts(context, statement)
             for line in part
             if not request.query.hides(line.created_at)
         ],
-    )
-    return _answer(face, services, record)
+    }
+    return _answer(face, services, shown)
 
 
-def _answer(face: Face, services: Services, record: Struct) -> Reply:
-    is_wrapped = face.choose(services, "account_answer") == "resultado"
-    return Reply(status=200, record={"resultado": record} if is_wrapped else record)
+def _answer(face: Face, services: Services, shown: Shown) -> Shown:
+    return {"resultado": shown} if face.choose(services, "account_answer") == "resultado" else shown
 
 
 async def _check_account(services: Services, request: Asked, parameters: Parameters) -> int | None:
@@ -136,18 +100,18 @@ def _read_days(path: Parameters, query: Parameters) -> tuple[date, date] | None:
     return date(year, month, first), date(year, month, last)
 
 
-def _show(line: StatementLine, *, is_end_to_end: bool) -> LinhaDoExtrato:
+def _show(line: StatementLine, *, is_end_to_end: bool) -> Shown:
     description = line.describe("pt")
     made_at = line.dated_at.astimezone(SAO_PAULO).replace(tzinfo=None)
     name = (line.return_id or line.end_to_end_id) if is_end_to_end else None
-    return LinhaDoExtrato(
-        line_id=name or str(line.id),
-        tipo="CREDITO" if line.direction == "IN" else "DEBITO",
-        valor=format_reais(line.amount_cents),
-        made_at=made_at.isoformat(timespec="seconds"),
-        posted_on=to_day(line.created_at).isoformat(),
-        descricao=description.partition(" de ")[0].partition(" para ")[0],
-        numero_documento="Pix" if line.end_to_end_id else "",
-        cpf_cnpj="" if line.counterparty is None else line.counterparty.tax_id,
-        desc_inf_complementar=description,
-    )
+    return {
+        "transactionId": name or str(line.id),
+        "tipo": "CREDITO" if line.direction == "IN" else "DEBITO",
+        "valor": format_reais(line.amount_cents),
+        "data": made_at.isoformat(timespec="seconds"),
+        "dataLote": to_day(line.created_at).isoformat(),
+        "descricao": description.partition(" de ")[0].partition(" para ")[0],
+        "numeroDocumento": "Pix" if line.end_to_end_id else "",
+        "cpfCnpj": "" if line.counterparty is None else line.counterparty.tax_id,
+        "descInfComplementar": description,
+    }

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, list_standard_rows
+from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, Shown, list_standard_rows
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.sicoob import account, send
-from pixconnect.api.faces.sicoob.send import Iniciacao, Proprietario
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import location, webhook
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import TXID, Members, Violations
+from pixconnect.api.standard.violations import TXID
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.violation import Violated, Violation
@@ -36,11 +36,6 @@ class ImagemDaCob(ImagemDaLocation, frozen=True, kw_only=True):
     revisao: Annotated[int, Meta(ge=0)] | None = None
 
 
-class WebhookDosPagamentos(Struct, frozen=True, kw_only=True, rename="camel"):
-    webhook_url: str
-    criacao: str
-
-
 def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
     """Let each location that is answered say its code, whether it leads to a charge or not yet."""
     located = ("cob.", "cobv.", "loc.")
@@ -48,7 +43,7 @@ def with_codes(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
 
 
 def _saying_codes(row: FaceOperation) -> FaceResponder:
-    async def answer(face: Face, services: Services, request: Asked) -> Reply | Document:
+    async def answer(face: Face, services: Services, request: Asked) -> Reply | Document | Shown:
         reply = await row.handler(face, services, request)
         if not isinstance(reply, Reply):
             return reply
@@ -70,22 +65,12 @@ def _find_locations(record: dict[str, Any]) -> list[dict[str, Any]]:
     return [*(listed if isinstance(listed, list) else [listed]), *below]
 
 
-async def draw_charge(face: Face, services: Services, request: Asked) -> Document:
+async def draw_charge(kind: LocationKind, face: Face, services: Services, request: Asked) -> Document:
     """A imagem do código de uma cobrança."""
-    return await _draw_named(services, request, AT_ONCE)
-
-
-async def draw_due_charge(face: Face, services: Services, request: Asked) -> Document:
-    """A imagem do código de uma cobrança com vencimento."""
-    return await _draw_named(services, request, WITH_DUE_DATE)
-
-
-async def _draw_named(services: Services, request: Asked, kind: LocationKind) -> Document:
     (txid,) = request.parameter
-    violations = Violations(kind)
-    parameters = request.query.under(ImagemDaCob, violations)
+    parameters = request.query.under(ImagemDaCob, kind)
     revision, _ = parameters.integer("revisao"), parameters.integer("largura")
-    violations.raise_if_any()
+    parameters.raise_if_any()
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
     return await _draw(services, request, txid, revision, kind)
@@ -93,9 +78,9 @@ async def _draw_named(services: Services, request: Asked, kind: LocationKind) ->
 
 async def draw_located_charge(face: Face, services: Services, request: Asked) -> Document:
     """A imagem do código da cobrança de uma location."""
-    violations = Violations("loc")
-    request.query.under(ImagemDaLocation, violations).integer("largura")
-    violations.raise_if_any()
+    parameters = request.query.under(ImagemDaLocation, "loc")
+    parameters.integer("largura")
+    parameters.raise_if_any()
     shown = await location_usecases.read_location(services.context, request.caller, location.read_id(request))
     if shown.txid is None:
         raise errors.NotFound("id: this location leads to no charge")
@@ -109,19 +94,17 @@ async def _draw(services: Services, request: Asked, txid: str, revision: int | N
 
 async def put_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
     """Configura o webhook dos pagamentos da conta."""
-    violations = Violations("webhook")
-    body = Members(violations, webhook.WebhookSolicitado, request.body.require("webhook"), "")
+    body = request.body.under(webhook.WebhookSolicitado, "webhook", "")
     url = body.text("webhookUrl")
-    violations.raise_if_any()
+    body.raise_if_any()
     await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
     return Reply(status=200)
 
 
-async def get_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
+async def get_sent_webhook(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta o webhook dos pagamentos da conta."""
     found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
-    record = WebhookDosPagamentos(webhook_url=found.url, criacao=format_milliseconds(found.created_at))
-    return Reply(status=200, record=record)
+    return {"webhookUrl": found.url, "criacao": format_milliseconds(found.created_at)}
 
 
 async def drop_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
@@ -130,17 +113,17 @@ async def drop_sent_webhook(face: Face, services: Services, request: Asked) -> R
     return Reply(status=204)
 
 
-_ALWAYS: Final = Iniciacao(
-    end_to_end_id="stringstringstringstringstringst",
-    chave="28133847044",
-    tipo="CPF",
-    proprietario=Proprietario(tipo="FISICO", nome="nome", identificador="28133847044"),
-)
+_ALWAYS: Final = {
+    "endToEndId": "stringstringstringstringstringst",
+    "chave": "28133847044",
+    "tipo": "CPF",
+    "proprietario": dict(tipo="FISICO", nome="nome", identificador="28133847044"),
+}
 
 
-async def _initiate_nothing(face: Face, services: Services, request: Asked) -> Reply:
+async def _initiate_nothing(face: Face, services: Services, request: Asked) -> Shown:
     request.body.require("pagamento")
-    return Reply(status=200, record=_ALWAYS)
+    return _ALWAYS
 
 
 async def _refuse(face: Face, services: Services, request: Asked) -> Reply:
@@ -165,9 +148,10 @@ _ACCOUNT: Final = "/conta-corrente/v4"
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
 _OWN: Final = (
-    Row("cob.imagem", "GET", f"{_PIX}/cob/{{txid}}/imagem", "cob.read", "pix", draw_charge, "read",
+    Row("cob.imagem", "GET", f"{_PIX}/cob/{{txid}}/imagem", "cob.read", "pix", partial(draw_charge, AT_ONCE), "read",
         "The picture has one width, whatever largura says."),
-    Row("cobv.imagem", "GET", f"{_PIX}/cobv/{{txid}}/imagem", "cobv.read", "pix", draw_due_charge, "read", "As above."),
+    Row("cobv.imagem", "GET", f"{_PIX}/cobv/{{txid}}/imagem", "cobv.read", "pix", partial(draw_charge, WITH_DUE_DATE),
+        "read", "As above."),
     Row("loc.imagem", "GET", f"{_PIX}/loc/{{id}}/imagem", "payloadlocation.read", "pix", draw_located_charge, "read",
         "As above."),
     Row("pagamentos.webhook.configurar", "PUT", f"{_SENDING}/webhook", "webhook.write", "payments",

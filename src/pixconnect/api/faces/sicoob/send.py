@@ -8,9 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final, cast
 
-from msgspec import Struct, structs
-
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown, without_none
 from pixconnect.api.faces.local_days import parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.sicoob.send_body import (
@@ -25,10 +23,9 @@ from pixconnect.api.faces.sicoob.send_body import (
     read_payee_account,
     unreachable,
 )
-from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.api.standard.violations import Members
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
@@ -53,60 +50,12 @@ _LOOKED_AT_MAX: Final = 500
 _COMPARED_FOR: Final = timedelta(days=1)
 
 
-class Proprietario(Struct, frozen=True, kw_only=True):
-    tipo: str
-    nome: str
-    identificador: str
-
-
-class Iniciacao(Struct, frozen=True, kw_only=True, rename="camel"):
-    """De quem é a chave, e o nome que o pagamento terá."""
-
-    end_to_end_id: str
-    chave: str
-    tipo: str
-    proprietario: Proprietario
-
-
-class ContaDoPagamento(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    ispb: str
-    cpf_cnpj: str
-    nome: str
-    conta: str
-    agencia: str
-    tipo: str
-    chave_dict: str | None = None
-    bool_favorecido: bool | None = None
-
-
-class RetornoPagamento(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """Um pagamento como está."""
-
-    end_to_end_id: str
-    estado: str
-    valor: float | str
-    detalhe_rejeicao: str | None = None
-    descricao: str | None = None
-    horario: str
-    origem: ContaDoPagamento
-    destino: ContaDoPagamento
-
-
-class RetornoDeCodigo(RetornoPagamento, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """O mesmo, de um código."""
-
-    tx_id: str | None = None
-    valor_original: str
-    tipo_qrcode: str
-
-
-async def initiate(face: Face, services: Services, request: Asked) -> Reply:
+async def initiate(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta a chave e dá nome ao pagamento; nada é movido."""
-    violations = Violations("pagamento")
-    body = Members(violations, IniciacaoSolicitada, request.body.require("pagamento"), "")
+    body = request.body.under(IniciacaoSolicitada, "pagamento", "")
     key = body.pix_key("chave")
     _check_day(services, body)
-    violations.raise_if_any()
+    body.raise_if_any()
     if key is None:
         raise unreachable()
     try:
@@ -116,24 +65,22 @@ async def initiate(face: Face, services: Services, request: Asked) -> Reply:
             raise errors.NotFound("chave: não foi encontrada") from None
         raise
     owner = initiated.counterparty
-    record = Iniciacao(
-        end_to_end_id=initiated.end_to_end_id,
-        chave=key.key,
-        tipo=_KEY_WORDS[key.key_type],
-        proprietario=Proprietario(
-            tipo="FISICO" if tax_id.is_cpf(owner.tax_id) else "JURIDICO",
-            nome=owner.name[:_NAME_MAX],
-            identificador=owner.tax_id,
-        ),
-    )
-    return Reply(status=200, record=record)
+    return {
+        "endToEndId": initiated.end_to_end_id,
+        "chave": key.key,
+        "tipo": _KEY_WORDS[key.key_type],
+        "proprietario": {
+            "tipo": "FISICO" if tax_id.is_cpf(owner.tax_id) else "JURIDICO",
+            "nome": owner.name[:_NAME_MAX],
+            "identificador": owner.tax_id,
+        },
+    }
 
 
-async def confirm(face: Face, services: Services, request: Asked) -> Reply:
+async def confirm(face: Face, services: Services, request: Asked) -> Shown:
     """Paga o que foi iniciado, ou uma conta."""
     context, caller = services.context, request.caller
-    violations = Violations("pagamento")
-    body = Members(violations, ConfirmacaoSolicitada, request.body.require("pagamento"), "")
+    body = request.body.under(ConfirmacaoSolicitada, "pagamento", "")
     kind, amount_cents = body.choice("meioIniciacao"), read_amount(body, has_comma=True)
     end_to_end_id = body.text("endToEndId", pattern=END_TO_END_ID)
     if kind == "MANUAL" and end_to_end_id is not None:
@@ -144,7 +91,7 @@ async def confirm(face: Face, services: Services, request: Asked) -> Reply:
     _check_day(services, body)
     check_given(body, "origem", await _read_own(services, caller))
     account = read_payee_account(body) if kind == "MANUAL" else None
-    violations.raise_if_any()
+    body.raise_if_any()
     if amount_cents is None:
         raise unreachable()
     if account is not None:
@@ -152,14 +99,14 @@ async def confirm(face: Face, services: Services, request: Asked) -> Reply:
         asked = AccountTransferRequest(amount_cents=amount_cents, credit_party=account)
         terms = SendingTerms(payer_message=message)
         transfer = (await transfer_usecases.start_transfer(context, caller, asked, terms)).transfer
-        return Reply(status=200, record=await _show(face, services, caller, transfer))
+        return await _show(face, services, caller, transfer)
     initiated = await initiated_usecases.find_initiated(context, caller, end_to_end_id or "")
     if initiated is None:
         body.refuse("endToEndId", "não é de um pagamento iniciado por esta conta")
-        violations.raise_if_any()
+        body.raise_if_any()
         raise unreachable()
     check_given(body, "destino", initiated.counterparty)
-    violations.raise_if_any()
+    body.raise_if_any()
     await _refuse_equal(
         face, services, caller, amount_cents, initiated.counterparty, initiated, may_be_equal=may_be_equal
     )
@@ -167,15 +114,13 @@ async def confirm(face: Face, services: Services, request: Asked) -> Reply:
     transfer = await initiated_usecases.confirm_transfer(
         context, caller, initiated, amount_cents, message, repeat=repeat
     )
-    shown = await _show(face, services, caller, transfer)
-    return Reply(status=200, record=structs.replace(shown, end_to_end_id=initiated.end_to_end_id))
+    return {**await _show(face, services, caller, transfer), "endToEndId": initiated.end_to_end_id}
 
 
-async def pay_qr_code(face: Face, services: Services, request: Asked) -> Reply:
+async def pay_qr_code(face: Face, services: Services, request: Asked) -> Shown:
     """Paga um código, em um passo."""
     caller = request.caller
-    violations = Violations("pagamento")
-    body = Members(violations, PagamentoDeCodigo, request.body.require("pagamento"), "")
+    body = request.body.under(PagamentoDeCodigo, "pagamento", "")
     code, amount_cents = body.text("qrcode"), read_amount(body, has_comma=False)
     may_be_equal = body.boolean("repeticao") or False
     body.boolean("pagarComJurosMulta")
@@ -183,7 +128,7 @@ async def pay_qr_code(face: Face, services: Services, request: Asked) -> Reply:
     body.object("origem")
     check_given(body, "origem", await _read_own(services, caller))
     owner = read_owner(body)
-    violations.raise_if_any()
+    body.raise_if_any()
     if code is None or amount_cents is None or owner is None:
         raise unreachable()
     has_location = br_code.parse_br_code(code).location is not None
@@ -191,43 +136,32 @@ async def pay_qr_code(face: Face, services: Services, request: Asked) -> Reply:
     await _refuse_equal(face, services, caller, amount_cents, owner, None, may_be_equal=may_be_equal)
     terms = SendingTerms(payee_tax_id=owner)
     transfer = (await transfer_usecases.start_transfer(services.context, caller, asked, terms)).transfer
-    shown, valor = await _show(face, services, caller, transfer), format_reais(amount_cents)
-    record = RetornoDeCodigo(
-        end_to_end_id=shown.end_to_end_id,
-        estado=shown.estado,
-        valor=valor,
-        detalhe_rejeicao=shown.detalhe_rejeicao,
-        horario=shown.horario,
-        origem=shown.origem,
-        destino=shown.destino,
-        tx_id=transfer.txid,
-        valor_original=valor,
-        tipo_qrcode="DINAMICO" if has_location else "ESTATICO",
-    )
-    return Reply(status=200, record=record)
+    shown, valor = dict(await _show(face, services, caller, transfer)), format_reais(amount_cents)
+    # It does not repeat the caller's words.
+    shown.pop("descricao", None)
+    of_code = {"txId": transfer.txid, "valorOriginal": valor, "tipoQrcode": "DINAMICO" if has_location else "ESTATICO"}
+    return without_none({**shown, "valor": valor, **of_code})
 
 
-async def get_by_end_to_end_id(face: Face, services: Services, request: Asked) -> Reply:
+async def get_by_end_to_end_id(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta um pagamento pelo nome que o primeiro passo lhe deu, ou o pagamento de uma conta ou de um código."""
     (end_to_end_id,) = request.parameter
     if not END_TO_END_ID.fullmatch(end_to_end_id):
         raise errors.NotFound("id: there is no such payment")
     found = await find_sent(services.context, request.caller, end_to_end_id=end_to_end_id)
     if found is not None:
-        return Reply(status=200, record=await _show(face, services, request.caller, found))
+        return await _show(face, services, request.caller, found)
     initiated = await initiated_usecases.find_initiated(services.context, request.caller, end_to_end_id)
     if initiated is None or face.choose(services, "unconfirmed") == "not_found":
         raise errors.NotFound("id: there is no such payment")
-    own = await _read_own(services, request.caller)
-    record = RetornoPagamento(
-        end_to_end_id=end_to_end_id,
-        estado=face.profile.sent.statuses["CANCELLED"],
-        valor=0,
-        horario=format_milliseconds(initiated.created_at),
-        origem=_show_account(own),
-        destino=_show_payee(initiated.counterparty),
-    )
-    return Reply(status=200, record=record)
+    return {
+        "endToEndId": end_to_end_id,
+        "estado": face.profile.sent.statuses["CANCELLED"],
+        "valor": 0,
+        "horario": format_milliseconds(initiated.created_at),
+        "origem": _show_account(await _read_own(services, request.caller)),
+        "destino": _show_payee(initiated.counterparty),
+    }
 
 
 def _check_day(services: Services, body: Members) -> None:
@@ -267,32 +201,32 @@ async def _read_own(services: Services, caller: Caller) -> Party:
     return (await services.context.directory.read_account(caller.holder_id)).party
 
 
-async def _show(face: Face, services: Services, caller: Caller, transfer: Transfer) -> RetornoPagamento:
+async def _show(face: Face, services: Services, caller: Caller, transfer: Transfer) -> Shown:
     is_failed = transfer.status in ("ERROR", "CANCELLED")
-    return RetornoPagamento(
-        end_to_end_id=transfer.shown_id,
-        estado=face.profile.sent.say(transfer.status, transfer.outcome_code),
-        valor=transfer.amount_cents / 100,
-        detalhe_rejeicao=(transfer.outcome_reason or transfer.outcome_code) if is_failed else None,
-        descricao=transfer.payer_message,
-        horario=format_milliseconds(
-            date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.modified_at
-        ),
-        origem=_show_account(await _read_own(services, caller)),
-        destino=_show_payee(transfer.counterparty),
-    )
+    ended_at = date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.modified_at
+    shown = {
+        "endToEndId": transfer.shown_id,
+        "estado": face.profile.sent.say(transfer.status, transfer.outcome_code),
+        "valor": transfer.amount_cents / 100,
+        "detalheRejeicao": (transfer.outcome_reason or transfer.outcome_code) if is_failed else None,
+        "descricao": transfer.payer_message,
+        "horario": format_milliseconds(ended_at),
+        "origem": _show_account(await _read_own(services, caller)),
+        "destino": _show_payee(transfer.counterparty),
+    }
+    return without_none(shown)
 
 
-def _show_payee(party: Party) -> ContaDoPagamento:
-    return structs.replace(_show_account(party), bool_favorecido=False)
+def _show_payee(party: Party) -> Shown:
+    return {**_show_account(party), "boolFavorecido": False}
 
 
-def _show_account(party: Party) -> ContaDoPagamento:
-    return ContaDoPagamento(
-        ispb=party.ispb,
-        cpf_cnpj=party.tax_id,
-        nome=party.name,
-        conta=party.account_number,
-        agencia=party.branch,
-        tipo=next(word for word, kind in ACCOUNT_WORDS.items() if kind == party.account_type),
-    )
+def _show_account(party: Party) -> Shown:
+    return {
+        "ispb": party.ispb,
+        "cpfCnpj": party.tax_id,
+        "nome": party.name,
+        "conta": party.account_number,
+        "agencia": party.branch,
+        "tipo": next(word for word, kind in ACCOUNT_WORDS.items() if kind == party.account_type),
+    }

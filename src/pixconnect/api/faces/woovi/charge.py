@@ -8,11 +8,10 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.faces.woovi.paging import NAME, ShownPage, SliceQuery, read_name, read_slice
+from pixconnect.api.faces.woovi.paging import NAME, SliceQuery, read_name, read_slice
 from pixconnect.api.frame.decoding import read_instant
-from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Members, Violations
@@ -30,7 +29,7 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 from pixconnect.usecases.standard import charge as standard_charge_usecases
 from pixconnect.usecases.standard import charge_search as search_usecases
-from pixconnect.usecases.standard.cents_records import CobrancaEmCentavos, name_charge, show_cents_charge
+from pixconnect.usecases.standard.cents_records import name_charge, show_cents_charge
 
 _LIFETIME_S: Final = 30 * 86_400
 _LIFETIME_MIN_S: Final = 300
@@ -80,36 +79,10 @@ class ChargeSliceQuery(SliceQuery, frozen=True, kw_only=True):
     status: str | None = None
 
 
-class CobrancaAberta(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Uma cobrança e o seu código."""
-
-    charge: CobrancaEmCentavos
-    correlation_id: str = field(name="correlationID")
-    br_code: str
-
-
-class CobrancaLida(Struct, frozen=True, kw_only=True):
-    charge: CobrancaEmCentavos
-
-
-class CobrancaMudada(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    status: Literal["OK"]
-    id: str
-    expires_date: str | None = None
-
-
-class CobrancasEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Uma página de cobranças."""
-
-    page: ShownPage = field(name="pageInfo")
-    charges: list[CobrancaEmCentavos]
-
-
-async def create_charge(face: Face, services: Services, request: Asked) -> Reply:
+async def create_charge(face: Face, services: Services, request: Asked) -> Shown:
     """Cria uma cobrança sob o nome que lhe foi dado."""
     context, caller = services.context, request.caller
-    violations = Violations("charge")
-    body = Members(violations, CobrancaPedida, request.body.require("charge"), "")
+    body = request.body.under(CobrancaPedida, "charge", "")
     name = body.text("correlationID", pattern=NAME)
     amount_cents = body.integer("value", is_number=True)
     body.choice("type")
@@ -117,8 +90,8 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Reply
     payer = _read_debtor(body)
     told = body.objects("additionalInfo") or ()
     lines = [Line(name=each.text("key") or "", value=each.text("value") or "") for each in told]
-    answers_existing = request.query.under(ReplayQuery, violations).boolean("return_existing")
-    violations.raise_if_any()
+    answers_existing = request.query.under(ReplayQuery, body.violations).boolean("return_existing")
+    body.raise_if_any()
     txid = derive_txid(caller, name or "")
     # Of the two the seconds count, which depend on no clock of the caller's.
     if expires_at is not None and lifetime_s is None:
@@ -141,61 +114,56 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Reply
             raise
         charge = await charge_usecases.read_charge_by_txid(context, caller, txid)
     shown = show_cents_charge(charge, services.base_url + face.prefix)
-    record = CobrancaAberta(charge=shown, correlation_id=shown.correlation_id, br_code=shown.br_code)
-    return Reply(status=200, record=record)
+    return {"charge": shown, "correlationID": shown.correlation_id, "brCode": shown.br_code}
 
 
-async def get_named_charge(face: Face, services: Services, request: Asked) -> Reply:
+async def get_named_charge(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta uma cobrança pelo seu nome, ou pelo que a instituição lhe deu."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     request.query.refuse_hidden(charge.created_at)
-    return Reply(status=200, record=CobrancaLida(charge=show_cents_charge(charge, services.base_url + face.prefix)))
+    return {"charge": show_cents_charge(charge, services.base_url + face.prefix)}
 
 
-async def list_charges(face: Face, services: Services, request: Asked) -> Reply:
+async def list_charges(face: Face, services: Services, request: Asked) -> Shown:
     """Lista cobranças, da mais nova à mais antiga."""
     violations = Violations("charge")
     asked = read_slice(violations, request)
     status = request.query.under(ChargeSliceQuery, violations).choice("status", tuple(_STATUSES))
     violations.raise_if_any()
-    wanted = STATUSES if status is None else _STATUSES[status]
-    search = ChargeSearch(statuses=wanted)
+    search = ChargeSearch(statuses=STATUSES if status is None else _STATUSES[status])
     found, page = await asked.read(
         lambda span: search_usecases.search_charges(services.context, request.caller, search, span)
     )
     base_url = services.base_url + face.prefix
-    record = CobrancasEmCentavos(page=page, charges=[show_cents_charge(each.charge, base_url) for each in found])
-    return Reply(status=200, record=record)
+    return {"pageInfo": page, "charges": [show_cents_charge(each.charge, base_url) for each in found]}
 
 
-async def change_expiry(face: Face, services: Services, request: Asked) -> Reply:
+async def change_expiry(face: Face, services: Services, request: Asked) -> Shown:
     """Muda o prazo de uma cobrança que não foi paga."""
     charge = await find_named_charge(services, request.caller, read_name(request))
-    violations = Violations("charge")
-    body = Members(violations, PrazoPedido, request.body.require("charge"), "")
+    body = request.body.under(PrazoPedido, "charge", "")
     expires_at = _read_expiry(body)
     if expires_at is not None and not 1 <= _measure(charge.created_at, expires_at) <= _LIFETIME_MAX_S:
         body.refuse("expiresDate", "deve ser depois de a cobrança ter sido criada, e menos de 68 anos")
-    violations.raise_if_any()
+    body.raise_if_any()
     # A charge's time runs from its making: a later end is a longer life.
     lifetime_s = _measure(charge.created_at, expires_at or charge.expires_at)
     changed = await standard_charge_usecases.patch_charge(
         services.context, request.caller, charge.txid, ContentsChange(lifetime_s=lifetime_s)
     )
-    shown_at = format_milliseconds(changed.charge.expires_at)
-    return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge), expires_date=shown_at))
+    return _acknowledge(charge) | {"expiresDate": format_milliseconds(changed.charge.expires_at)}
 
 
-async def remove_charge(face: Face, services: Services, request: Asked) -> Reply:
+async def remove_charge(face: Face, services: Services, request: Asked) -> Shown:
     """Remove uma cobrança que não foi paga."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     await standard_charge_usecases.patch_charge(
         services.context, request.caller, charge.txid, ContentsChange(), removes=True
     )
-    return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge)))
+    return _acknowledge(charge)
 
 
-async def pay_in_test(face: Face, services: Services, request: Asked) -> Reply:
+async def pay_in_test(face: Face, services: Services, request: Asked) -> Shown:
     """Paga uma cobrança, como alguém de fora."""
     txid = request.query.read(("transactionID",)).get("transactionID", "")
     if not TXID.fullmatch(txid):
@@ -205,7 +173,11 @@ async def pay_in_test(face: Face, services: Services, request: Asked) -> Reply:
     paid = await sandbox_usecases.pay_by_code(context, caller, charge.br_code, None, OutsidePayer())
     if paid.status == "ERROR":
         raise NamedRefusal("NOT_PAID", f"o pagamento foi recusado ({paid.code})")
-    return Reply(status=200, record=CobrancaMudada(status="OK", id=name_charge(charge)))
+    return _acknowledge(charge)
+
+
+def _acknowledge(charge: Charge) -> dict[str, object]:
+    return {"status": "OK", "id": name_charge(charge)}
 
 
 async def find_named_charge(services: Services, caller: Caller, name: str) -> Charge:

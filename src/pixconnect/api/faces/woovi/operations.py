@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import field
 
 from pixconnect.api.faces.fault import ListTraits
-from pixconnect.api.faces.frame import Face, FaceOperation
+from pixconnect.api.faces.frame import Face, FaceOperation, Shown, without_none
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi import charge, pix_key, refund, send, webhook
 from pixconnect.api.faces.woovi.charge import find_named_charge
-from pixconnect.api.faces.woovi.paging import NAME, ShownPage, Slice, SliceQuery, read_name, read_slice
+from pixconnect.api.faces.woovi.paging import NAME, Slice, SliceQuery, read_name, read_slice
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
@@ -44,27 +44,16 @@ class PixSliceQuery(SliceQuery, frozen=True, kw_only=True):
     withdrawal: str | None = None
 
 
-class PixLido(Struct, frozen=True, kw_only=True):
-    pix: PixEmCentavos = field(name="transaction")
-
-
-class PixListados(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Uma página de Pix."""
-
-    page: ShownPage = field(name="pageInfo")
-    pix: Sequence[PixEmCentavos] = field(name="transactions")
-
-
-async def get_pix_either_way(face: Face, services: Services, request: Asked) -> Reply:
+async def get_pix_either_way(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta um Pix pelo nome que a rede lhe deu."""
     context, caller = services.context, request.caller
     view = await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, read_name(request))
     request.query.refuse_hidden(view.transfer.created_at)
     (shown,) = await _show(face, services, caller, [view.transfer])
-    return Reply(status=200, record=PixLido(pix=shown))
+    return {"transaction": shown}
 
 
-async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> Reply:
+async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> Shown:
     """Lista Pix recebidos e enviados, do mais novo ao mais antigo."""
     caller = request.caller
     violations = Violations("transaction")
@@ -84,7 +73,7 @@ async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> 
         if withdrawal is not None:
             search = TransferSearch(end_to_end_id=withdrawal)
         found, page = await asked.read(lambda span: _search(services, caller, search, span))
-    return Reply(status=200, record=PixListados(page=page, pix=await _show(face, services, caller, found)))
+    return {"pageInfo": page, "transactions": await _show(face, services, caller, found)}
 
 
 async def _search(services: Services, caller: Caller, search: TransferSearch, span: Span) -> Page[Transfer]:
@@ -118,61 +107,22 @@ async def _show(face: Face, services: Services, caller: Caller, transfers: Seque
 _EARLIEST: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
 
-class SaldoEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
-    total: int
-    blocked: int
-    available: int
-    blocked_by_security: int = 0
-    blocked_by_withdraw_safety: int = 0
-
-
-class ContaEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
-    account_id: str
-    is_default: bool = True
-    balance: SaldoEmCentavos
-    tax_id: str
-    official_name: str
-    trade_name: str
-    branch: str
-    account: str
-    account_name: str
-
-
-class ContaLida(Struct, frozen=True, kw_only=True):
-    account: ContaEmCentavos
-
-
-class ContasListadas(Struct, frozen=True, kw_only=True, rename="camel"):
-    page: ShownPage = field(name="pageInfo")
-    accounts: Sequence[ContaEmCentavos]
-
-
-class LinhaEmCentavos(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    id: str
-    time: str
-    description: str
-    balance: float
-    value: float
-    kind: str = field(name="type")
-    entry_id: str | None = field(default=None, name="transactionId")
-
-
-async def list_accounts(face: Face, services: Services, request: Asked) -> Reply:
+async def list_accounts(face: Face, services: Services, request: Asked) -> Shown:
     """Lista as contas: há uma."""
     violations = Violations("account")
     asked = read_slice(violations, request)
     violations.raise_if_any()
     accounts = [await _read_account(services, request.caller)]
     shown = accounts[asked.skip : asked.skip + asked.limit]
-    return Reply(status=200, record=ContasListadas(page=asked.describe(len(accounts)), accounts=shown))
+    return {"pageInfo": asked.describe(len(accounts)), "accounts": shown}
 
 
-async def get_account(face: Face, services: Services, request: Asked) -> Reply:
+async def get_account(face: Face, services: Services, request: Asked) -> Shown:
     """O saldo da conta."""
     account = await _read_account(services, request.caller)
-    if read_name(request) != account.account_id:
+    if read_name(request) != account["accountId"]:
         raise errors.NotFound("accountId: there is no such account")
-    return Reply(status=200, record=ContaLida(account=account))
+    return {"account": account}
 
 
 async def read_statement(face: Face, services: Services, request: Asked) -> Reply:
@@ -184,7 +134,7 @@ async def read_statement(face: Face, services: Services, request: Asked) -> Repl
     return Reply(status=200, record=await _read_lines(services, request.caller, asked, in_cents=in_cents))
 
 
-async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_cents: bool) -> list[LinhaEmCentavos]:
+async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_cents: bool) -> list[Shown]:
     context = services.context
     begin, end = asked.start or _EARLIEST, asked.end or context.clock.now()
     statement = await statement_usecases.open_statement(context, caller, begin, max(begin, end), language="pt")
@@ -192,36 +142,41 @@ async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_ce
     last_number = extent.last_number - asked.skip
     lines = await statement_usecases.read_lines(context, statement, last_number - asked.limit + 1, last_number)
     return [
-        LinhaEmCentavos(
-            id=str(line.id),
-            time=format_milliseconds(line.created_at),
-            description=line.describe("pt"),
-            balance=line.running_balance_cents if in_cents else line.running_balance_cents / 100,
-            value=line.amount_cents if in_cents else line.amount_cents / 100,
-            kind="CREDIT" if line.direction == "IN" else "DEBIT",
-            entry_id=line.return_id or line.end_to_end_id,
+        without_none(
+            {
+                "id": str(line.id),
+                "time": format_milliseconds(line.created_at),
+                "description": line.describe("pt"),
+                "balance": line.running_balance_cents if in_cents else line.running_balance_cents / 100,
+                "value": line.amount_cents if in_cents else line.amount_cents / 100,
+                "type": "CREDIT" if line.direction == "IN" else "DEBIT",
+                "transactionId": line.return_id or line.end_to_end_id,
+            }
         )
         for line in reversed(lines)
     ]
 
 
-async def _read_account(services: Services, caller: Caller) -> ContaEmCentavos:
+async def _read_account(services: Services, caller: Caller) -> Shown:
     balance = await ledger_usecases.read_balance(services.context, caller)
     party = (await services.context.directory.read_account(caller.holder_id)).party
-    return ContaEmCentavos(
-        account_id=f"{caller.holder_id:024x}",
-        balance=SaldoEmCentavos(
-            total=balance.available_cents + balance.reserved_cents,
-            blocked=balance.reserved_cents,
-            available=balance.available_cents,
-        ),
-        tax_id=party.tax_id,
-        official_name=party.name,
-        trade_name=party.name,
-        branch=party.branch,
-        account=party.account_number,
-        account_name=party.name,
-    )
+    return {
+        "accountId": f"{caller.holder_id:024x}",
+        "isDefault": True,
+        "balance": {
+            "total": balance.available_cents + balance.reserved_cents,
+            "blocked": balance.reserved_cents,
+            "available": balance.available_cents,
+            "blockedBySecurity": 0,
+            "blockedByWithdrawSafety": 0,
+        },
+        "taxId": party.tax_id,
+        "officialName": party.name,
+        "tradeName": party.name,
+        "branch": party.branch,
+        "account": party.account_number,
+        "accountName": party.name,
+    }
 
 
 _SLICED: Final = ListTraits(skip="skip")

@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Struct
 
+from pixconnect.api.faces.frame import Shown
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Violations, is_storable
 from pixconnect.domain.frame import errors
@@ -31,14 +32,6 @@ class SliceQuery(Struct, frozen=True, kw_only=True):
     end: Instante | None = None
 
 
-class ShownPage(Struct, frozen=True, kw_only=True, rename="camel"):
-    skip: int
-    limit: int
-    total_count: int
-    has_previous_page: bool
-    has_next_page: bool
-
-
 class Slice(Struct, frozen=True, kw_only=True):
     """The part of a list that was asked for."""
 
@@ -47,16 +40,17 @@ class Slice(Struct, frozen=True, kw_only=True):
     start: datetime | None
     end: datetime | None
 
-    def describe(self, total_count: int) -> ShownPage:
-        return ShownPage(
-            skip=self.skip,
-            limit=self.limit,
-            total_count=total_count,
-            has_previous_page=self.skip > 0,
-            has_next_page=self.skip + self.limit < total_count,
-        )
+    def describe(self, total_count: int) -> Shown:
+        """The member ``pageInfo`` of an answer."""
+        return {
+            "skip": self.skip,
+            "limit": self.limit,
+            "totalCount": total_count,
+            "hasPreviousPage": self.skip > 0,
+            "hasNextPage": self.skip + self.limit < total_count,
+        }
 
-    async def read(self, read: Callable[[Span], Awaitable[Page[ItemT]]]) -> tuple[Sequence[ItemT], ShownPage]:
+    async def read(self, read: Callable[[Span], Awaitable[Page[ItemT]]]) -> tuple[Sequence[ItemT], Shown]:
         """The items and the page; two pages of ours where it begins within one."""
         # Our lists go by pages: what is skipped need not be a whole number of these.
         number, within = divmod(self.skip, self.limit)

@@ -8,10 +8,9 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown
 from pixconnect.api.faces.woovi.charge import CorrelationId, Value, find_named_charge
-from pixconnect.api.faces.woovi.paging import NAME, ShownPage, read_name, read_slice
-from pixconnect.api.frame.operation import Reply
+from pixconnect.api.faces.woovi.paging import NAME, read_name, read_slice
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
@@ -22,7 +21,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.standard import pix as pix_usecases
-from pixconnect.usecases.standard.cents_records import EstornoEmCentavos, show_cents_refund
+from pixconnect.usecases.standard.cents_records import show_cents_refund
 
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 _REFUND_ID: Final = re.compile(r"[0-9a-f]{32}")
@@ -43,54 +42,30 @@ class EstornoPedido(EstornoDaCobranca, frozen=True, kw_only=True, rename="camel"
     end_to_end_id: Annotated[str, Meta(max_length=32)] = field(name="transactionEndToEndId")
 
 
-class EstornoAceito(Struct, frozen=True, kw_only=True):
-    refund: EstornoEmCentavos
-
-
-class EstornoLido(Struct, frozen=True, kw_only=True):
-    refund: EstornoEmCentavos = field(name="pixTransactionRefund")
-
-
-class EstornosDaCobranca(Struct, frozen=True, kw_only=True):
-    refunds: Sequence[EstornoEmCentavos]
-
-
-class EstornosEmCentavos(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Uma página de estornos."""
-
-    page: ShownPage = field(name="pageInfo")
-    refunds: Sequence[EstornoEmCentavos]
-
-
-async def refund_charge(face: Face, services: Services, request: Asked) -> Reply:
+async def refund_charge(face: Face, services: Services, request: Asked) -> Shown:
     """Devolve o Pix que pagou uma cobrança, todo ou em parte."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     if charge.status not in PAID:
         raise errors.OriginalNotRefundable("id: the charge was not paid")
     paying = await charge_usecases.read_paying_transfer(services.context, request.caller, charge.id)
-    violations = Violations("refund")
-    body = Members(violations, EstornoDaCobranca, request.body.require("refund"), "")
-    refund = await _start(face, services, request, violations, body, paying)
-    return Reply(status=200, record=EstornoAceito(refund=show_cents_refund(refund, _OF_CHARGE)))
+    body = request.body.under(EstornoDaCobranca, "refund", "")
+    refund = await _start(face, services, request, body, paying)
+    return {"refund": show_cents_refund(refund, _OF_CHARGE)}
 
 
-async def refund_pix(face: Face, services: Services, request: Asked) -> Reply:
+async def refund_pix(face: Face, services: Services, request: Asked) -> Shown:
     """Devolve um Pix recebido, todo ou em parte."""
-    violations = Violations("refund")
-    body = Members(violations, EstornoPedido, request.body.require("refund"), "")
+    body = request.body.under(EstornoPedido, "refund", "")
     name = body.text("transactionEndToEndId", pattern=_END_TO_END_ID)
-    violations.raise_if_any()
+    body.raise_if_any()
     received = await pix_usecases.find_received(services.context, request.caller, name or "")
-    refund = await _start(face, services, request, violations, body, received)
-    return Reply(status=200, record=EstornoAceito(refund=show_cents_refund(refund)))
+    return {"refund": show_cents_refund(await _start(face, services, request, body, received))}
 
 
-async def _start(
-    face: Face, services: Services, request: Asked, violations: Violations, body: Members, received: Transfer
-) -> Refund:
+async def _start(face: Face, services: Services, request: Asked, body: Members, received: Transfer) -> Refund:
     name = body.text("correlationID", pattern=NAME)
     value, comment = body.integer("value", is_number=True), body.text("comment")
-    violations.raise_if_any()
+    body.raise_if_any()
     context, caller = services.context, request.caller
     try:
         known = await refund_usecases.read_refund_by_external_id(context, caller, name or "")
@@ -109,7 +84,7 @@ async def _start(
     return await refund_usecases.start_refund(context, caller, asked)
 
 
-async def get_named_refund(face: Face, services: Services, request: Asked) -> Reply:
+async def get_named_refund(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta um estorno pelo seu nome, ou pelo que a instituição lhe deu."""
     name = read_name(request)
     context, caller = services.context, request.caller
@@ -122,10 +97,10 @@ async def get_named_refund(face: Face, services: Services, request: Asked) -> Re
             raise
         found = await refund_usecases.read_refund_by_id(context, caller, int(name, 16))
     request.query.refuse_hidden(found.created_at)
-    return Reply(status=200, record=EstornoLido(refund=show_cents_refund(found)))
+    return {"pixTransactionRefund": show_cents_refund(found)}
 
 
-async def list_charge_refunds(face: Face, services: Services, request: Asked) -> Reply:
+async def list_charge_refunds(face: Face, services: Services, request: Asked) -> Shown:
     """Lista os estornos de uma cobrança."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     found: Sequence[Refund] = ()
@@ -133,11 +108,10 @@ async def list_charge_refunds(face: Face, services: Services, request: Asked) ->
         paying = await charge_usecases.read_paying_transfer(services.context, request.caller, charge.id)
         found = await pix_usecases.list_refunds_of_pix(services.context, paying)
     shown = [refund for refund in found if not request.query.hides(refund.created_at)]
-    record = EstornosDaCobranca(refunds=[show_cents_refund(refund, _OF_CHARGE) for refund in shown])
-    return Reply(status=200, record=record)
+    return {"refunds": [show_cents_refund(refund, _OF_CHARGE) for refund in shown]}
 
 
-async def list_refunds(face: Face, services: Services, request: Asked) -> Reply:
+async def list_refunds(face: Face, services: Services, request: Asked) -> Shown:
     """Lista estornos, do mais novo ao mais antigo."""
     violations = Violations("refund")
     asked = read_slice(violations, request)
@@ -145,5 +119,4 @@ async def list_refunds(face: Face, services: Services, request: Asked) -> Reply:
     found, page = await asked.read(
         lambda span: refund_usecases.list_refunds(services.context, request.caller, None, span)
     )
-    record = EstornosEmCentavos(page=page, refunds=[show_cents_refund(refund) for refund in found])
-    return Reply(status=200, record=record)
+    return {"pageInfo": page, "refunds": [show_cents_refund(refund) for refund in found]}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field, structs
 
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.charge import CorrelationId, Value
-from pixconnect.api.faces.woovi.paging import NAME, ShownPage, read_name, read_slice
-from pixconnect.api.frame.operation import Reply
+from pixconnect.api.faces.woovi.paging import NAME, read_name, read_slice
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
@@ -29,9 +28,6 @@ from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 from pixconnect.usecases.money.prepared_transfer import Approval
 from pixconnect.usecases.standard.cents_records import (
     ACCOUNT_WORDS,
-    DestinoEmCentavos,
-    MovimentoEmCentavos,
-    PagamentoEmCentavos,
     show_destination,
     show_movement,
     show_order,
@@ -180,23 +176,7 @@ def _read_owner(holder: Members) -> str | None:
     return number
 
 
-class PagamentoLido(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Um pagamento como está."""
-
-    send: PagamentoEmCentavos = field(name="payment")
-    movement: MovimentoEmCentavos | None = field(default=None, name="transaction")
-    destination: DestinoEmCentavos | None = None
-
-
-class PagamentosListados(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Uma página de pagamentos."""
-
-    page: ShownPage = field(name="pageInfo")
-    status: str = "OK"
-    sends: Sequence[PagamentoLido] = field(name="payments")
-
-
-async def prepare_send(face: Face, services: Services, request: Asked) -> Reply:
+async def prepare_send(face: Face, services: Services, request: Asked) -> Shown:
     """Cria um pagamento, que espera uma aprovação ou já a tem."""
     violations = Violations("payment")
     asked = read_send(violations, request.body.require("payment"), face.choose(services, "psp"))
@@ -208,36 +188,30 @@ async def prepare_send(face: Face, services: Services, request: Asked) -> Reply:
     prepared = _prepare(face, services, caller, asked, amount_cents)
     payee = await prepared_usecases.prepare_transfer(context, caller, prepared)
     if not asked.auto_approve:
-        destination = show_destination(payee) if asked.br_code is not None else None
-        waiting = PagamentoLido(
-            send=show_order(prepared, face.profile.sent.statuses["WAITING"]), destination=destination
-        )
-        return Reply(status=200, record=waiting)
+        waiting = {"payment": show_order(prepared, face.profile.sent.statuses["WAITING"])}
+        return waiting if asked.br_code is None else {**waiting, "destination": show_destination(payee)}
     try:
         approval = await prepared_usecases.approve_transfer(context, caller, asked.name, is_new=False)
     except errors.InsufficientFunds:
         raise NamedRefusal("FUNDS_AT_ONCE", "value: é maior que o saldo disponível") from None
     shown = await _show_approved(face, services, caller, approval)
-    if face.choose(services, "auto_approve_answer") == "payment_only":
-        shown = PagamentoLido(send=shown.send)
-    return Reply(status=200, record=shown)
+    return {"payment": shown["payment"]} if face.choose(services, "auto_approve_answer") == "payment_only" else shown
 
 
-async def approve_send(face: Face, services: Services, request: Asked) -> Reply:
+async def approve_send(face: Face, services: Services, request: Asked) -> Shown:
     """Aprova um pagamento criado antes: só agora o dinheiro sai."""
-    violations = Violations("payment")
-    body = Members(violations, PagamentoAprovado, request.body.require("payment"), "")
+    body = request.body.under(PagamentoAprovado, "payment", "")
     name = body.text("correlationID", pattern=NAME)
-    violations.raise_if_any()
+    body.raise_if_any()
     is_new = face.choose(services, "approve_again") == "refused"
     try:
         approval = await prepared_usecases.approve_transfer(services.context, request.caller, name or "", is_new=is_new)
     except errors.ExternalIdConflict:
         raise NamedRefusal("APPROVED_BEFORE", "correlationID: o pagamento já foi aprovado") from None
-    return Reply(status=200, record=await _show_approved(face, services, request.caller, approval))
+    return await _show_approved(face, services, request.caller, approval)
 
 
-async def get_send(face: Face, services: Services, request: Asked) -> Reply:
+async def get_send(face: Face, services: Services, request: Asked) -> Shown:
     """Consulta um pagamento pelo nome que lhe foi dado."""
     try:
         found = await prepared_usecases.find_prepared(services.context, request.caller, read_name(request))
@@ -246,10 +220,10 @@ async def get_send(face: Face, services: Services, request: Asked) -> Reply:
             raise NamedRefusal("ABSENT", "não existe este pagamento") from None
         raise
     request.query.refuse_hidden(found.prepared.created_at)
-    return Reply(status=200, record=_show(face, found, await _read_own(services, request.caller)))
+    return _show(face, found, await _read_own(services, request.caller))
 
 
-async def list_sends(face: Face, services: Services, request: Asked) -> Reply:
+async def list_sends(face: Face, services: Services, request: Asked) -> Shown:
     """Lista pagamentos, do mais novo ao mais antigo, por quando foram criados."""
     violations = Violations("payment")
     asked = read_slice(violations, request)
@@ -257,8 +231,7 @@ async def list_sends(face: Face, services: Services, request: Asked) -> Reply:
     context, caller = services.context, request.caller
     found, page = await asked.read(lambda span: prepared_usecases.list_prepared(context, caller, span))
     own = await _read_own(services, caller)
-    record = PagamentosListados(page=page, sends=[_show(face, each, own) for each in found])
-    return Reply(status=200, record=record)
+    return {"pageInfo": page, "status": "OK", "payments": [_show(face, each, own) for each in found]}
 
 
 def _prepare(face: Face, services: Services, caller: Caller, asked: SendRequest, amount_cents: int) -> PreparedTransfer:
@@ -283,21 +256,21 @@ def _prepare(face: Face, services: Services, caller: Caller, asked: SendRequest,
     return structs.replace(prepared, key=key.key, key_type=key.key_type, rejected_as=told_as[0] if told_as else None)
 
 
-async def _show_approved(face: Face, services: Services, caller: Caller, approval: Approval) -> PagamentoLido:
-    shown = _show(face, approval, await _read_own(services, caller))
+async def _show_approved(face: Face, services: Services, caller: Caller, approval: Approval) -> Shown:
     # Whatever has become of it already: the outcome is told later.
-    return structs.replace(shown, send=structs.replace(shown.send, status=face.profile.sent.statuses["TAKEN"]))
+    taken = face.profile.sent.statuses["TAKEN"]
+    return {**_show(face, approval, await _read_own(services, caller)), "payment": show_order(approval.prepared, taken)}
 
 
-def _show(face: Face, found: Approval, own: Party) -> PagamentoLido:
+def _show(face: Face, found: Approval, own: Party) -> Shown:
     words, transfer, prepared = face.profile.sent, found.transfer, found.prepared
     if transfer is None:
-        return PagamentoLido(send=show_order(prepared, words.statuses["WAITING"]))
-    return PagamentoLido(
-        send=show_order(prepared, words.say(transfer.status, transfer.outcome_code)),
-        movement=show_movement(transfer, own),
-        destination=show_destination(prepared.counterparty or transfer.counterparty),
-    )
+        return {"payment": show_order(prepared, words.statuses["WAITING"])}
+    return {
+        "payment": show_order(prepared, words.say(transfer.status, transfer.outcome_code)),
+        "transaction": show_movement(transfer, own),
+        "destination": show_destination(prepared.counterparty or transfer.counterparty),
+    }
 
 
 async def _read_own(services: Services, caller: Caller) -> Party:

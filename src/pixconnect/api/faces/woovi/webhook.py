@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct
 
-from pixconnect.api.faces.frame import Face
+from pixconnect.api.faces.frame import Face, Shown
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.paging import read_name
-from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
@@ -43,53 +40,12 @@ class NovoWebhook(Struct, frozen=True, kw_only=True):
     webhook: WebhookPedido
 
 
-class WebhookDeEvento(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    id: str
-    name: str
-    event: str
-    url: str
-    authorization: str
-    is_active: bool
-    created_at: str
-    updated_at: str
-    hmac_secret: str | None = None
-    """Mostrado só quando é feito: lá, no painel."""
-
-
-class WebhookFeito(Struct, frozen=True, kw_only=True):
-    webhook: WebhookDeEvento
-
-
-class WebhooksDeEventos(Struct, frozen=True, kw_only=True):
-    webhooks: Sequence[WebhookDeEvento]
-
-
-class WebhookRemovido(Struct, frozen=True, kw_only=True):
-    status: Literal["OK"] = "OK"
-
-
-class ChavePublica(Struct, frozen=True, kw_only=True):
-    key_identifier: str
-    key: str
-    is_current: bool
-
-
-class ChavesPublicas(Struct, frozen=True, kw_only=True):
-    public_keys: Sequence[ChavePublica]
-
-
-class _Probe(Struct, frozen=True, kw_only=True):
-    created_at: str = field(name="data_criacao")
-    evento: str = "teste_webhook"
-    event: str
-
-
-async def add_event_webhook(face: Face, services: Services, request: Asked) -> Reply:
+async def add_event_webhook(face: Face, services: Services, request: Asked) -> Shown:
     """Configura um webhook, depois de uma requisição de teste à URL."""
     context, events = services.context, face.profile.webhook.events
-    violations = Violations("webhook")
-    body = Members(violations, NovoWebhook, request.body.require("webhook"), "").object("webhook")
-    violations.raise_if_any()
+    whole = request.body.under(NovoWebhook, "webhook", "")
+    body = whole.object("webhook")
+    whole.raise_if_any()
     if body is None:
         raise errors.InvariantBroken("what is missing is a violation")
     event, url, name = body.text("event") or _USUAL, body.text("url"), body.text("name")
@@ -97,7 +53,7 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> R
     is_active = body.boolean("isActive")
     if event not in events:
         body.refuse("event", f"aqui deve ser {' ou '.join(events)}")
-    violations.raise_if_any()
+    body.raise_if_any()
     try:
         await context.receivers.check_url(url or "")
     except errors.InvalidWebhookUrl:
@@ -112,38 +68,39 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> R
     )
     await _probe(face, context, new)
     added = await event_webhook.add_event_webhook(context, request.caller, face.profile, new)
-    return Reply(status=200, record=WebhookFeito(webhook=_show(added, new.secret)))
+    # Shown only where it is made; at the institution its dashboard shows it.
+    return {"webhook": _show(added) | {"hmacSecret": new.secret}}
 
 
-async def list_event_webhooks(face: Face, services: Services, request: Asked) -> Reply:
+async def list_event_webhooks(face: Face, services: Services, request: Asked) -> Shown:
     """Lista os webhooks, ou os de uma URL."""
     url = request.query.read(("url",)).get("url")
     found = await event_webhook.list_event_webhooks(services.context, request.caller, face.profile)
-    shown = [_show(each) for each in found if url in (None, each.endpoint.url)]
-    return Reply(status=200, record=WebhooksDeEventos(webhooks=shown))
+    return {"webhooks": [_show(each) for each in found if url in (None, each.endpoint.url)]}
 
 
-async def remove_event_webhook(face: Face, services: Services, request: Asked) -> Reply:
+async def remove_event_webhook(face: Face, services: Services, request: Asked) -> Shown:
     """Remove um webhook."""
     name = read_name(request)
     if not _ID.fullmatch(name) or (number := int(name, 16)) >= 2**63:
         raise errors.NotFound("id: there is no such webhook")
     await event_webhook.remove_event_webhook(services.context, request.caller, face.profile, number)
-    return Reply(status=200, record=WebhookRemovido())
+    return {"status": "OK"}
 
 
-async def list_public_keys(face: Face, services: Services, request: Asked) -> Reply:
+async def list_public_keys(face: Face, services: Services, request: Asked) -> Shown:
     """As chaves públicas com que os avisos podem ser conferidos."""
     found = await callback_key_usecases.list_callback_keys(services.context, face.profile.name)
     keys = [
-        ChavePublica(key_identifier=key.key_identifier, key=key.public_pem, is_current=number == 0)
+        dict(key_identifier=key.key_identifier, key=key.public_pem, is_current=number == 0)
         for number, key in enumerate(found)
     ]
-    return Reply(status=200, record=ChavesPublicas(public_keys=keys))
+    return {"public_keys": keys}
 
 
 async def _probe(face: Face, context: Context, new: NewEventWebhook) -> None:
-    body = msgspec.json.encode(_Probe(created_at=format_milliseconds(context.clock.now()), event=new.event))
+    now = format_milliseconds(context.clock.now())
+    body = msgspec.json.encode(dict(data_criacao=now, evento="teste_webhook", event=new.event))
     headers = await event_callback.sign_as(context, face.profile, new.authorization, new.secret, body)
     exchange = await context.receivers.post(new.url, headers, body)
     if exchange.error is not None:
@@ -152,16 +109,15 @@ async def _probe(face: Face, context: Context, new: NewEventWebhook) -> None:
         raise NamedRefusal("PROBE", f"url: a URL respondeu {exchange.status_code}")
 
 
-def _show(webhook: EventWebhook, secret: str | None = None) -> WebhookDeEvento:
+def _show(webhook: EventWebhook) -> dict[str, object]:
     endpoint = webhook.endpoint
-    return WebhookDeEvento(
-        id=f"{endpoint.id:024x}",
-        name=endpoint.name or "",
-        event=webhook.event,
-        url=endpoint.url,
-        authorization=webhook.authorization or "",
-        is_active=endpoint.status == "active",
-        created_at=format_milliseconds(endpoint.created_at),
-        updated_at=format_milliseconds(endpoint.modified_at),
-        hmac_secret=secret,
-    )
+    return {
+        "id": f"{endpoint.id:024x}",
+        "name": endpoint.name or "",
+        "event": webhook.event,
+        "url": endpoint.url,
+        "authorization": webhook.authorization or "",
+        "isActive": endpoint.status == "active",
+        "createdAt": format_milliseconds(endpoint.created_at),
+        "updatedAt": format_milliseconds(endpoint.modified_at),
+    }

@@ -73,20 +73,19 @@ async def patch(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
 
 async def get(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
     txid = _read_txid(request)
-    violations = Violations(kind.entity)
-    revision = request.query.under(CobQuery, violations).integer("revisao")
+    parameters = request.query.under(CobQuery, kind.entity)
+    revision = parameters.integer("revisao")
     # A missing charge comes before a mistake in the query, as it does before one in a body.
-    if violations.rows:
+    if parameters.violations.rows:
         await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind.entity)
     paid_by = await search_usecases.find_pix(services.context, [read])
     return await _reply(services, request, kind, 200, read, paid_by.get(read.charge.id))
 
 
 async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Reply:
-    violations = Violations(kind.entity)
-    parameters = request.query.under(kind.list_query, violations)
+    parameters = request.query.under(kind.list_query, kind.entity)
     interval = listing.read_interval(parameters)
     cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
     listing.refuse_both_tax_ids(parameters, cpf, cnpj)
@@ -94,7 +93,7 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
     status = parameters.choice("status", _CHOICES)
     lot_number = parameters.integer("loteCobVId") if kind.entity == WITH_DUE_DATE else None
     asked = listing.read_page(parameters)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     search = ChargeSearch(
         statuses=[each for each, shown in COB_STATUSES.items() if status in (None, shown)],
         has_due_date=kind.entity == WITH_DUE_DATE,
@@ -107,16 +106,8 @@ async def list_page(services: Services, request: Asked, kind: ChargeDoor) -> Rep
     )
     paid_by = await search_usecases.find_pix(services.context, page.items)
     own = await services.context.directory.read_account(request.caller.holder_id)
-    asked_for = ParametrosCobV(
-        inicio=interval.shown_inicio,
-        fim=interval.shown_fim,
-        cpf=cpf,
-        cnpj=cnpj,
-        location_presente=is_placed,
-        status=status,
-        lote=lot_number,
-        paginacao=asked.paginate(page.total_count),
-    )
+    filters = dict(cpf=cpf, cnpj=cnpj, location_presente=is_placed, status=status, lote=lot_number)
+    asked_for = listing.describe(interval, asked, page.total_count, ParametrosCobV, **filters)
     cobs = [kind.show(services, own, item, paid_by.get(item.charge.id)) for item in page.items]
     return Reply(status=200, record=kind.show_page(asked_for, cobs))
 

@@ -7,7 +7,7 @@ An instant counts at the precision at which it is shown, milliseconds: one that 
 from __future__ import annotations
 
 from datetime import MAXYEAR, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 from msgspec import Meta, Struct, field
 
@@ -15,6 +15,8 @@ from pixconnect.api.standard.violations import Parameters
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Span
 from pixconnect.usecases.standard.pix import Instante
+
+ListedT = TypeVar("ListedT", bound=Struct)
 
 PAGE: Final = "paginacao.paginaAtual"
 PAGE_SIZE: Final = "paginacao.itensPorPagina"
@@ -92,6 +94,14 @@ class StandardPageRequest(Struct, frozen=True):
             quantidade_de_paginas=max(1, -(-total_count // self.size)),
             quantidade_total_de_itens=total_count,
         )
+
+
+def describe(
+    interval: Interval, page: StandardPageRequest, total_count: int, record: type[ListedT], **filters: object
+) -> ListedT:
+    """What a list says about itself: the interval and the page, and the filters that its record has besides."""
+    told = dict(inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(total_count))
+    return record(**told, **filters)
 
 
 def read_interval(parameters: Parameters) -> Interval:

@@ -13,7 +13,6 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import listing
 from pixconnect.api.standard.frame import PREFIXES, Asked
 from pixconnect.api.standard.listing import Parametros, PeriodQuery
-from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.br_code import LOCATION_LENGTH_MAX
@@ -83,10 +82,10 @@ async def create_location(services: Services, request: Asked) -> Reply:
 
     Ela fica livre até que uma cobrança a nomeie em `loc.id`.
     """
-    violations = Violations(ENTITY)
     # The standard names this member alone, without its entity.
-    kind = Members(violations, PayloadLocationSolicitada, request.body.require(ENTITY), "").choice("tipoCob")
-    violations.raise_if_any()
+    body = request.body.under(PayloadLocationSolicitada, ENTITY, "")
+    kind = body.choice("tipoCob")
+    body.raise_if_any()
     location = await location_usecases.create_location(
         services.context, request.caller, "cobv" if kind == "cobv" else "cob"
     )
@@ -105,23 +104,18 @@ async def list_locations(services: Services, request: Asked) -> Reply:
 
     As de cobranças feitas pela API própria deste serviço aparecem depois que esta API as mostrou uma vez.
     """
-    violations = Violations(ENTITY)
-    parameters = request.query.under(LocListQuery, violations)
+    parameters = request.query.under(LocListQuery, ENTITY)
     interval = listing.read_interval(parameters)
     is_bound = parameters.boolean("txIdPresente")
     kind = parameters.choice("tipoCob", KINDS)
     asked = listing.read_page(parameters)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     page = await location_usecases.list_locations(
         services.context, request.caller, kind, listing.make_span(interval, asked), is_bound=is_bound
     )
     shown = PayloadLocationConsultadas(
-        parametros=ParametrosLoc(
-            inicio=interval.shown_inicio,
-            fim=interval.shown_fim,
-            tx_id_presente=is_bound,
-            tipo_cob=kind,
-            paginacao=asked.paginate(page.total_count),
+        parametros=listing.describe(
+            interval, asked, page.total_count, ParametrosLoc, tx_id_presente=is_bound, tipo_cob=kind
         ),
         loc=[show(services, item.location, item.txid) for item in page.items],
     )

@@ -184,14 +184,11 @@ async def get_lot(services: Services, request: Asked) -> Reply:
 
 async def list_lots(services: Services, request: Asked) -> Reply:
     """Lista lotes de cobranças com vencimento, do mais novo ao mais antigo."""
-    violations = Violations(ENTITY)
-    parameters = request.query.under(LoteCobVListQuery, violations)
+    parameters = request.query.under(LoteCobVListQuery, ENTITY)
     interval, asked = listing.read_interval(parameters), listing.read_page(parameters)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     page = await lot_usecases.list_lots(services.context, request.caller, listing.make_span(interval, asked))
-    parametros = Parametros(
-        inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=asked.paginate(page.total_count)
-    )
+    parametros = listing.describe(interval, asked, page.total_count, Parametros)
     lots = [await _show(each) for each in page.items]
     return Reply(status=200, record=LotesCobVConsultados(parametros=parametros, lotes=lots))
 

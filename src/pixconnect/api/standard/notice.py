@@ -11,8 +11,8 @@ from msgspec import Struct
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.listing import PageQuery, Paginacao, make_span, read_interval, read_page
-from pixconnect.api.standard.violations import Members, Parameters, Violations
+from pixconnect.api.standard.listing import PageQuery, Paginacao, describe, make_span, read_interval, read_page
+from pixconnect.api.standard.violations import Parameters
 from pixconnect.api.standard.webhook import read_key
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
@@ -122,15 +122,14 @@ async def list_deliveries(services: Services, request: Asked) -> Reply:
 
     O padrão não tem esta operação: ela é desta casa.
     """
-    violations = Violations(_ENTITY)
     key = read_key(request)
     # The webhook is looked for before the query is judged.
     await key_webhook_usecases.read_webhook(services.context, request.caller, key)
-    parameters = request.query.under(EntregaListQuery, violations)
+    parameters = request.query.under(EntregaListQuery, _ENTITY)
     interval = read_interval(parameters)
     situation = parameters.choice("situacao", _CHOICES)
     asked = read_page(parameters)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     page = await key_webhook_usecases.list_deliveries(
         services.context,
         request.caller,
@@ -138,18 +137,9 @@ async def list_deliveries(services: Services, request: Asked) -> Reply:
         None if situation is None else _STATUSES[situation],
         make_span(interval, asked),
     )
-    return Reply(
-        status=200,
-        record=EntregasConsultadas(
-            parametros=ParametrosEntregas(
-                inicio=interval.shown_inicio,
-                fim=interval.shown_fim,
-                situacao=situation,
-                paginacao=asked.paginate(page.total_count),
-            ),
-            entregas=[_show(delivery) for delivery in page.items],
-        ),
-    )
+    parametros = describe(interval, asked, page.total_count, ParametrosEntregas, situacao=situation)
+    entregas = [_show(delivery) for delivery in page.items]
+    return Reply(status=200, record=EntregasConsultadas(parametros=parametros, entregas=entregas))
 
 
 async def redeliver(services: Services, request: Asked) -> Reply:
@@ -172,12 +162,11 @@ async def replay(services: Services, request: Asked) -> Reply:
     """
     key = read_key(request)
     await key_webhook_usecases.read_webhook(services.context, request.caller, key)
-    violations = Violations(_ENTITY)
-    body = Members(violations, ReenvioSolicitado, request.body.require(_ENTITY))
+    body = request.body.under(ReenvioSolicitado, _ENTITY)
     texts = {name: body.text(name, length_max=64) for name in ("inicio", "fim")}
-    violations.raise_if_any()
-    interval = read_interval(Parameters(violations, {name: text or "" for name, text in texts.items()}))
-    violations.raise_if_any()
+    body.raise_if_any()
+    interval = read_interval(Parameters(body.violations, {name: text or "" for name, text in texts.items()}))
+    body.raise_if_any()
     if interval.inicio is None or interval.fim is None:
         raise errors.InvariantBroken("what is missing is a violation")
     count = await key_webhook_usecases.redeliver_events(

@@ -14,12 +14,12 @@ from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.listing import (
     Parametros,
     PeriodQuery,
+    describe,
     make_span,
     read_interval,
     read_page,
     refuse_both_tax_ids,
 )
-from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.standard.received import ReceivedSearch
 from pixconnect.usecases.standard import pix as standard_pix_usecases
@@ -80,8 +80,7 @@ async def list_pix(services: Services, request: Asked) -> Reply:
 
     Os liquidados entre `inicio` e `fim`, do mais novo ao mais antigo.
     """
-    violations = Violations("pix")
-    parameters = request.query.under(PixQuery, violations)
+    parameters = request.query.under(PixQuery, "pix")
     interval = read_interval(parameters)
     txid = parameters.text("txid")
     has_txid, has_refunds = parameters.boolean("txIdPresente"), parameters.boolean("devolucaoPresente")
@@ -89,20 +88,11 @@ async def list_pix(services: Services, request: Asked) -> Reply:
     refuse_both_tax_ids(parameters, cpf, cnpj)
     contest_purpose = parameters.text("finalidadeMED")
     page = read_page(parameters)
-    violations.raise_if_any()
+    parameters.raise_if_any()
     search = ReceivedSearch(txid=txid, has_txid=has_txid, has_refunds=has_refunds, payer_tax_id=cpf or cnpj)
     found = await standard_pix_usecases.list_pix(services.context, request.caller, search, make_span(interval, page))
-    parametros = ParametrosConsultaPix(
-        inicio=interval.shown_inicio,
-        fim=interval.shown_fim,
-        txid=txid,
-        has_txid=has_txid,
-        has_refunds=has_refunds,
-        cpf=cpf,
-        cnpj=cnpj,
-        contest_purpose=contest_purpose,
-        paginacao=page.paginate(found.total_count),
-    )
+    filters = dict(txid=txid, has_txid=has_txid, has_refunds=has_refunds, contest_purpose=contest_purpose)
+    parametros = describe(interval, page, found.total_count, ParametrosConsultaPix, cpf=cpf, cnpj=cnpj, **filters)
     return Reply(status=200, record=PixConsultados(parametros=parametros, pix=found.items))
 
 

@@ -11,7 +11,7 @@ from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.payment import read_end_to_end_id
-from pixconnect.api.standard.violations import Members, Violations
+from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.refund import DESCRIPTION_LENGTH_MAX
 from pixconnect.usecases.standard import refund as standard_refund_usecases
@@ -53,7 +53,7 @@ async def _put(services: Services, request: Asked, *, is_new: bool) -> Reply:
         violations.add("id", "deve ter de 1 a 35 letras e dígitos", refund_id)
     violations.raise_if_any()
     original = await find_received(services.context, request.caller, read_end_to_end_id(end_to_end_id))
-    body = Members(violations, DevolucaoSolicitada, request.body.require(_ENTITY))
+    body = request.body.under(DevolucaoSolicitada, violations)
     amount_cents = body.amount("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")

@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.listing import PageQuery, Parametros, make_span, read_interval, read_page
-from pixconnect.api.standard.violations import NO_PIX_KEY, Members, Violations
+from pixconnect.api.standard.listing import PageQuery, Parametros, describe, make_span, read_interval, read_page
+from pixconnect.api.standard.violations import NO_PIX_KEY, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.identity.access import Caller
@@ -85,7 +85,7 @@ async def set_up(
     """Set the webhook of the key in the path; the URL, which ``probe`` may refuse before anything is changed."""
     violations = Violations(_ENTITY)
     key = _read_key(violations, request.parameter[0])
-    body = Members(violations, WebhookSolicitado, request.body.require(_ENTITY))
+    body = request.body.under(WebhookSolicitado, violations)
     url = body.text("webhookUrl", pattern=_URL, reason="deve ser uma URL")
     violations.raise_if_any()
     if key is None or url is None:
@@ -115,22 +115,14 @@ async def delete_webhook(services: Services, request: Asked) -> Reply:
 
 async def list_webhooks(services: Services, request: Asked) -> Reply:
     """Lista os seus webhooks."""
-    violations = Violations(_ENTITY)
-    parameters = request.query.under(WebhookListQuery, violations)
-    interval = read_interval(parameters)
-    asked = read_page(parameters)
-    violations.raise_if_any()
+    parameters = request.query.under(WebhookListQuery, _ENTITY)
+    interval, asked = read_interval(parameters), read_page(parameters)
+    parameters.raise_if_any()
     page = await key_webhook_usecases.list_webhooks(services.context, request.caller, make_span(interval, asked))
     cnpj = await _read_cnpj(services, request.caller)
-    return Reply(
-        status=200,
-        record=WebhooksConsultados(
-            parametros=Parametros(
-                inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=asked.paginate(page.total_count)
-            ),
-            webhooks=[_show(webhook, cnpj) for webhook in page.items],
-        ),
-    )
+    parametros = describe(interval, asked, page.total_count, Parametros)
+    webhooks = [_show(webhook, cnpj) for webhook in page.items]
+    return Reply(status=200, record=WebhooksConsultados(parametros=parametros, webhooks=webhooks))
 
 
 def read_key(request: Asked) -> str:

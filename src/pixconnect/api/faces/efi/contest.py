@@ -57,9 +57,7 @@ async def list_contests(face: Face, services: Services, request: Asked) -> Shown
         if _is_within(one.paid_at if is_by_paid else one.infraction.opened_at, interval)
     ]
     shown = listed[page.number * page.size : (page.number + 1) * page.size]
-    parametros = listing.Parametros(
-        inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(len(listed))
-    )
+    parametros = listing.describe(interval, page, len(listed), listing.Parametros)
     return {"parametros": parametros, "infracoes": [_show(one) for one in shown]}
 
 

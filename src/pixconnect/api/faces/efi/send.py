@@ -194,9 +194,7 @@ async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
     )
     sent = [view.transfer for view in found.items]
     returns = await find_returns(services.context, sent)
-    parametros = listing.Parametros(
-        inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(found.total_count)
-    )
+    parametros = listing.describe(interval, page, found.total_count, listing.Parametros)
     shown = [_show_sent(face, services, transfer, returns.get(transfer.id)) for transfer in sent]
     return {"parametros": parametros, "pix": shown}
 

@@ -13,11 +13,12 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
+import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.api.contract import oauth
 from pixconnect.api.faces import fault
-from pixconnect.api.faces.refusals import make_face_form
+from pixconnect.api.faces.refusals import NamedRefusal, make_face_form
 from pixconnect.api.frame.authentication import authenticate
 from pixconnect.api.frame.decoding import FORM_MAX
 from pixconnect.api.frame.document import Document
@@ -43,6 +44,7 @@ from pixconnect.api.standard.violations import Violations, show_value
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.holder import Party
 from pixconnect.domain.profiles.chosen import HOMOLOGATION
 from pixconnect.domain.profiles.profile import (
     FACES_PATH,
@@ -139,6 +141,22 @@ FaceResponder = Callable[[Face, Services, Asked], Awaitable[Reply | Document | S
 
 def without_none(members: Shown) -> Shown:
     return {name: value for name, value in members.items() if value is not None}
+
+
+async def read_own(services: Services, caller: Caller) -> Party:
+    """The caller's own account."""
+    return (await services.context.directory.read_account(caller.holder_id)).party
+
+
+async def probe(
+    services: Services, member: str, url: str, headers: Sequence[tuple[str, str]], event: Mapping[str, str]
+) -> None:
+    """Post a test to the URL in ``member`` of a request; raises ``NamedRefusal`` where the answer is not 2xx."""
+    exchange = await services.context.receivers.post(url, headers, msgspec.json.encode(event))
+    if exchange.error is not None:
+        raise NamedRefusal("PROBE", f"{member}: a URL não deu uma resposta inteira ({exchange.error})")
+    if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
+        raise NamedRefusal("PROBE", f"{member}: a URL respondeu {exchange.status_code}")
 
 
 class FaceOperation(Struct, frozen=True):

@@ -197,6 +197,13 @@ class Members:
             return self.refuse(name, _TAX_IDS[name][1])
         return value
 
+    def cpf_or_cnpj(self, name: str) -> str | None:
+        """A text that is a CPF or a CNPJ, without a mask."""
+        text = self.text(name)
+        if text is not None and not tax_id.is_cpf(text) and not tax_id.is_cnpj(text):
+            self.refuse(name, "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
+        return text
+
     def pix_key(self, name: str, *, length_max: int | None = None) -> PixKey | None:
         """A Pix key as it is written or with the marks that people write; ``length_max`` as for ``text``."""
         sent = self.text(name, length_max=length_max)

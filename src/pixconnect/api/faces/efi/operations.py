@@ -19,6 +19,7 @@ from pixconnect.api.faces.frame import (
     FaceResponder,
     Shown,
     list_standard_rows,
+    probe,
     without_none,
 )
 from pixconnect.api.faces.frame import FaceOperation as Row
@@ -82,13 +83,8 @@ async def put_probed_webhook(face: Face, services: Services, request: Asked) -> 
 
 
 async def _probe(services: Services, url: str) -> None:
-    now = format_milliseconds(services.context.clock.now())
-    body = msgspec.json.encode(dict(evento="teste_webhook", data_criacao=now))
-    exchange = await services.context.receivers.post(url, [("content-type", "application/json")], body)
-    if exchange.error is not None:
-        raise NamedRefusal("PROBE", f"webhookUrl: a URL não deu uma resposta inteira ({exchange.error})")
-    if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
-        raise NamedRefusal("PROBE", f"webhookUrl: a URL respondeu {exchange.status_code}")
+    event = dict(evento="teste_webhook", data_criacao=format_milliseconds(services.context.clock.now()))
+    await probe(services, "webhookUrl", url, [("content-type", "application/json")], event)
 
 
 async def resend_notices(face: Face, services: Services, request: Asked) -> Reply:

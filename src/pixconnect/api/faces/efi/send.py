@@ -10,7 +10,7 @@ from msgspec import structs
 
 from pixconnect.api.faces.efi.homologation import give_back_later
 from pixconnect.api.faces.efi.send_body import ACCOUNT_TYPES, OrderPayee, OrderPayer, read_code, read_order
-from pixconnect.api.faces.frame import Face, Shown, without_none
+from pixconnect.api.faces.frame import Face, Shown, read_own, without_none
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
@@ -75,7 +75,7 @@ async def send_to_own_account(face: Face, services: Services, request: Asked) ->
     read, amount_cents, payee = read_order(request)
     payer = await _check_payer(face, services, request.caller, read)
     asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
-    own = (await services.context.directory.read_account(request.caller.holder_id)).party.tax_id
+    own = (await read_own(services, request.caller)).tax_id
     if payee.tax_id not in (None, own):
         raise NamedRefusal("PAYEE_IS_ANOTHER", "favorecido: não é o titular desta conta")
     return await _send(face, services, request.caller, payer, asked, own)

@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.faces.frame import Face, Shown, without_none
+from pixconnect.api.faces.frame import Face, Shown, read_own, without_none
 from pixconnect.api.faces.local_days import parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.services import Services
@@ -21,7 +21,6 @@ from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import Party
@@ -89,9 +88,7 @@ def read_payee(body: Members, amount_cents: int) -> Callable[..., TransferReques
 
 def _read_account(payee: Members) -> Party | None:
     name = payee.text("nome")
-    owner = payee.text("cpfCnpj")
-    if owner is not None and not tax_id.is_cpf(owner) and not tax_id.is_cnpj(owner):
-        payee.refuse("cpfCnpj", "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
+    owner = payee.cpf_or_cnpj("cpfCnpj")
     branch = payee.text("agencia", pattern=BRANCH)
     number = payee.text("contaCorrente", pattern=ACCOUNT_DIGITS)
     kind = payee.choice("tipoConta")
@@ -157,12 +154,12 @@ async def get_sent(face: Face, services: Services, request: Asked) -> Shown:
     if found is None or services.context.clock.now() - found.created_at > _ASKED_FOR:
         raise errors.NotFound("codigoSolicitacao: there is no such sent Pix of the last 90 days")
     request.query.refuse_hidden(found.created_at)
-    account = await services.context.directory.read_account(request.caller.holder_id)
+    own = await read_own(services, request.caller)
     status = _say(face, found, is_waiting=_needs_person(face, services))
     finished_at = ended_at(found)
     history = [("CRIADO", found.created_at), (status, finished_at or found.created_at)]
     shown = {
-        "contaCorrente": account.party.account_number,
+        "contaCorrente": own.account_number,
         "recebedor": show_payee(found),
         "erros": show_errors(found) or None,
         "endToEnd": found.shown_id,

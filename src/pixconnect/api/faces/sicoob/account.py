@@ -6,7 +6,7 @@ import calendar
 from datetime import date
 from typing import Final
 
-from pixconnect.api.faces.frame import Face, Shown
+from pixconnect.api.faces.frame import Face, Shown, read_own
 from pixconnect.api.faces.local_days import instants_of
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.services import Services
@@ -80,10 +80,8 @@ def _answer(face: Face, services: Services, shown: Shown) -> Shown:
 
 async def _check_account(services: Services, request: Asked, parameters: Parameters) -> int | None:
     number = parameters.integer("numeroContaCorrente", least=0, most=_ACCOUNT_MAX)
-    if number is not None:
-        own = (await services.context.directory.read_account(request.caller.holder_id)).party.account_number
-        if number != int(own):
-            parameters.refuse("numeroContaCorrente", "não é a conta deste cliente")
+    if number is not None and number != int((await read_own(services, request.caller)).account_number):
+        parameters.refuse("numeroContaCorrente", "não é a conta deste cliente")
     return number
 
 

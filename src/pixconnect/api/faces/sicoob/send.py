@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final, cast
 
-from pixconnect.api.faces.frame import Face, Shown, without_none
+from pixconnect.api.faces.frame import Face, Shown, read_own, without_none
 from pixconnect.api.faces.local_days import parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.sicoob.send_body import (
@@ -89,7 +89,7 @@ async def confirm(face: Face, services: Services, request: Asked) -> Shown:
         body.refuse("endToEndId", "é obrigatório, como POST /pagamentos o respondeu")
     message, may_be_equal = body.text("descricao"), body.boolean("repeticao") or False
     _check_day(services, body)
-    check_given(body, "origem", await _read_own(services, caller))
+    check_given(body, "origem", await read_own(services, caller))
     account = read_payee_account(body) if kind == "MANUAL" else None
     body.raise_if_any()
     if amount_cents is None:
@@ -126,7 +126,7 @@ async def pay_qr_code(face: Face, services: Services, request: Asked) -> Shown:
     body.boolean("pagarComJurosMulta")
     _check_day(services, body)
     body.object("origem")
-    check_given(body, "origem", await _read_own(services, caller))
+    check_given(body, "origem", await read_own(services, caller))
     owner = read_owner(body)
     body.raise_if_any()
     if code is None or amount_cents is None or owner is None:
@@ -159,7 +159,7 @@ async def get_by_end_to_end_id(face: Face, services: Services, request: Asked) -
         "estado": face.profile.sent.statuses["CANCELLED"],
         "valor": 0,
         "horario": format_milliseconds(initiated.created_at),
-        "origem": _show_account(await _read_own(services, request.caller)),
+        "origem": _show_account(await read_own(services, request.caller)),
         "destino": _show_payee(initiated.counterparty),
     }
 
@@ -197,10 +197,6 @@ async def _refuse_equal(
             raise NamedRefusal("EQUAL_PAYMENT", "repeticao: há um pagamento igual nas últimas 24 horas")
 
 
-async def _read_own(services: Services, caller: Caller) -> Party:
-    return (await services.context.directory.read_account(caller.holder_id)).party
-
-
 async def _show(face: Face, services: Services, caller: Caller, transfer: Transfer) -> Shown:
     is_failed = transfer.status in ("ERROR", "CANCELLED")
     ended_at = date_settled(transfer.settled_at, transfer.network_settled_at) or transfer.modified_at
@@ -211,7 +207,7 @@ async def _show(face: Face, services: Services, caller: Caller, transfer: Transf
         "detalheRejeicao": (transfer.outcome_reason or transfer.outcome_code) if is_failed else None,
         "descricao": transfer.payer_message,
         "horario": format_milliseconds(ended_at),
-        "origem": _show_account(await _read_own(services, caller)),
+        "origem": _show_account(await read_own(services, caller)),
         "destino": _show_payee(transfer.counterparty),
     }
     return without_none(shown)

@@ -9,7 +9,6 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.api.standard.violations import Members
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import AccountType, Party
@@ -97,7 +96,7 @@ def read_payee_account(body: Members) -> Party | None:
         if not body.has("destino"):
             body.refuse("destino", "é obrigatório quando meioIniciacao é MANUAL")
         return None
-    name, owner = payee.text("nome"), _read_owner(payee)
+    name, owner = payee.text("nome"), payee.cpf_or_cnpj("cpfCnpj")
     ispb = payee.text("ispb", pattern=ISPB)
     branch = payee.text("agencia", pattern=BRANCH)
     number = payee.text("conta", pattern=ACCOUNT_DIGITS)
@@ -125,14 +124,7 @@ def check_given(body: Members, member: str, known: Party) -> None:
 def read_owner(body: Members) -> str | None:
     """Whose a code must be."""
     payee = body.object("destino")
-    return payee and _read_owner(payee)
-
-
-def _read_owner(payee: Members) -> str | None:
-    owner = payee.text("cpfCnpj")
-    if owner is not None and not tax_id.is_cpf(owner) and not tax_id.is_cnpj(owner):
-        payee.refuse("cpfCnpj", "deve ser um CPF ou CNPJ sem máscara, com dígitos verificadores corretos")
-    return owner
+    return payee and payee.cpf_or_cnpj("cpfCnpj")
 
 
 def unreachable() -> errors.InvariantBroken:

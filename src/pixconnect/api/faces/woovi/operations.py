@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import field
 
 from pixconnect.api.faces.fault import ListTraits
-from pixconnect.api.faces.frame import Face, FaceOperation, Shown, without_none
+from pixconnect.api.faces.frame import Face, FaceOperation, Shown, read_own, without_none
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi import charge, pix_key, refund, send, webhook
@@ -97,7 +97,7 @@ async def _find_paying(services: Services, caller: Caller, charge: Charge, span:
 
 
 async def _show(face: Face, services: Services, caller: Caller, transfers: Sequence[Transfer]) -> list[PixEmCentavos]:
-    own = (await services.context.directory.read_account(caller.holder_id)).party
+    own = await read_own(services, caller)
     paid = {transfer.charge_id for transfer in transfers if transfer.charge_id is not None}
     charges = await charge_usecases.read_charges(services.context, caller, paid)
     base_url = services.base_url + face.prefix
@@ -159,7 +159,7 @@ async def _read_lines(services: Services, caller: Caller, asked: Slice, *, in_ce
 
 async def _read_account(services: Services, caller: Caller) -> Shown:
     balance = await ledger_usecases.read_balance(services.context, caller)
-    party = (await services.context.directory.read_account(caller.holder_id)).party
+    party = await read_own(services, caller)
     return {
         "accountId": f"{caller.holder_id:024x}",
         "isDefault": True,

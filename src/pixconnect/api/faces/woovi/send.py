@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field, structs
 
-from pixconnect.api.faces.frame import Face, Shown
+from pixconnect.api.faces.frame import Face, Shown, read_own
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.charge import CorrelationId, Value
 from pixconnect.api.faces.woovi.paging import NAME, read_name, read_slice
@@ -220,7 +220,7 @@ async def get_send(face: Face, services: Services, request: Asked) -> Shown:
             raise NamedRefusal("ABSENT", "não existe este pagamento") from None
         raise
     request.query.refuse_hidden(found.prepared.created_at)
-    return _show(face, found, await _read_own(services, request.caller))
+    return _show(face, found, await read_own(services, request.caller))
 
 
 async def list_sends(face: Face, services: Services, request: Asked) -> Shown:
@@ -230,7 +230,7 @@ async def list_sends(face: Face, services: Services, request: Asked) -> Shown:
     violations.raise_if_any()
     context, caller = services.context, request.caller
     found, page = await asked.read(lambda span: prepared_usecases.list_prepared(context, caller, span))
-    own = await _read_own(services, caller)
+    own = await read_own(services, caller)
     return {"pageInfo": page, "status": "OK", "payments": [_show(face, each, own) for each in found]}
 
 
@@ -259,7 +259,7 @@ def _prepare(face: Face, services: Services, caller: Caller, asked: SendRequest,
 async def _show_approved(face: Face, services: Services, caller: Caller, approval: Approval) -> Shown:
     # Whatever has become of it already: the outcome is told later.
     taken = face.profile.sent.statuses["TAKEN"]
-    return {**_show(face, approval, await _read_own(services, caller)), "payment": show_order(approval.prepared, taken)}
+    return {**_show(face, approval, await read_own(services, caller)), "payment": show_order(approval.prepared, taken)}
 
 
 def _show(face: Face, found: Approval, own: Party) -> Shown:
@@ -271,7 +271,3 @@ def _show(face: Face, found: Approval, own: Party) -> Shown:
         "transaction": show_movement(transfer, own),
         "destination": show_destination(prepared.counterparty or transfer.counterparty),
     }
-
-
-async def _read_own(services: Services, caller: Caller) -> Party:
-    return (await services.context.directory.read_account(caller.holder_id)).party

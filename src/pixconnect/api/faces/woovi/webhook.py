@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
-from pixconnect.api.faces.frame import Face, Shown
+from pixconnect.api.faces.frame import Face, Shown, probe
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.paging import read_name
 from pixconnect.api.frame.services import Services
@@ -17,7 +17,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
-from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import event_callback, event_webhook
 from pixconnect.usecases.webhooks import event_callback as callback_key_usecases
 from pixconnect.usecases.webhooks.event_webhook import EventWebhook, NewEventWebhook
@@ -66,7 +65,11 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
         is_active=is_active is not False,
         secret=make_standard_secret(context.entropy.octets(SECRET_LENGTH)),
     )
-    await _probe(face, context, new)
+    event_told = dict(data_criacao=format_milliseconds(context.clock.now()), evento="teste_webhook", event=event)
+    headers = await event_callback.sign_as(
+        context, face.profile, new.authorization, new.secret, msgspec.json.encode(event_told)
+    )
+    await probe(services, "url", new.url, headers, event_told)
     added = await event_webhook.add_event_webhook(context, request.caller, face.profile, new)
     # Shown only where it is made; at the institution its dashboard shows it.
     return {"webhook": _show(added) | {"hmacSecret": new.secret}}
@@ -96,17 +99,6 @@ async def list_public_keys(face: Face, services: Services, request: Asked) -> Sh
         for number, key in enumerate(found)
     ]
     return {"public_keys": keys}
-
-
-async def _probe(face: Face, context: Context, new: NewEventWebhook) -> None:
-    now = format_milliseconds(context.clock.now())
-    body = msgspec.json.encode(dict(data_criacao=now, evento="teste_webhook", event=new.event))
-    headers = await event_callback.sign_as(context, face.profile, new.authorization, new.secret, body)
-    exchange = await context.receivers.post(new.url, headers, body)
-    if exchange.error is not None:
-        raise NamedRefusal("PROBE", f"url: a URL não deu uma resposta inteira ({exchange.error})")
-    if exchange.status_code is None or not 200 <= exchange.status_code <= 299:
-        raise NamedRefusal("PROBE", f"url: a URL respondeu {exchange.status_code}")
 
 
 def _show(webhook: EventWebhook) -> dict[str, object]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pixconnect.api.faces.efi.account import write_day
-from pixconnect.api.faces.inter import account as inter_face
+from pixconnect.api.faces.inter import operations as inter_face
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.institution import (
     Institution,

@@ -3,34 +3,90 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from typing import Annotated, Final
 
-from msgspec import field
+from msgspec import Meta, Struct, field
 
 from pixconnect.api.faces.fault import ListTraits
 from pixconnect.api.faces.frame import Face, FaceOperation, Shown, read_own, without_none
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.faces.woovi import charge, pix_key, refund, send, webhook
+from pixconnect.api.faces.woovi import charge, refund, send, webhook
 from pixconnect.api.faces.woovi.charge import find_named_charge
 from pixconnect.api.faces.woovi.paging import NAME, Slice, SliceQuery, read_name, read_slice
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Violations
-from pixconnect.domain.frame import errors
+from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
 from pixconnect.domain.money.transfer import Direction, Transfer
 from pixconnect.domain.money.transfer_search import SEARCHED_MAX, SearchTooLarge, TransferSearch
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.standard.cents_records import PixEmCentavos, show_cents_pix
+
+_HIDDEN: Final = "****"
+_REFRESH: Final = timedelta(minutes=1)
+
+
+class ChavePedida(Struct, frozen=True, kw_only=True):
+    key: Annotated[str, Meta(max_length=KEY_LENGTH_MAX)] = field(name="pixKey")
+
+
+async def check_key_in_path(face: Face, services: Services, request: Asked) -> Shown:
+    """De quem é uma chave."""
+    return await _check(services, request, read_name(request))
+
+
+async def check_key_in_body(face: Face, services: Services, request: Asked) -> Shown:
+    """De quem é uma chave, que vem no corpo."""
+    body = request.body.under(ChavePedida, "pixKey", "")
+    text = body.text("pixKey")
+    body.raise_if_any()
+    return await _check(services, request, text or "")
+
+
+async def _check(services: Services, request: Asked, text: str) -> Shown:
+    context = services.context
+    key = parse_pix_key(text)
+    party = await prepared_usecases.find_key(context, request.caller, key)
+    owner = dict(account=_HIDDEN, branch=_HIDDEN, psp=party.ispb, name=party.name, taxID=_mask(party.tax_id))
+    return {
+        "pixKey": key.key,
+        "type": key.key_type,
+        "pixKeyEndToEndId": identifiers.make_end_to_end_id(context.policy.ispb, context.clock.now(), context.entropy),
+        "owner": owner,
+    }
+
+
+async def read_tokens(face: Face, services: Services, request: Asked) -> Shown:
+    """As fichas para a consulta de chaves."""
+    context = services.context
+    policy, left = await context.lookups.read_left(context, request.caller.holder_id)
+    return {
+        "tokens": left,
+        "maxTokens": policy.tokens_max,
+        "nextRefresh": format_milliseconds(context.clock.now() + _REFRESH),
+        "tokensAfterRefresh": min(policy.tokens_max, left + policy.refill_a_minute),
+        "refreshRate": policy.refill_a_minute,
+    }
+
+
+def _mask(number: str) -> str:
+    if tax_id.is_cpf(number):
+        return f"{number[:3]}.***.***-{number[-2:]}"
+    return f"{number[:2]}.{number[2:5]}.{number[5:8]}/{number[8:12]}-{number[12:]}"
+
 
 _DIRECTIONS: Final = dict[str, Direction](PAYMENT="IN", WITHDRAW="OUT")
 _NOBODYS: Final = "0" * 32
@@ -230,11 +286,11 @@ _OWN: Final = (
     Row("extrato", "GET", "/api/v1/statement", "ledger.read", "general", read_statement, "read",
         "Its order, its descriptions and what stands in transactionId are inferred.",
         listed=_SLICED),
-    Row("chave.conferir", "GET", "/api/v1/pix-keys/{pixKey}/check", "transfer.read", "key", pix_key.check_key_in_path, "read",
+    Row("chave.conferir", "GET", "/api/v1/pix-keys/{pixKey}/check", "transfer.read", "key", check_key_in_path, "read",
         "A look-up costs tokens and nothing else, and is never switched off."),
     Row("chave.conferir_no_corpo", "POST", "/api/v1/pix-keys/check", "transfer.read", "key_in_body",
-        pix_key.check_key_in_body, "read", "As above."),
-    Row("chaves.fichas", "GET", "/api/v1/pix-keys/tokens", "transfer.read", "key", pix_key.read_tokens, "read",
+        check_key_in_body, "read", "As above."),
+    Row("chaves.fichas", "GET", "/api/v1/pix-keys/tokens", "transfer.read", "key", read_tokens, "read",
         "Each process counts its own; the bucket is the account's."),
 )
 _OF_TESTS: Final = (

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 from msgspec import Struct
 
-from pixconnect.assembly import inquiry
+from pixconnect.assembly.operators import ask_institution_at
 from pixconnect.console import pages
 from pixconnect.console.application import Console
 from pixconnect.console.exports import Exports
@@ -188,7 +188,7 @@ def make_parts(context: Context, operator: Operator) -> ConsoleParts:
         hosts=frozenset({HOST}),
         health=HealthWatch({"database": partial(check_database, context.pool)}, context.clock),
         draw_qr=lambda _: b"",
-        ask_institution=partial(inquiry.ask_at, context),
+        ask_institution=partial(ask_institution_at, context),
         is_secure=False,
         cookie_name=_COOKIE,
         api_url="http://api.example",

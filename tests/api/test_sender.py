@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.authentication import read_address, read_sender
+from pixconnect.api.frame.access import read_address, read_sender
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller

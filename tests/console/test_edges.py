@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 
 from pixconnect.console import application, pages
 from pixconnect.console.forms import DOOR_SIZE_MAX, FORM_SIZE_MAX
-from pixconnect.console.paces import ACTS, NEWCOMERS, SIGN_INS, STRANGERS
-from pixconnect.console.streams import OF_SESSION_MAX, STREAMS_MAX, Streams
+from pixconnect.console.paces import ACTS, NEWCOMERS, OF_SESSION_MAX, SIGN_INS, STRANGERS, STREAMS_MAX, Streams
 from pixconnect.domain.frame.short_text import LENGTH_MAX
 from pixconnect.usecases.identity.console_session import NewSession
 from support.console import Browser, InProcess, open_console, sign_in, sign_in_client

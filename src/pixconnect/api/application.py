@@ -20,7 +20,7 @@ import structlog
 from msgspec import structs
 
 from pixconnect.api.frame import envelope
-from pixconnect.api.frame.authentication import authenticate, read_address, read_sender
+from pixconnect.api.frame.access import authenticate, read_address, read_sender
 from pixconnect.api.frame.envelope import Headers, Listing
 from pixconnect.api.frame.operation import NOBODY, AnyOperation, Later, Request, RequestLines, read_at_standby
 from pixconnect.api.frame.prepared import PreparedOperation, prepare, read_headers, receive_body

@@ -7,7 +7,7 @@ from functools import cache
 import msgspec
 
 from pixconnect.api.contract import oauth
-from pixconnect.api.docs import documents, openapi_30
+from pixconnect.api.docs import documents, openapi
 from pixconnect.api.docs.guides import write_index
 from pixconnect.api.docs.openapi import describe_interface
 from pixconnect.api.docs.page import render_docs
@@ -46,7 +46,7 @@ def describe(policy: Policy, *, base_url: str, version: str) -> Descriptions:
 
     return Descriptions(
         openapi=cache(lambda: _keep_json(document())),
-        openapi_30=cache(lambda: _keep_json(openapi_30.convert(document()))),
+        openapi_30=cache(lambda: _keep_json(openapi.convert(document()))),
         standard=cache(lambda: _keep_json(door())),
         docs=cache(docs),
         search=cache(lambda: KeptDocument(write_search(document(), sections), documents.SCRIPT_TYPE)),

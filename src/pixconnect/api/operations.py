@@ -10,7 +10,6 @@ from typing import Final
 from pixconnect.api.contract import (
     callback,
     charge,
-    due_charge,
     endpoint,
     feed,
     health,
@@ -26,7 +25,7 @@ from pixconnect.api.contract import (
     transfer,
     transfer_parties,
 )
-from pixconnect.api.docs import documents, guides, security_contact
+from pixconnect.api.docs import documents, guides
 from pixconnect.api.faces.operations import find_face_form, list_face_routes
 from pixconnect.api.frame import access, rates
 from pixconnect.api.frame.decoding import FORM_MAX
@@ -61,7 +60,7 @@ CHARGES: Final = Section(
         Row("create_charge", "POST", "/v1/connect/charge", "charge.write",
             NONE, charge.QrCodeQuery, charge.CreateChargeRequest, charge.Charge, charge.create_charge),
         Row("create_due_charge", "POST", "/v1/connect/charge/due", "charge.write",
-            NONE, charge.QrCodeQuery, due_charge.CreateDueChargeRequest, charge.Charge, due_charge.create_due_charge),
+            NONE, charge.QrCodeQuery, charge.CreateDueChargeRequest, charge.Charge, charge.create_due_charge),
         Row("get_charge_by_id", "GET", "/v1/connect/charge/{id}", "charge.read",
             ID, charge.QrCodeQuery, Nothing, charge.Charge, charge.get_charge_by_id),
         Row("get_charge_by_external_id", "GET", "/v1/connect/charge/external-id/{externalId}", "charge.read",
@@ -287,9 +286,9 @@ PAGES: Final = (
         NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,), pace=rates.PAGES),
     Row("get_docs_script", "GET", "/docs/page.js", None,
         NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,), pace=rates.PAGES),
-    Row("get_security_contacts", "GET", security_contact.PATH, None,
-        NONE, Anything, Nothing, Document, security_contact.get_security_contacts,
-        media_types=(security_contact.MEDIA_TYPE,)),
+    Row("get_security_contacts", "GET", documents.CONTACTS_PATH, None,
+        NONE, Anything, Nothing, Document, documents.get_security_contacts,
+        media_types=(documents.CONTACTS_TYPE,)),
     Row("get_pix_openapi", "GET", "/pix/openapi.json", None,
         NONE, Anything, Nothing, Document, documents.get_pix_openapi, media_types=(documents.OPENAPI_TYPE,), pace=rates.PAGES),
     Row("get_reading_index", "GET", "/llms.txt", None,

@@ -18,8 +18,7 @@ from pixconnect import __version__
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.api.application import Application, make_application
 from pixconnect.api.descriptions import describe
-from pixconnect.api.faces.door import Answering, FaceDoor, TlsDoor
-from pixconnect.api.faces.exchange_log import FaceLog
+from pixconnect.api.faces.door import Answering, FaceDoor, FaceLog, TlsDoor
 from pixconnect.api.faces.frame import PREFIX
 from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.api.frame.document import safe_headers
@@ -28,9 +27,7 @@ from pixconnect.api.frame.rates import make_request_rates
 from pixconnect.api.frame.services import Services
 from pixconnect.api.traced import TracedApplication
 from pixconnect.assembly.base import SERVICE_SCHEMA, Base, connect_as_service, keep_up, listen_for_metrics, open_base
-from pixconnect.assembly.keep_running import running_beside
-from pixconnect.assembly.standby import open_standby
-from pixconnect.assembly.tracing import open_tracer
+from pixconnect.assembly.keep_running import open_standby, open_tracer, running_beside
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.profiles.chosen import HOMOLOGATION, parse_listeners

@@ -6,11 +6,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Final
 
+from pixconnect.adapters.rails.institution import RecordingRail
 from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA, make_policy, open_base, open_own_secret_box
 from pixconnect.config import Settings
+from pixconnect.domain.frame import errors
 from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation import pool
 from pixconnect.foundation.logging import set_up_logging
@@ -20,6 +22,9 @@ from pixconnect.usecases.frame.context import Context, Operator, Writer
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.secret_key import refuse_other_key
+from pixconnect.usecases.institutions import inquiry
+from pixconnect.usecases.institutions.inquiry import InquiryAnswer
+from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
 from pixconnect.writing.write_queues import WriteQueues
@@ -145,3 +150,19 @@ async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> Dem
             client_secret=settings.demonstration_client_secret,
             clock_at=settings.clock_begins_at,
         )
+
+
+async def ask_institution(settings: Settings, name: str, asked: str) -> InquiryAnswer:
+    """As ``usecases.institutions.inquiry.ask``, at the account of this name."""
+    async with open_operator_beside_service(settings, "pixconnect ask") as (operator, context):
+        return await ask_institution_at(context, operator, name, asked)
+
+
+async def ask_institution_at(context: Context, operator: Operator, name: str, asked: str) -> InquiryAnswer:
+    """The same in a process that has a context open."""
+    # As the service: the console's own login may not read accounts.
+    account = await inquiry.find_asked(context, name)
+    opened = await context.institutions.find_read(account.id)
+    if opened is None:
+        raise errors.BadRequest(f"name: the account {name} is not open")
+    return await inquiry.ask(operator, at_account(context, account, RecordingRail()), opened, asked)

@@ -11,8 +11,7 @@ from msgspec import structs
 
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.assembly.base import Base, connect_as_service, keep_up, listen_for_metrics, open_base
-from pixconnect.assembly.keep_running import running_beside
-from pixconnect.assembly.tracing import open_tracer
+from pixconnect.assembly.keep_running import open_tracer, running_beside
 from pixconnect.config import Settings
 from pixconnect.domain.frame.trace import Tracer
 from pixconnect.foundation.logging import set_up_logging

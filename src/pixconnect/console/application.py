@@ -27,9 +27,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response, S
 from starlette.routing import Route
 
 from pixconnect.console.forms import DOOR_FIELDS_MAX, DOOR_SIZE_MAX, read_form
-from pixconnect.console.paces import ACTS, SIGN_INS, Paces
+from pixconnect.console.paces import ACTS, SIGN_INS, Paces, Streams
 from pixconnect.console.parts import ConsoleParts
-from pixconnect.console.streams import Streams
 from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.rate import RatePolicy

@@ -1,14 +1,17 @@
-"""Rate limits of the console: by address before sign-in, and by session for changes.
+"""Limits of the console: rates by address before sign-in and by session for changes, and how many pages are followed.
 
 We count a stranger's request before we read a form, render a page or ask the database. A session that we saw lately
-gets through however much others send from the same address.
+gets through however much others send from the same address. We refuse no stream, and no visitor can keep streams from
+others: a session's oldest gives way to its next; when all are taken, the oldest of the party with the most gives way.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections import OrderedDict
-from collections.abc import Hashable
+from collections import Counter, OrderedDict
+from collections.abc import Generator, Hashable
+from contextlib import contextmanager
 from typing import Final
 
 from pixconnect.domain.frame import errors
@@ -65,3 +68,49 @@ class Paces:
 
 def _hash(token: str) -> bytes:
     return hashlib.blake2b(token.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+STREAMS_MAX: Final = 64
+"""For one process."""
+OF_SESSION_MAX: Final = 4
+"""A page in the background follows nothing, so a person has rarely more than one."""
+
+
+class Stream:
+    """One page that a visitor follows."""
+
+    def __init__(self, session_id: int, party: Hashable) -> None:
+        self.session_id = session_id
+        self.party = party
+        self.gives_way = asyncio.Event()
+
+
+class Streams:
+    """All of one process, the oldest first."""
+
+    def __init__(self) -> None:
+        self._open: list[Stream] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    @contextmanager
+    def hold(self, session_id: int, party: Hashable) -> Generator[Stream]:
+        """A place for one more while the block runs, which another one gives up if there is none."""
+        of_session = [each for each in self._open if each.session_id == session_id]
+        if len(of_session) >= OF_SESSION_MAX:
+            self._end(of_session[0])
+        elif len(self._open) >= STREAMS_MAX:
+            ((largest, _),) = Counter(each.party for each in self._open).most_common(1)
+            self._end(next(each for each in self._open if each.party == largest))
+        stream = Stream(session_id, party)
+        self._open.append(stream)
+        try:
+            yield stream
+        finally:
+            self._end(stream)
+
+    def _end(self, stream: Stream) -> None:
+        stream.gives_way.set()
+        if stream in self._open:
+            self._open.remove(stream)

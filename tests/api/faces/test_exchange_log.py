@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.api.faces.door import FaceDoor
-from pixconnect.api.faces.exchange_log import READ_MAX, SHOWN_MAX, FaceLog, mask_body, mask_query
+from pixconnect.api.faces.door import READ_MAX, SHOWN_MAX, FaceDoor, FaceLog, mask_body, mask_query
 from support.api import Api
 from support.service import FakeClock
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -145,3 +146,23 @@ def _read_picture(file: Path) -> KeptDocument:
 @cache
 def _read(name: str, media_type: str) -> KeptDocument:
     return KeptDocument((files("pixconnect.api.docs") / name).read_bytes(), media_type)
+
+
+CONTACTS_PATH: Final = "/.well-known/security.txt"
+CONTACTS_TYPE: Final = "text/plain; charset=utf-8"
+# RFC 9116 recommends less than a year. It is true for as long as the operator lets the service say so.
+_VALID: Final = timedelta(days=180)
+
+
+async def get_security_contacts(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read whom to tell of a weakness."""
+    if not services.security_contacts:
+        raise errors.NotFound("the operator names nobody here")
+    expires_at = services.context.clock.real_now() + _VALID
+    lines = [
+        *(f"Contact: {contact}" for contact in services.security_contacts),
+        f"Expires: {expires_at:%Y-%m-%dT00:00:00Z}",
+        "Preferred-Languages: pt, en",
+        f"Canonical: {services.base_url}{CONTACTS_PATH}",
+    ]
+    return Document(content="".join(f"{line}\n" for line in lines).encode(), media_type=CONTACTS_TYPE)

@@ -6,8 +6,8 @@ sentence under it, what an operation does from its handler's docstring. A change
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -294,4 +294,41 @@ def _describe_failure(status: str, error: errors.PixConnectError) -> Schema:
         "meta": {"request_id": REQUEST_ID, "timestamp": NOW, "version": envelope.VERSION},
     }
     found["content"] = {"application/json": {"schema": to_schema("ErrorResponse"), "example": example}}
+    return found
+
+
+def convert(document: Mapping[str, Any]) -> Schema:
+    """Write an OpenAPI 3.1 document of ours as 3.0.3."""
+    components: Schema = document["components"]
+    parameters = {name: part for name, part in components["parameters"].items() if name not in HEADER_PARAMETERS}
+    license_name = document["info"]["license"]["name"]
+    found = {
+        **document,
+        "openapi": "3.0.3",
+        # 3.0 knows no identifiers of licenses.
+        "info": document["info"] | {"license": {"name": license_name}},
+        "tags": [tag for tag in document["tags"] if tag != EVENTS],
+        "components": components | {"parameters": parameters},
+    }
+    del found["webhooks"]
+    return convert_part(found)
+
+
+def convert_part(part: Any) -> Any:  # noqa: ANN401  any part of a JSON document
+    """Write any part of a document as 3.0 has it."""
+    if isinstance(part, list):
+        return [convert_part(one) for one in cast(list[Any], part)]
+    if not isinstance(part, dict):
+        return part
+    # An example is a caller's own words, in which nothing is a keyword.
+    found = {
+        name: value if name == "example" else convert_part(value) for name, value in cast(dict[str, Any], part).items()
+    }
+    if isinstance(found.get("examples"), list):
+        found["example"] = found.pop("examples")[0]
+    # 3.0 has no conditions.
+    found = {name: value for name, value in found.items() if name not in {"if", "then"}}
+    # Beside a reference 3.0 ignores everything.
+    if "$ref" in found and len(found) > 1:
+        found = {"allOf": [{"$ref": found.pop("$ref")}], **found}
     return found

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from pixconnect.api.docs.openapi_30 import convert_part
+from pixconnect.api.docs.openapi import convert_part
 from pixconnect.api.docs.records import (
     SCHEMAS,
     Schema,

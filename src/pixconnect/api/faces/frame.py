@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 from pixconnect.api.contract import oauth
 from pixconnect.api.faces import fault
 from pixconnect.api.faces.refusals import NamedRefusal, make_face_form
-from pixconnect.api.frame.authentication import authenticate
+from pixconnect.api.frame.access import authenticate
 from pixconnect.api.frame.decoding import FORM_MAX
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import (

@@ -1,8 +1,10 @@
-"""The identity service on the wire: tokens, and the keys that verify them."""
+"""Who is calling, and from where; and the identity service on the wire: tokens, and the keys that verify them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Final, Literal
 
 import msgspec
 from msgspec import Meta, Struct
@@ -10,7 +12,49 @@ from msgspec import Meta, Struct
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Anything, Nothing, Request
 from pixconnect.api.frame.services import Services
+from pixconnect.domain.identity.access import Caller, Network, check_certificate, client_address, sender_address
+from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenRequest
+
+
+async def authenticate(verifier: TokenVerifier, headers: Mapping[bytes, bytes], certificate: str | None) -> Caller:
+    """The caller of a request; raises what ``TokenVerifier.verify`` raises.
+
+    Args:
+        certificate: The thumbprint of the client certificate that the connection showed.
+    """
+    # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they say.
+    authorization = headers.get(b"authorization")
+    # Most tokens were verified a moment ago, and are answered from memory.
+    caller = verifier.recall(authorization) if authorization is not None else None
+    if caller is None:
+        caller = await verifier.verify(authorization)
+    # Not part of the cached result: the same token may come by two connections.
+    check_certificate(caller, certificate)
+    return caller
+
+
+_REMEMBERED_LENGTH_MAX: Final = 64
+_remember_address = lru_cache(1024)(client_address)
+_remember_sender = lru_cache(1024)(sender_address)
+
+
+def read_address(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
+    """The address that a request comes from: behind a proxy that is trusted, the one that the proxy names."""
+    forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1") if trusted_proxies else ""
+    # Reading an address takes as long as reading a small body, and the same ones come again and again.
+    find = _remember_address if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else client_address
+    return find(peer, forwarded_for, trusted_proxies)
+
+
+def read_sender(headers: Mapping[bytes, bytes], peer: str, trusted_proxies: tuple[Network, ...]) -> str:
+    """The caller's address for the record of requests: the whole IPv6 address."""
+    if not trusted_proxies:
+        return peer
+    forwarded_for = headers.get(b"x-forwarded-for", b"").decode("latin-1")
+    find = _remember_sender if len(forwarded_for) <= _REMEMBERED_LENGTH_MAX else sender_address
+    return find(peer, forwarded_for, trusted_proxies)
+
 
 JWK_SET_TYPE = "application/jwk-set+json"
 

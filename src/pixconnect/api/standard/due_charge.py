@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge_door, due_body, location
+from pixconnect.api.standard import charge_body, charge_door, location
 from pixconnect.api.standard.charge import find_location_there, show_lines
 from pixconnect.api.standard.charge_door import ChargeDoor
 from pixconnect.api.standard.due_records import (
@@ -112,8 +112,8 @@ def _show_page(parametros: ParametrosCobV, cobs: Sequence[Struct]) -> CobsVConsu
 
 _COBV: Final = ChargeDoor(
     entity=WITH_DUE_DATE,
-    read_put=due_body.read_put,
-    read_patch=due_body.read_patch,
+    read_put=charge_body.read_due_put,
+    read_patch=charge_body.read_due_patch,
     show=_show,
     list_query=CobVListQuery,
     show_page=_show_page,

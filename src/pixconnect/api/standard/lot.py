@@ -15,7 +15,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import due_body, listing
+from pixconnect.api.standard import charge_body, listing
 from pixconnect.api.standard.charge_body import ChargePatch, ChargePut
 from pixconnect.api.standard.charge_records import Txid
 from pixconnect.api.standard.due_records import CobVRevisada, CobVSolicitada
@@ -270,14 +270,14 @@ def _read_patch(members: Mapping[str, object], merged: Mapping[str, object]) -> 
 
 def _read_contents(members: Mapping[str, object]) -> ChargePut | Refusal:
     try:
-        return due_body.read_put(members)
+        return charge_body.read_due_put(members)
     except Violated as violated:
         return keep_reasons(violated.rows)
 
 
 def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
     try:
-        return due_body.read_patch(members)
+        return charge_body.read_due_patch(members)
     except Violated as violated:
         return keep_reasons(violated.rows)
 

@@ -52,9 +52,9 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
     """
 
     async def do(settings: Settings) -> InquiryAnswer:
-        from pixconnect.assembly import inquiry  # noqa: PLC0415  it imports everything; help need not
+        from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help need not
 
-        return await inquiry.ask(settings, name, asked)
+        return await operators.ask_institution(settings, name, asked)
 
     says = run_with_settings(do)
     if says.is_unknown:

@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 from pixconnect import __version__
 from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.api.frame import document as browser
-from pixconnect.assembly import inquiry
 from pixconnect.assembly.base import open_base
-from pixconnect.assembly.operators import open_operator
-from pixconnect.assembly.standby import open_standby
+from pixconnect.assembly.keep_running import open_standby
+from pixconnect.assembly.operators import ask_institution_at, open_operator
 from pixconnect.cli.frame import live_mode, private_files
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import read_settings
@@ -96,7 +95,7 @@ async def _answer(
             hosts=_own_names(address.netloc.lower(), port),
             health=watch_health(base.context, base.keyring, standby=standby),
             draw_qr=render_qr_png,
-            ask_institution=partial(inquiry.ask_at, base.context),
+            ask_institution=partial(ask_institution_at, base.context),
             is_secure=is_secure,
             # A browser sends cookies to every port of a host: two consoles on one machine must not sign each other out.
             cookie_name="__Host-pixconnect" if is_secure else f"pixconnect_{port}",

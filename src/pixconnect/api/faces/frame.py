@@ -144,7 +144,6 @@ def without_none(members: Shown) -> Shown:
 
 
 async def read_own(services: Services, caller: Caller) -> Party:
-    """The caller's own account."""
     return (await services.context.directory.read_account(caller.holder_id)).party
 
 

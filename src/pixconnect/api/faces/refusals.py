@@ -78,13 +78,10 @@ def _find_traits(
     properties = profile.errors[group].properties
     named = next((properties[row.property] for row in rows if row.property in properties), None)
     code = named or (error.kind if isinstance(error, NamedRefusal) else error.code)
-    found = profile.find_refusal(group, code)
-    if found is None:
-        # Whatever has no name there is the nearest of what has one: the caller's mistake, or ours.
-        found = profile.find_refusal(group, "BAD_REQUEST" if isinstance(error, errors.Refusal) else "INTERNAL_ERROR")
-    if found is None:
-        raise errors.InvariantBroken(f"the profile {profile.name} names no general refusal")
-    return found
+    # Whatever has no name there is the nearest of what has one: the caller's mistake, or ours.
+    otherwise = "BAD_REQUEST" if isinstance(error, errors.Refusal) else "INTERNAL_ERROR"
+    found = profile.find_refusal(group, code) or profile.find_refusal(group, otherwise)
+    return errors.require(found, f"the profile {profile.name} names no general refusal")
 
 
 def _name_of_malformed(profile: InstitutionProfile, group: str) -> str:

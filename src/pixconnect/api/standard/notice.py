@@ -167,11 +167,8 @@ async def replay(services: Services, request: Asked) -> Reply:
     body.raise_if_any()
     interval = read_interval(Parameters(body.violations, {name: text or "" for name, text in texts.items()}))
     body.raise_if_any()
-    if interval.inicio is None or interval.fim is None:
-        raise errors.InvariantBroken("what is missing is a violation")
-    count = await key_webhook_usecases.redeliver_events(
-        services.context, request.caller, key, interval.inicio, interval.fim
-    )
+    first, last = (errors.require(each, "what is missing is a violation") for each in (interval.inicio, interval.fim))
+    count = await key_webhook_usecases.redeliver_events(services.context, request.caller, key, first, last)
     return Reply(status=200, record=Reenvio(reenviados=count))
 
 

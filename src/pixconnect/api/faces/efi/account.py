@@ -157,7 +157,6 @@ class RelatorioSolicitado(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
-    """O saldo disponível."""
     balance = await ledger_usecases.read_balance(services.context, request.caller)
     wants_blocked = request.query.read(("bloqueios",)).get("bloqueios") == "true"
     held = format_reais(balance.blocked_cents)
@@ -168,7 +167,6 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def list_random_keys(face: Face, services: Services, request: Asked) -> Shown:
-    """As chaves aleatórias da conta."""
     if face.is_homologation:
         raise NamedRefusal("KEYS_OFF", "funcionalidade desabilitada em ambiente de homologação")
     keys = await holder_usecases.list_pix_keys(services.context, request.caller.holder_id)
@@ -176,7 +174,6 @@ async def list_random_keys(face: Face, services: Services, request: Asked) -> Sh
 
 
 async def read_buckets(face: Face, services: Services, request: Asked) -> Shown:
-    """Os baldes de fichas para a consulta de chaves."""
     context = services.context
     policy, left = await context.lookups.read_left(context, request.caller.holder_id)
     return {

@@ -33,8 +33,6 @@ _REASONS: Final = dict(fraud="FRAUDE", operational_flaw="FALHA_OPERACIONAL")
 
 
 class Defesa(Struct, frozen=True, kw_only=True):
-    """O que quem recebeu responde."""
-
     analise: Literal["rejeitado"]
     justificativa: Annotated[str, Meta(min_length=1, max_length=TEXT_LENGTH_MAX)]
 

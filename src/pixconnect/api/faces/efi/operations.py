@@ -77,7 +77,6 @@ async def draw_location(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def put_probed_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Configura o webhook de uma chave, depois de uma requisição de teste à URL."""
     url = await webhook.set_up(services, request, face.profile, partial(_probe, services))
     return Reply(status=201, record=webhook.WebhookSolicitado(webhook_url=url))
 

@@ -102,9 +102,8 @@ def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
         body.refuse("valor", "deve ser maior que zero")
     payer, payee = _read_payer(body, request), _read_payee(body)
     body.raise_if_any()
-    if amount_cents is None or payee is None:
-        raise errors.InvariantBroken("what is missing is a violation")
-    return payer, amount_cents, payee
+    missing = "what is missing is a violation"
+    return payer, errors.require(amount_cents, missing), errors.require(payee, missing)
 
 
 def read_code(request: Asked) -> tuple[OrderPayer, str]:
@@ -172,13 +171,10 @@ _SEARCHED: Final = dict[str, TransferStatus](
 
 
 class SentQuery(listing.PeriodQuery, frozen=True, kw_only=True):
-    """Quais envios."""
-
     status: str | None = None
 
 
 async def send_pix(face: Face, services: Services, request: Asked) -> Reply:
-    """Envia um Pix sob o nome que o caminho lhe dá."""
     read, amount_cents, payee = read_order(request)
     payer = await _check_payer(face, services, request.caller, read)
     asked = _make_request(face, services, payer.id_envio, amount_cents, payee)
@@ -260,9 +256,7 @@ def _make_request(
 ) -> TransferRequest:
     if payee.account is not None:
         return AccountTransferRequest(amount_cents=amount_cents, credit_party=payee.account, external_id=id_envio)
-    key = payee.key
-    if key is None:
-        raise errors.InvariantBroken("a payee has a key or an account")
+    key = errors.require(payee.key, "a payee has a key or an account")
     if face.is_homologation:
         key = _find_test_payee(face, services, key, amount_cents)
     return KeyTransferRequest(amount_cents=amount_cents, key=key.key, key_type=key.key_type, external_id=id_envio)
@@ -281,7 +275,6 @@ def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: 
 
 
 async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta um envio pelo nome que lhe foi dado."""
     (id_envio,) = request.parameter
     is_name = _ID.fullmatch(id_envio) is not None
     found = await find_sent(services.context, request.caller, id_envio=id_envio) if is_name else None
@@ -289,7 +282,6 @@ async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Sh
 
 
 async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta um envio pelo nome que a rede lhe deu."""
     (e2eid,) = request.parameter
     is_name = _END_TO_END_ID.fullmatch(e2eid) is not None
     found = await find_sent(services.context, request.caller, end_to_end_id=e2eid) if is_name else None

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct, structs
 
+from pixconnect.api.faces import account_webhook
 from pixconnect.api.faces.fault import ListTraits
 from pixconnect.api.faces.frame import Face, FaceOperation, Shown, list_standard_rows, without_none
 from pixconnect.api.faces.frame import FaceOperation as Row
@@ -23,7 +24,6 @@ from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Parameters, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.holder import Party
@@ -35,7 +35,6 @@ from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 from pixconnect.usecases.standard import charge as charge_usecases
-from pixconnect.usecases.webhooks import account_webhook
 
 _LINES_MAX: Final = 10_000
 _PAGE_SIZE: Final = 50
@@ -68,7 +67,6 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def list_simple(face: Face, services: Services, request: Asked) -> Shown:
-    """O extrato de um período."""
     violations = Violations("extrato")
     values = request.query.read(DAYS)
     days = read_days(Parameters(violations, values), values)
@@ -112,10 +110,9 @@ async def list_complete(face: Face, services: Services, request: Asked) -> Shown
 
 async def _read_lines(face: Face, services: Services, request: Asked, days: tuple[date, date] | None) -> list[Shown]:
     """All lines of these days, the oldest first."""
-    if days is None:
-        raise errors.InvariantBroken("what is missing is a violation")
-    context = services.context
-    statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
+    first, last = errors.require(days, "what is missing is a violation")
+    context, span = services.context, instants_of(first, last)
+    statement = await statement_usecases.open_statement(context, request.caller, *span, language="pt")
     if statement.extent.lines_count > _LINES_MAX:
         raise NamedRefusal(
             "LINES", f"dataInicio, dataFim: este período tem mais de {_LINES_MAX} linhas; peça menos dias"
@@ -185,48 +182,16 @@ class CodigoSimulado(PagamentoSimulado, frozen=True, kw_only=True, rename="camel
 
 
 async def put_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Configura o webhook de uma chave."""
     await webhook.set_up(services, _with_plus(request), face.profile)
     return Reply(status=204)
 
 
 async def get_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Consulta o webhook de uma chave."""
     return await webhook.get_webhook(services, _with_plus(request))
 
 
 async def remove_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Remove o webhook de uma chave."""
     return await webhook.delete_webhook(services, _with_plus(request))
-
-
-async def put_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Configura o webhook dos envios da conta."""
-    _check_kind(request)
-    body = request.body.under(webhook.WebhookSolicitado, "webhook", "")
-    url = body.text("webhookUrl")
-    body.raise_if_any()
-    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
-    return Reply(status=204)
-
-
-async def get_send_webhook(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta o webhook dos envios da conta."""
-    _check_kind(request)
-    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
-    return {"webhookUrl": found.url, "criacao": format_milliseconds(found.created_at)}
-
-
-async def remove_send_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Remove o webhook dos envios da conta."""
-    _check_kind(request)
-    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
-    return Reply(status=204)
-
-
-def _check_kind(request: Asked) -> None:
-    if request.parameter != ("pix-pagamento",):
-        raise errors.NotFound("tipoWebhook: there are only webhooks of pix-pagamento")
 
 
 def _with_plus(request: Asked) -> Asked:
@@ -236,7 +201,6 @@ def _with_plus(request: Asked) -> Asked:
 
 
 async def pay_charge(kind: LocationKind, face: Face, services: Services, request: Asked) -> Shown:
-    """Paga uma cobrança, como alguém de fora."""
     (txid,) = request.parameter
     body = request.body.under(PagamentoSimulado, "pagamento", "")
     amount_cents = body.reais("valor")
@@ -248,7 +212,6 @@ async def pay_charge(kind: LocationKind, face: Face, services: Services, request
 
 
 async def pay_br_code(face: Face, services: Services, request: Asked) -> Shown:
-    """Paga um código, como alguém de fora."""
     body = request.body.under(CodigoSimulado, "pagamento", "")
     code = body.text("qrCode")
     amount_cents = body.reais("valor")
@@ -279,13 +242,13 @@ _OWN: Final = (
         "What is under way is ENVIADO, or AGUARDANDO_APROVACAO: the states between are not told apart. That instants have no "
         "offset is inferred."),
     Row("envios.webhook.configurar", "PUT", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
-        put_send_webhook, "read",
+        partial(account_webhook.put, 204), "read",
         "Only pix-pagamento, and one body for each send. The API document hints that it goes to the URL with /pix-pagamento at "
         "the end. Retries come as our own webhooks' do, among which it is listed."),
     Row("envios.webhook.consultar", "GET", "/banking/v2/webhooks/{tipoWebhook}", "webhook.read", "banking",
-        get_send_webhook, "read"),
+        account_webhook.get, "read"),
     Row("envios.webhook.remover", "DELETE", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
-        remove_send_webhook, "read"),
+        account_webhook.delete, "read"),
     Row("saldo", "GET", "/banking/v2/saldo", "ledger.read", "banking", read_balance, "read",
         "Nothing is ever blocked. The balance of a past day has in it what was reserved then."),
     Row("extrato", "GET", "/banking/v2/extrato", "ledger.read", "banking", list_simple, "read",

@@ -110,7 +110,6 @@ _ASKED_FOR: Final = timedelta(days=90)
 
 
 async def send_from_account(face: Face, services: Services, request: Asked) -> Shown:
-    """Envia um Pix."""
     context, caller = services.context, request.caller
     violations = Violations("pix")
     key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
@@ -126,10 +125,9 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> S
     if sent_day is not None and (day is None or (day < today and not is_repeat)):
         body.refuse("dataPagamento", "deve ser um dia, AAAA-MM-DD, não anterior a hoje")
     message = body.text("descricao")
-    asked = read_payee(body, amount_cents or 0)
+    payee = read_payee(body, amount_cents or 0)
     violations.raise_if_any()
-    if asked is None:
-        raise errors.InvariantBroken("what is missing is a violation")
+    asked = errors.require(payee, "what is missing is a violation")
     if day is not None and day > today:
         raise NamedRefusal("SCHEDULED", "dataPagamento: aqui nada é agendado")
     code = code or str(context.entropy.uuid4())

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from pixconnect.api.faces import account_webhook
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, Shown, list_standard_rows, read_own
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.local_days import instants_of
@@ -19,12 +20,11 @@ from pixconnect.api.faces.sicoob import send
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import location, webhook
+from pixconnect.api.standard import location
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Parameters, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
-from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.money.br_code import format_dynamic_br_code
@@ -34,7 +34,6 @@ from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import location as location_usecases
-from pixconnect.usecases.webhooks import account_webhook
 
 _LINES_MAX: Final = 10_000
 _ACCOUNT_MAX: Final = 10**18
@@ -42,7 +41,6 @@ _NOTHING: Final = "0.00"
 
 
 async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
-    """O saldo de agora."""
     violations = Violations("saldo")
     parameters = Parameters(violations, request.query.read(("numeroContaCorrente",)))
     await _check_account(services, request, parameters)
@@ -53,7 +51,6 @@ async def read_balance(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def list_month(face: Face, services: Services, request: Asked) -> Shown:
-    """O extrato de um mês."""
     month, year = request.parameter
     violations = Violations("extrato")
     names = ("numeroContaCorrente", "diaInicial", "diaFinal", "agruparCNAB")
@@ -64,10 +61,9 @@ async def list_month(face: Face, services: Services, request: Asked) -> Shown:
     if await _check_account(services, request, parameters) is None and "numeroContaCorrente" not in values:
         parameters.refuse("numeroContaCorrente", "é obrigatório")
     violations.raise_if_any()
-    if days is None:
-        raise errors.InvariantBroken("what is missing is a violation")
-    context = services.context
-    statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
+    first, last = errors.require(days, "what is missing is a violation")
+    context, span = services.context, instants_of(first, last)
+    statement = await statement_usecases.open_statement(context, request.caller, *span, language="pt")
     if statement.extent.lines_count > _LINES_MAX:
         raise NamedRefusal(
             "LINES", f"diaInicial, diaFinal: estes dias têm mais de {_LINES_MAX} linhas; peça menos dias"
@@ -170,7 +166,6 @@ def _find_locations(record: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 async def draw_charge(kind: LocationKind, face: Face, services: Services, request: Asked) -> Document:
-    """A imagem do código de uma cobrança."""
     (txid,) = request.parameter
     parameters = request.query.under(ImagemDaCob, kind)
     revision, _ = parameters.integer("revisao"), parameters.integer("largura")
@@ -181,7 +176,6 @@ async def draw_charge(kind: LocationKind, face: Face, services: Services, reques
 
 
 async def draw_located_charge(face: Face, services: Services, request: Asked) -> Document:
-    """A imagem do código da cobrança de uma location."""
     parameters = request.query.under(ImagemDaLocation, "loc")
     parameters.integer("largura")
     parameters.raise_if_any()
@@ -194,27 +188,6 @@ async def draw_located_charge(face: Face, services: Services, request: Asked) ->
 async def _draw(services: Services, request: Asked, txid: str, revision: int | None, kind: LocationKind) -> Document:
     read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind)
     return Document(content=await services.draw_qr_png(read.charge.br_code), media_type="image/png")
-
-
-async def put_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Configura o webhook dos pagamentos da conta."""
-    body = request.body.under(webhook.WebhookSolicitado, "webhook", "")
-    url = body.text("webhookUrl")
-    body.raise_if_any()
-    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
-    return Reply(status=200)
-
-
-async def get_sent_webhook(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta o webhook dos pagamentos da conta."""
-    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
-    return {"webhookUrl": found.url, "criacao": format_milliseconds(found.created_at)}
-
-
-async def drop_sent_webhook(face: Face, services: Services, request: Asked) -> Reply:
-    """Remove o webhook dos pagamentos da conta."""
-    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
-    return Reply(status=204)
 
 
 _ALWAYS: Final = {
@@ -259,13 +232,13 @@ _OWN: Final = (
     Row("loc.imagem", "GET", f"{_PIX}/loc/{{id}}/imagem", "payloadlocation.read", "pix", draw_located_charge, "read",
         "As above."),
     Row("pagamentos.webhook.configurar", "PUT", f"{_SENDING}/webhook", "webhook.write", "payments",
-        put_sent_webhook, "read",
+        partial(account_webhook.put, 200), "read",
         "Notices go to the URL with /lancamento at the end. Retries come as our own webhooks' do, among which it is listed."),
     # Its scope is one for reading and writing.
     Row("pagamentos.webhook.consultar", "GET", f"{_SENDING}/webhook", "webhook.write", "payments",
-        get_sent_webhook, "read"),
+        account_webhook.get, "read"),
     Row("pagamentos.webhook.remover", "DELETE", f"{_SENDING}/webhook", "webhook.write", "payments",
-        drop_sent_webhook, "read"),
+        account_webhook.delete, "read"),
     Row("pagamentos.iniciar", "POST", _SENDING, "transfer.write", "payments", send.initiate, "read",
         "That a key which nobody has is 400 is inferred. A dataAgendamento other than today is refused. The id names the "
         "sandbox's institution; the network refuses it after 12 hours. Below `/faces/sicoob+homologation` the answer is always "

@@ -55,8 +55,6 @@ Day = Annotated[str, Meta(max_length=10)]
 
 
 class ContaDoPedido(Struct, frozen=True, kw_only=True, rename="camel"):
-    """De quem, ou a quem."""
-
     ispb: Annotated[str, Meta(max_length=8)]
     cpf_cnpj: Annotated[str, Meta(max_length=14)]
     nome: Annotated[str, Meta(min_length=1, max_length=150)]
@@ -66,15 +64,11 @@ class ContaDoPedido(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class IniciacaoSolicitada(Struct, frozen=True, kw_only=True):
-    """O primeiro passo."""
-
     chave: Annotated[str, Meta(max_length=SENT_LENGTH_MAX)]
     scheduled_day: Day | None = field(default=None, name="dataAgendamento")
 
 
 class ConfirmacaoSolicitada(Struct, frozen=True, kw_only=True, rename="camel"):
-    """O segundo passo."""
-
     meio_iniciacao: Literal["CHAVE", "MANUAL", "QRCODE"]
     valor: Annotated[str, Meta(max_length=21)]
     end_to_end_id: Annotated[str, Meta(max_length=32)] | None = None
@@ -90,8 +84,6 @@ class FavorecidoDoCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PagamentoDeCodigo(Struct, frozen=True, kw_only=True, rename="camel"):
-    """O pagamento de um código, em um passo."""
-
     br_code: Annotated[str, Meta(min_length=1, max_length=BR_CODE_LENGTH_MAX)] = field(name="qrcode")
     valor: Annotated[str, Meta(max_length=19)]
     repeticao: bool
@@ -194,7 +186,6 @@ async def initiate(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def confirm(face: Face, services: Services, request: Asked) -> Shown:
-    """Paga o que foi iniciado, ou uma conta."""
     context, caller = services.context, request.caller
     body = request.body.under(ConfirmacaoSolicitada, "pagamento", "")
     kind, amount_cents = body.choice("meioIniciacao"), read_amount(body, has_comma=True)
@@ -234,7 +225,6 @@ async def confirm(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def pay_qr_code(face: Face, services: Services, request: Asked) -> Shown:
-    """Paga um código, em um passo."""
     caller = request.caller
     body = request.body.under(PagamentoDeCodigo, "pagamento", "")
     code, amount_cents = body.text("qrcode"), read_amount(body, has_comma=False)

@@ -74,13 +74,10 @@ class ReplayQuery(Struct, frozen=True, kw_only=True):
 
 
 class ChargeSliceQuery(SliceQuery, frozen=True, kw_only=True):
-    """Quais cobranças."""
-
     status: str | None = None
 
 
 async def create_charge(face: Face, services: Services, request: Asked) -> Shown:
-    """Cria uma cobrança sob o nome que lhe foi dado."""
     context, caller = services.context, request.caller
     body = request.body.under(CobrancaPedida, "charge", "")
     name = body.text("correlationID", pattern=NAME)
@@ -118,14 +115,12 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def get_named_charge(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta uma cobrança pelo seu nome, ou pelo que a instituição lhe deu."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     request.query.refuse_hidden(charge.created_at)
     return {"charge": show_cents_charge(charge, services.base_url + face.prefix)}
 
 
 async def list_charges(face: Face, services: Services, request: Asked) -> Shown:
-    """Lista cobranças, da mais nova à mais antiga."""
     violations = Violations("charge")
     asked = read_slice(violations, request)
     status = request.query.under(ChargeSliceQuery, violations).choice("status", tuple(_STATUSES))
@@ -139,7 +134,6 @@ async def list_charges(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def change_expiry(face: Face, services: Services, request: Asked) -> Shown:
-    """Muda o prazo de uma cobrança que não foi paga."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     body = request.body.under(PrazoPedido, "charge", "")
     expires_at = _read_expiry(body)
@@ -155,7 +149,6 @@ async def change_expiry(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def remove_charge(face: Face, services: Services, request: Asked) -> Shown:
-    """Remove uma cobrança que não foi paga."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     await standard_charge_usecases.patch_charge(
         services.context, request.caller, charge.txid, ContentsChange(), removes=True
@@ -164,7 +157,6 @@ async def remove_charge(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def pay_in_test(face: Face, services: Services, request: Asked) -> Shown:
-    """Paga uma cobrança, como alguém de fora."""
     txid = request.query.read(("transactionID",)).get("transactionID", "")
     if not TXID.fullmatch(txid):
         raise errors.NotFound("transactionID: there is no such charge")

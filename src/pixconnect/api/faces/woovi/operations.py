@@ -44,12 +44,10 @@ class ChavePedida(Struct, frozen=True, kw_only=True):
 
 
 async def check_key_in_path(face: Face, services: Services, request: Asked) -> Shown:
-    """De quem é uma chave."""
     return await _check(services, request, read_name(request))
 
 
 async def check_key_in_body(face: Face, services: Services, request: Asked) -> Shown:
-    """De quem é uma chave, que vem no corpo."""
     body = request.body.under(ChavePedida, "pixKey", "")
     text = body.text("pixKey")
     body.raise_if_any()
@@ -70,7 +68,6 @@ async def _check(services: Services, request: Asked, text: str) -> Shown:
 
 
 async def read_tokens(face: Face, services: Services, request: Asked) -> Shown:
-    """As fichas para a consulta de chaves."""
     context = services.context
     policy, left = await context.lookups.read_left(context, request.caller.holder_id)
     return {
@@ -93,15 +90,12 @@ _NOBODYS: Final = "0" * 32
 
 
 class PixSliceQuery(SliceQuery, frozen=True, kw_only=True):
-    """Quais Pix."""
-
     kind: str | None = field(default=None, name="type")
     charge: str | None = None
     withdrawal: str | None = None
 
 
 async def get_pix_either_way(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta um Pix pelo nome que a rede lhe deu."""
     context, caller = services.context, request.caller
     view = await transfer_usecases.read_transfer_by_end_to_end_id(context, caller, read_name(request))
     request.query.refuse_hidden(view.transfer.created_at)
@@ -110,7 +104,6 @@ async def get_pix_either_way(face: Face, services: Services, request: Asked) -> 
 
 
 async def list_pix_both_ways(face: Face, services: Services, request: Asked) -> Shown:
-    """Lista Pix recebidos e enviados, do mais novo ao mais antigo."""
     caller = request.caller
     violations = Violations("transaction")
     asked = read_slice(violations, request)
@@ -164,7 +157,6 @@ _EARLIEST: Final = datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
 
 async def list_accounts(face: Face, services: Services, request: Asked) -> Shown:
-    """Lista as contas: há uma."""
     violations = Violations("account")
     asked = read_slice(violations, request)
     violations.raise_if_any()
@@ -174,7 +166,6 @@ async def list_accounts(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def get_account(face: Face, services: Services, request: Asked) -> Shown:
-    """O saldo da conta."""
     account = await _read_account(services, request.caller)
     if read_name(request) != account["accountId"]:
         raise errors.NotFound("accountId: there is no such account")
@@ -182,7 +173,6 @@ async def get_account(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def read_statement(face: Face, services: Services, request: Asked) -> Reply:
-    """O extrato de um período, da linha mais nova à mais antiga."""
     violations = Violations("statement")
     asked = read_slice(violations, request)
     violations.raise_if_any()

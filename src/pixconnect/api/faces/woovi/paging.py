@@ -24,8 +24,6 @@ _SKIP_MAX: Final = 1_000_000
 
 
 class SliceQuery(Struct, frozen=True, kw_only=True):
-    """Que parte de uma lista."""
-
     skip: Annotated[int, Meta(ge=0, le=_SKIP_MAX)] | None = None
     limit: Annotated[int, Meta(ge=1, le=_LIMIT)] | None = None
     start: Instante | None = None
@@ -33,8 +31,6 @@ class SliceQuery(Struct, frozen=True, kw_only=True):
 
 
 class Slice(Struct, frozen=True, kw_only=True):
-    """The part of a list that was asked for."""
-
     skip: int
     limit: int
     start: datetime | None

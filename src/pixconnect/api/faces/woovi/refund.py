@@ -43,7 +43,6 @@ class EstornoPedido(EstornoDaCobranca, frozen=True, kw_only=True, rename="camel"
 
 
 async def refund_charge(face: Face, services: Services, request: Asked) -> Shown:
-    """Devolve o Pix que pagou uma cobrança, todo ou em parte."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     if charge.status not in PAID:
         raise errors.OriginalNotRefundable("id: the charge was not paid")
@@ -54,7 +53,6 @@ async def refund_charge(face: Face, services: Services, request: Asked) -> Shown
 
 
 async def refund_pix(face: Face, services: Services, request: Asked) -> Shown:
-    """Devolve um Pix recebido, todo ou em parte."""
     body = request.body.under(EstornoPedido, "refund", "")
     name = body.text("transactionEndToEndId", pattern=_END_TO_END_ID)
     body.raise_if_any()
@@ -85,7 +83,6 @@ async def _start(face: Face, services: Services, request: Asked, body: Members, 
 
 
 async def get_named_refund(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta um estorno pelo seu nome, ou pelo que a instituição lhe deu."""
     name = read_name(request)
     context, caller = services.context, request.caller
     try:
@@ -101,7 +98,6 @@ async def get_named_refund(face: Face, services: Services, request: Asked) -> Sh
 
 
 async def list_charge_refunds(face: Face, services: Services, request: Asked) -> Shown:
-    """Lista os estornos de uma cobrança."""
     charge = await find_named_charge(services, request.caller, read_name(request))
     found: Sequence[Refund] = ()
     if charge.status in PAID:
@@ -112,7 +108,6 @@ async def list_charge_refunds(face: Face, services: Services, request: Asked) ->
 
 
 async def list_refunds(face: Face, services: Services, request: Asked) -> Shown:
-    """Lista estornos, do mais novo ao mais antigo."""
     violations = Violations("refund")
     asked = read_slice(violations, request)
     violations.raise_if_any()

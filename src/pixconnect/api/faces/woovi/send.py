@@ -212,7 +212,6 @@ async def approve_send(face: Face, services: Services, request: Asked) -> Shown:
 
 
 async def get_send(face: Face, services: Services, request: Asked) -> Shown:
-    """Consulta um pagamento pelo nome que lhe foi dado."""
     try:
         found = await prepared_usecases.find_prepared(services.context, request.caller, read_name(request))
     except errors.NotFound:

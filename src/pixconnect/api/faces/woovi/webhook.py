@@ -40,13 +40,11 @@ class NovoWebhook(Struct, frozen=True, kw_only=True):
 
 
 async def add_event_webhook(face: Face, services: Services, request: Asked) -> Shown:
-    """Configura um webhook, depois de uma requisição de teste à URL."""
     context, events = services.context, face.profile.webhook.events
     whole = request.body.under(NovoWebhook, "webhook", "")
-    body = whole.object("webhook")
+    sent = whole.object("webhook")
     whole.raise_if_any()
-    if body is None:
-        raise errors.InvariantBroken("what is missing is a violation")
+    body = errors.require(sent, "what is missing is a violation")
     event, url, name = body.text("event") or _USUAL, body.text("url"), body.text("name")
     authorization = body.text("authorization", pattern=_HEADER, reason="deve poder ser um cabeçalho, em ASCII")
     is_active = body.boolean("isActive")
@@ -76,14 +74,12 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
 
 
 async def list_event_webhooks(face: Face, services: Services, request: Asked) -> Shown:
-    """Lista os webhooks, ou os de uma URL."""
     url = request.query.read(("url",)).get("url")
     found = await event_webhook.list_event_webhooks(services.context, request.caller, face.profile)
     return {"webhooks": [_show(each) for each in found if url in (None, each.endpoint.url)]}
 
 
 async def remove_event_webhook(face: Face, services: Services, request: Asked) -> Shown:
-    """Remove um webhook."""
     name = read_name(request)
     if not _ID.fullmatch(name) or (number := int(name, 16)) >= 2**63:
         raise errors.NotFound("id: there is no such webhook")
@@ -92,7 +88,6 @@ async def remove_event_webhook(face: Face, services: Services, request: Asked) -
 
 
 async def list_public_keys(face: Face, services: Services, request: Asked) -> Shown:
-    """As chaves públicas com que os avisos podem ser conferidos."""
     found = await callback_key_usecases.list_callback_keys(services.context, face.profile.name)
     keys = [
         dict(key_identifier=key.key_identifier, key=key.public_pem, is_current=number == 0)

@@ -1,0 +1,39 @@
+"""The webhook of an account's sends, as Inter and Sicoob configure it."""
+
+from __future__ import annotations
+
+from pixconnect.api.faces.frame import Face, Shown
+from pixconnect.api.frame.operation import Reply
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
+from pixconnect.api.standard.webhook import WebhookSolicitado
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.usecases.webhooks import account_webhook
+
+
+async def put(status: int, face: Face, services: Services, request: Asked) -> Reply:
+    _check_kind(request)
+    body = request.body.under(WebhookSolicitado, "webhook", "")
+    url = body.text("webhookUrl")
+    body.raise_if_any()
+    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
+    return Reply(status=status)
+
+
+async def get(face: Face, services: Services, request: Asked) -> Shown:
+    _check_kind(request)
+    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
+    return {"webhookUrl": found.url, "criacao": format_milliseconds(found.created_at)}
+
+
+async def delete(face: Face, services: Services, request: Asked) -> Reply:
+    _check_kind(request)
+    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
+    return Reply(status=204)
+
+
+def _check_kind(request: Asked) -> None:
+    # Inter's paths name a kind, of which there is one; Sicoob's name none.
+    if request.parameter and request.parameter != ("pix-pagamento",):
+        raise errors.NotFound("tipoWebhook: there are only webhooks of pix-pagamento")

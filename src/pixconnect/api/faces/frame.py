@@ -11,7 +11,7 @@ import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 from msgspec import Struct, structs
@@ -36,7 +36,7 @@ from pixconnect.api.frame.operation import (
 )
 from pixconnect.api.frame.parameters import NONE
 from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge, due_charge, refund, webhook
+from pixconnect.api.standard import webhook
 from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
 from pixconnect.api.standard.listing import read_interval
 from pixconnect.api.standard.operations import SPOKEN
@@ -266,15 +266,11 @@ def _check_interval(request: Asked, chosen: str) -> None:
     violations.raise_if_any()
 
 
-_REFUSING_REPEATS: Final = {
-    "cob.criar_com_txid": charge.put_new_charge,
-    "cobv.criar_com_txid": due_charge.put_new_due_charge,
-    "devolucao.solicitar": refund.put_new_refund,
-}
-
-
 def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: OperationTraits) -> FaceOperation:
-    respond = _REFUSING_REPEATS[row.id] if traits.repeats == "refused" else row.handler
+    respond = row.handler
+    if traits.repeats == "refused":
+        # What makes something under the caller's own name takes this.
+        respond = partial(cast("Callable[..., Awaitable[Reply]]", row.handler), is_new=True)
     if row.handler is webhook.put_webhook:
         respond = partial(webhook.put_webhook, profile=profile)
 

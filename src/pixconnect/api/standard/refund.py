@@ -32,21 +32,12 @@ class DevolucaoSolicitada(Struct, frozen=True, kw_only=True):
     """Para o pagador ler."""
 
 
-async def put_refund(services: Services, request: Asked) -> Reply:
+async def put_refund(services: Services, request: Asked, *, is_new: bool = False) -> Reply:
     """Pede a devolução de um Pix.
 
     Várias devoluções parciais são possíveis, até 90 dias depois da liquidação e nunca além do valor do Pix. A mesma
     requisição de novo responde com a mesma devolução, como ela está.
     """
-    return await _put(services, request, is_new=False)
-
-
-async def put_new_refund(services: Services, request: Asked) -> Reply:
-    """Pede a devolução de um Pix sob um id que ainda não foi usado."""
-    return await _put(services, request, is_new=True)
-
-
-async def _put(services: Services, request: Asked, *, is_new: bool) -> Reply:
     end_to_end_id, refund_id = request.parameter
     violations = Violations(_ENTITY)
     if not _ID.fullmatch(refund_id):

@@ -51,8 +51,14 @@ from pixconnect.api.standard.frame import READER, is_of_the_door, list_door_rout
 from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
 from pixconnect.api.standard.problem import GENERAL, make_form
 
+
 # A row's columns stay in the same two lines of their own, which the formatter would spread over nine.
 # fmt: off
+def _page(name: str, path: str, handler: documents.PageHandler, media_type: str) -> AnyOperation:
+    return Row(name, "GET", path, None,
+               NONE, Anything, Nothing, Document, handler, media_types=(media_type,), pace=rates.PAGES)
+
+
 CHARGES: Final = Section(
     title="Charges",
     text="Ask for a payment: a charge is a QR code that anybody with Pix can pay once, in full, before it expires.",
@@ -226,16 +232,10 @@ SERVICE: Final = Section(
         Row("check_readiness", "GET", "/readyz", None,
             NONE, Anything, Nothing, Bare[health.Readiness], health.check_readiness, refusals=health.NOT_READY,
             pace=rates.PROBES),
-        Row("get_openapi", "GET", "/openapi.json", None,
-            NONE, Anything, Nothing, Document, documents.get_openapi, media_types=(documents.OPENAPI_TYPE,), pace=rates.PAGES),
-        Row("get_openapi_30", "GET", "/openapi-3.0.json", None,
-            NONE, Anything, Nothing, Document, documents.get_openapi_30, media_types=(documents.OPENAPI_TYPE,),
-            pace=rates.PAGES),
-        Row("get_front_page", "GET", "/", None,
-            NONE, Anything, Nothing, Document, documents.get_front_page, media_types=("text/html; charset=utf-8",),
-            pace=rates.PAGES),
-        Row("get_docs", "GET", "/docs", None,
-            NONE, Anything, Nothing, Document, documents.get_docs, media_types=(documents.DOCS_TYPE,), pace=rates.PAGES),
+        _page("get_openapi", "/openapi.json", documents.get_openapi, documents.OPENAPI_TYPE),
+        _page("get_openapi_30", "/openapi-3.0.json", documents.get_openapi_30, documents.OPENAPI_TYPE),
+        _page("get_front_page", "/", documents.get_front_page, "text/html; charset=utf-8"),
+        _page("get_docs", "/docs", documents.get_docs, documents.DOCS_TYPE),
     ),
 )
 
@@ -280,25 +280,19 @@ SANDBOX: Final = Section(
 
 # Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
 PAGES: Final = (
-    Row("get_docs_folder", "GET", "/docs/", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_folder, media_types=(documents.DOCS_TYPE,), pace=rates.PAGES),
-    Row("get_docs_style", "GET", "/docs/page.css", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_style, media_types=(documents.STYLE_TYPE,), pace=rates.PAGES),
-    Row("get_docs_script", "GET", "/docs/page.js", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_script, media_types=(documents.SCRIPT_TYPE,), pace=rates.PAGES),
+    _page("get_docs_folder", "/docs/", documents.get_docs_folder, documents.DOCS_TYPE),
+    _page("get_docs_style", "/docs/page.css", documents.get_docs_style, documents.STYLE_TYPE),
+    _page("get_docs_script", "/docs/page.js", documents.get_docs_script, documents.SCRIPT_TYPE),
     Row("get_security_contacts", "GET", documents.CONTACTS_PATH, None,
         NONE, Anything, Nothing, Document, documents.get_security_contacts,
         media_types=(documents.CONTACTS_TYPE,)),
-    Row("get_pix_openapi", "GET", "/pix/openapi.json", None,
-        NONE, Anything, Nothing, Document, documents.get_pix_openapi, media_types=(documents.OPENAPI_TYPE,), pace=rates.PAGES),
-    Row("get_reading_index", "GET", "/llms.txt", None,
-        NONE, Anything, Nothing, Document, documents.get_reading_index, media_types=(documents.TEXT_TYPE,), pace=rates.PAGES),
+    _page("get_pix_openapi", "/pix/openapi.json", documents.get_pix_openapi, documents.OPENAPI_TYPE),
+    _page("get_reading_index", "/llms.txt", documents.get_reading_index, documents.TEXT_TYPE),
     *(Row(f"get_page_of_{folder.rpartition('/')[2]}", "GET", f"/{folder}/{{page}}", None,
           PAGE, Anything, Nothing, Document, documents.serve_pages(folder),
           media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE), pace=rates.PAGES)
       for folder in ("docs", *(f"docs/{name}" for name in guides.FOLDERS))),
-    Row("get_docs_search", "GET", "/docs/search.js", None,
-        NONE, Anything, Nothing, Document, documents.get_docs_search, media_types=(documents.SCRIPT_TYPE,), pace=rates.PAGES),
+    _page("get_docs_search", "/docs/search.js", documents.get_docs_search, documents.SCRIPT_TYPE),
     Row("get_docs_picture", "GET", f"/{guides.PICTURES}/{{picture}}", None,
         PICTURE, Anything, Nothing, Document, documents.get_docs_picture,
         media_types=tuple(guides.PICTURE_TYPES.values()), pace=rates.PAGES),

@@ -21,6 +21,8 @@ STYLE_TYPE: Final = "text/css; charset=utf-8"
 TEXT_TYPE: Final = "text/markdown; charset=utf-8"
 SCRIPT_TYPE: Final = "text/javascript; charset=utf-8"
 
+PageHandler = Handler[None, Anything, Nothing, Document]
+
 
 @cache
 def _lead_to_docs(depth: str) -> KeptDocument:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from msgspec import Struct, inspect
 from pixconnect.api.standard import charge_body
 from pixconnect.api.standard.charge_records import CobRevisada, CobSolicitada
 from pixconnect.domain.frame.violation import Violated
+from pixconnect.domain.standard.location import AT_ONCE
 
 
 def list_members(record: type[Struct]) -> Iterator[list[str]]:
@@ -33,7 +35,7 @@ def make_body(path: list[str]) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("read", "record"), [(charge_body.read_put, CobSolicitada), (charge_body.read_patch, CobRevisada)]
+    ("read", "record"), [(charge_body.read_put, CobSolicitada), (partial(charge_body.read_patch, AT_ONCE), CobRevisada)]
 )
 def test_every_member_that_is_described_is_read(read: Callable[[Any], object], record: type[Struct]) -> None:
     paths = list(list_members(record))

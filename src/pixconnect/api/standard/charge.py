@@ -10,7 +10,7 @@ from msgspec import Struct
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard import charge_body, listing, location
-from pixconnect.api.standard.charge_body import ChargePatch, ChargePut
+from pixconnect.api.standard.charge_body import ChargePut
 from pixconnect.api.standard.charge_records import (
     Calendario,
     CobCompleta,
@@ -125,7 +125,6 @@ async def list_due_charges(services: Services, request: Asked) -> Reply:
 class _Kind(Struct, frozen=True, kw_only=True):
     entity: LocationKind
     read_put: Callable[[Mapping[str, object]], ChargePut]
-    read_patch: Callable[[Mapping[str, object]], ChargePatch]
     show: Callable[[Services, OwnAccount, StandardCharge, Pix | None], Struct]
     """One charge of this account, and the Pix that has paid it."""
     list_query: type[CobListQuery]
@@ -143,7 +142,7 @@ async def _put(services: Services, request: Asked, kind: _Kind, txid: str | None
 async def _patch(services: Services, request: Asked, kind: _Kind) -> Reply:
     txid = _read_txid(request)
     try:
-        asked = kind.read_patch(request.body.require(kind.entity))
+        asked = charge_body.read_patch(kind.entity, request.body.require(kind.entity))
     except Violated:
         # A missing charge is reported before mistakes in the body.
         await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
@@ -328,7 +327,6 @@ def _show_discount(discount: Discount) -> Desconto:
 _COB: Final = _Kind(
     entity=AT_ONCE,
     read_put=charge_body.read_put,
-    read_patch=charge_body.read_patch,
     show=_show,
     list_query=CobListQuery,
     page=CobsConsultadas,
@@ -336,7 +334,6 @@ _COB: Final = _Kind(
 _COBV: Final = _Kind(
     entity=WITH_DUE_DATE,
     read_put=charge_body.read_due_put,
-    read_patch=charge_body.read_due_patch,
     show=_show_due,
     list_query=CobVListQuery,
     page=CobsVConsultadas,

@@ -6,7 +6,7 @@ what a revision leaves as it was.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import TypeVar
 
@@ -39,8 +39,9 @@ from pixconnect.domain.money.charge_contents import (
     Payer,
     PayerAddress,
 )
-from pixconnect.domain.standard.location import AT_ONCE as ENTITY
-from pixconnect.domain.standard.location import WITH_DUE_DATE
+from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind
+
+PartT = TypeVar("PartT", Fine, Interest, Rebate)
 
 
 class ChargePut(Struct, frozen=True):
@@ -56,11 +57,9 @@ class ChargePatch(Struct, frozen=True):
 
 def read_put(members: Mapping[str, object]) -> ChargePut:
     """All that a charge is to say; raises ``Violated``."""
-    violations = Violations(ENTITY)
-    body = Members(violations, CobSolicitada, members)
-    change = _read_change(body, is_whole=True)
-    location_id = read_wanted_location(body)
-    violations.raise_if_any()
+    body = Members(Violations(AT_ONCE), CobSolicitada, members)
+    change, location_id = _read_change(body, is_whole=True)
+    body.raise_if_any()
     contents = ChargeContents(
         lifetime_s=change.lifetime_s or LIFETIME_S,
         amount_cents=change.amount_cents or 0,
@@ -73,27 +72,27 @@ def read_put(members: Mapping[str, object]) -> ChargePut:
     return ChargePut(contents, location_id)
 
 
-def read_patch(members: Mapping[str, object]) -> ChargePatch:
-    """What a charge is to say instead; raises ``Violated``."""
-    violations = Violations(ENTITY)
-    body = Members(violations, CobRevisada, members, refuses_null=True)
-    change = _read_change(body, is_whole=False)
-    location_id = read_wanted_location(body)
-    removes = read_removing(body, CobRevisada)
-    violations.raise_if_any()
+def read_patch(entity: LocationKind, members: Mapping[str, object]) -> ChargePatch:
+    """What a charge of this kind is to say instead; raises ``Violated``."""
+    record, read = (CobRevisada, _read_change) if entity == AT_ONCE else (CobVRevisada, _read_due_change)
+    body = Members(Violations(entity), record, members, refuses_null=True)
+    change, location_id = read(body)
+    removes = _read_removing(body, record)
+    body.raise_if_any()
     return ChargePatch(change, location_id, removes)
 
 
-def _read_change(body: Members, *, is_whole: bool) -> ContentsChange:
+def _read_change(body: Members, *, is_whole: bool = False) -> tuple[ContentsChange, int | None]:
     # In the order in which the standard lists what breaks its rules.
     calendar = body.object("calendario")
     lifetime_s = None if calendar is None else calendar.integer("expiracao")
     amount_cents, may_change_amount = _read_value(body, is_whole=is_whole)
-    payer = _read_payer(body)
-    key = read_own_key(body)
+    debtor = body.object("devedor")
+    payer = None if debtor is None else _read_person(body, debtor)
+    key = _read_own_key(body)
     question = body.text("solicitacaoPagador")
-    lines = read_added_lines(body)
-    return ContentsChange(
+    lines = _read_added_lines(body)
+    change = ContentsChange(
         lifetime_s=lifetime_s,
         amount_cents=amount_cents,
         may_change_amount=may_change_amount,
@@ -103,6 +102,7 @@ def _read_change(body: Members, *, is_whole: bool) -> ContentsChange:
         question=question or None,
         lines=lines or None,
     )
+    return change, _read_wanted_location(body)
 
 
 def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | None]:
@@ -119,8 +119,7 @@ def _read_value(body: Members, *, is_whole: bool) -> tuple[int | None, bool | No
     return amount_cents, None if modality is None else bool(modality)
 
 
-def read_removing(body: Members, record: type[Struct]) -> bool:
-    """Whether a patch removes the charge."""
+def _read_removing(body: Members, record: type[Struct]) -> bool:
     removes = body.choice("status") is not None
     others = (each.encode_name for each in structs.fields(record) if each.name != "status")
     # A removed charge has nothing left to change, so a caller who changes it in the same request has made a mistake.
@@ -129,14 +128,7 @@ def read_removing(body: Members, record: type[Struct]) -> bool:
     return removes
 
 
-def _read_payer(body: Members) -> Payer | None:
-    """Of whom it asks; a charge with a due date says more of the same person."""
-    debtor = body.object("devedor")
-    return None if debtor is None else read_person(body, debtor)
-
-
-def read_person(body: Members, debtor: Members) -> Payer | None:
-    """The person or company that a member ``devedor`` names."""
+def _read_person(body: Members, debtor: Members) -> Payer | None:
     cpf, cnpj = debtor.tax_id("cpf"), debtor.tax_id("cnpj")
     if debtor.has("cpf") and debtor.has("cnpj"):
         debtor.refuse("cnpj", "não pode ser usado junto com cpf")
@@ -147,13 +139,13 @@ def read_person(body: Members, debtor: Members) -> Payer | None:
     return None if name is None or found is None else Payer(name=name, tax_id=found)
 
 
-def read_own_key(body: Members) -> str | None:
+def _read_own_key(body: Members) -> str | None:
     # With the marks that people write, which its normal form has not.
     found = body.pix_key("chave", length_max=pix_key.SENT_LENGTH_MAX)
     return None if found is None else found.key
 
 
-def read_added_lines(body: Members) -> tuple[Line, ...] | None:
+def _read_added_lines(body: Members) -> tuple[Line, ...] | None:
     sent = body.objects("infoAdicionais")
     if sent is None:
         return None
@@ -165,20 +157,17 @@ def read_added_lines(body: Members) -> tuple[Line, ...] | None:
     return tuple(lines)
 
 
-def read_wanted_location(body: Members) -> int | None:
+def _read_wanted_location(body: Members) -> int | None:
     location = body.object("loc")
     return None if location is None else location.integer("id")
 
 
-_Kind = TypeVar("_Kind", bound=str)
-
-
 def read_due_put(members: Mapping[str, object]) -> ChargePut:
     """All that a charge is to say; raises ``Violated``."""
-    violations = Violations(WITH_DUE_DATE)
-    body = Members(violations, CobVSolicitada, members)
-    change, due, location_id = _read_due_change(body)
-    violations.raise_if_any()
+    body = Members(Violations(WITH_DUE_DATE), CobVSolicitada, members)
+    change, location_id = _read_due_change(body)
+    body.raise_if_any()
+    due = change.due or DueChange()
     contents = ChargeContents(
         lifetime_s=0,
         amount_cents=change.amount_cents or 0,
@@ -199,34 +188,24 @@ def read_due_put(members: Mapping[str, object]) -> ChargePut:
     return ChargePut(contents, location_id)
 
 
-def read_due_patch(members: Mapping[str, object]) -> ChargePatch:
-    """What a charge is to say instead; raises ``Violated``."""
-    violations = Violations(WITH_DUE_DATE)
-    body = Members(violations, CobVRevisada, members, refuses_null=True)
-    change, _, location_id = _read_due_change(body)
-    removes = read_removing(body, CobVRevisada)
-    violations.raise_if_any()
-    return ChargePatch(change, location_id, removes)
-
-
-def _read_due_change(body: Members) -> tuple[ContentsChange, DueChange, int | None]:
+def _read_due_change(body: Members) -> tuple[ContentsChange, int | None]:
     # In the order in which the standard lists what breaks its rules.
     calendar = body.object("calendario")
     due_on = None if calendar is None else calendar.day("dataDeVencimento")
     valid_days = None if calendar is None else calendar.integer("validadeAposVencimento")
     payer, address = _read_debtor(body)
-    key = read_own_key(body)
+    key = _read_own_key(body)
     question = body.text("solicitacaoPagador")
-    lines = read_added_lines(body)
-    location_id = read_wanted_location(body)
+    lines = _read_added_lines(body)
+    location_id = _read_wanted_location(body)
     value = body.object("valor")
     amount_cents = None if value is None else _read_original(value)
     due = DueChange(
         due_on=due_on,
         valid_days=valid_days,
-        fine=None if value is None else _read_fine(value),
-        interest=None if value is None else _read_interest(value),
-        rebate=None if value is None else _read_rebate(value),
+        fine=_read_part(value, "multa", DEDUCTION_KINDS, Fine),
+        interest=_read_part(value, "juros", INTEREST_KINDS, Interest),
+        rebate=_read_part(value, "abatimento", DEDUCTION_KINDS, Rebate),
         discount=None if value is None else _read_discount(value),
     )
     change = ContentsChange(
@@ -239,14 +218,14 @@ def _read_due_change(body: Members) -> tuple[ContentsChange, DueChange, int | No
         lines=lines or None,
         due=due,
     )
-    return change, due, location_id
+    return change, location_id
 
 
 def _read_debtor(body: Members) -> tuple[Payer | None, PayerAddress | None]:
     debtor = body.object("devedor")
     if debtor is None:
         return None, None
-    payer = read_person(body, debtor)
+    payer = _read_person(body, debtor)
     address = PayerAddress(
         email=debtor.text("email") or None,
         street=debtor.text("logradouro") or None,
@@ -264,26 +243,12 @@ def _read_original(value: Members) -> int | None:
     return amount_cents
 
 
-def _read_fine(value: Members) -> Fine | None:
-    kind, rate = _read_rate(value.object("multa"), DEDUCTION_KINDS)
-    return None if kind is None or rate is None else Fine(kind=kind, value=rate)
-
-
-def _read_interest(value: Members) -> Interest | None:
-    kind, rate = _read_rate(value.object("juros"), INTEREST_KINDS)
-    return None if kind is None or rate is None else Interest(kind=kind, value=rate)
-
-
-def _read_rebate(value: Members) -> Rebate | None:
-    kind, rate = _read_rate(value.object("abatimento"), DEDUCTION_KINDS)
-    return None if kind is None or rate is None else Rebate(kind=kind, value=rate)
-
-
-def _read_rate(part: Members | None, kinds: Sequence[_Kind]) -> tuple[_Kind | None, int | None]:
+def _read_part(value: Members | None, member: str, kinds: Sequence[str], record: Callable[..., PartT]) -> PartT | None:
+    part = None if value is None else value.object(member)
     if part is None:
-        return None, None
+        return None
     modality, rate = part.integer("modalidade"), part.amount("valorPerc")
-    return None if modality is None else kinds[modality - 1], rate
+    return None if modality is None or rate is None else record(kind=kinds[modality - 1], value=rate)
 
 
 def _read_discount(value: Members) -> Discount | None:

@@ -36,6 +36,7 @@ from pixconnect.domain.standard.charge_lot import (
     WantedItem,
     keep_reasons,
 )
+from pixconnect.domain.standard.location import WITH_DUE_DATE
 from pixconnect.usecases.standard import lot as lot_usecases
 from pixconnect.usecases.standard.lot import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
 from pixconnect.usecases.standard.pix import Instante
@@ -277,7 +278,7 @@ def _read_contents(members: Mapping[str, object]) -> ChargePut | Refusal:
 
 def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
     try:
-        return charge_body.read_due_patch(members)
+        return charge_body.read_patch(WITH_DUE_DATE, members)
     except Violated as violated:
         return keep_reasons(violated.rows)
 

@@ -1,4 +1,4 @@
-"""Days as institutions count them: dates of Sao Paulo, in bodies and in queries."""
+"""Days as institutions count them, dates of Sao Paulo, in bodies and in queries; and the statement of some days."""
 
 from __future__ import annotations
 
@@ -7,10 +7,16 @@ from collections.abc import Mapping
 from datetime import date, datetime, time, timedelta
 from typing import Final
 
+from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.frame.services import Services
+from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Parameters
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.money.statement import Statement, StatementLine
+from pixconnect.usecases.reading import statement as statement_usecases
 
 DAYS: Final = ("dataInicio", "dataFim")
+LINES_MAX: Final = 10_000
 _DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _SPAN_MAX: Final = timedelta(days=90)
 
@@ -42,3 +48,15 @@ def read_days(parameters: Parameters, values: Mapping[str, str]) -> tuple[date, 
     if not first <= last <= first + _SPAN_MAX:
         return parameters.refuse("dataFim", "não pode ser anterior a dataInicio, nem mais de 90 dias depois")
     return first, last
+
+
+async def read_statement(
+    services: Services, request: Asked, days: tuple[date, date], too_many: str
+) -> tuple[Statement, list[StatementLine]]:
+    """The statement of these days, and its lines, the oldest first; ``too_many`` begins what is said of too many days."""
+    context = services.context
+    statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
+    if statement.extent.lines_count > LINES_MAX:
+        raise NamedRefusal("LINES", f"{too_many} mais de {LINES_MAX} linhas; peça menos dias")
+    parts = statement_usecases.read_parts(context, statement)
+    return statement, [line async for part in parts for line in part if not request.query.hides(line.created_at)]

@@ -15,7 +15,7 @@ from pixconnect.api.faces.frame import Face, FaceOperation, Shown, list_standard
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.inter import send
 from pixconnect.api.faces.inter.send import is_code
-from pixconnect.api.faces.local_days import DAYS, instants_of, parse_day, read_days
+from pixconnect.api.faces.local_days import DAYS, LINES_MAX, instants_of, parse_day, read_days, read_statement
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply
 from pixconnect.api.frame.services import Services
@@ -36,7 +36,6 @@ from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 from pixconnect.usecases.standard import charge as charge_usecases
 
-_LINES_MAX: Final = 10_000
 _PAGE_SIZE: Final = 50
 _MOVEMENT_KINDS: Final = dict[MovementKind, str](
     [
@@ -85,10 +84,10 @@ async def list_complete(face: Face, services: Services, request: Asked) -> Shown
     parameters = Parameters(violations, values)
     days = read_days(parameters, values)
     number = parameters.integer("pagina", least=0) or 0
-    size = parameters.integer("tamanhoPagina", least=1, most=_LINES_MAX) or _PAGE_SIZE
+    size = parameters.integer("tamanhoPagina", least=1, most=LINES_MAX) or _PAGE_SIZE
     operation = parameters.choice("tipoOperacao", ("D", "C"))
     if values.get("scrollEnabled") == "true" or "scrollId" in values:
-        parameters.refuse("scrollEnabled", f"aqui não há scroll; um período tem no máximo {_LINES_MAX} transações")
+        parameters.refuse("scrollEnabled", f"aqui não há scroll; um período tem no máximo {LINES_MAX} transações")
     violations.raise_if_any()
     wanted = set((values.get("tipoTransacao") or "").replace(" ", "").split(",")) - {""}
     lines = [
@@ -110,21 +109,9 @@ async def list_complete(face: Face, services: Services, request: Asked) -> Shown
 
 async def _read_lines(face: Face, services: Services, request: Asked, days: tuple[date, date] | None) -> list[Shown]:
     """All lines of these days, the oldest first."""
-    first, last = errors.require(days, "what is missing is a violation")
-    context, span = services.context, instants_of(first, last)
-    statement = await statement_usecases.open_statement(context, request.caller, *span, language="pt")
-    if statement.extent.lines_count > _LINES_MAX:
-        raise NamedRefusal(
-            "LINES", f"dataInicio, dataFim: este período tem mais de {_LINES_MAX} linhas; peça menos dias"
-        )
-    returned = face.choose(services, "return_line")
-    parts = statement_usecases.read_parts(context, statement)
-    return [
-        _show(line, statement.account, returned)
-        async for part in parts
-        for line in part
-        if not request.query.hides(line.created_at)
-    ]
+    span, returned = errors.require(days, "what is missing is a violation"), face.choose(services, "return_line")
+    statement, lines = await read_statement(services, request, span, "dataInicio, dataFim: este período tem")
+    return [_show(line, statement.account, returned) for line in lines]
 
 
 def _show(line: StatementLine, own: Party, returned: str) -> Shown:

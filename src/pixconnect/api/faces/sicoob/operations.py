@@ -14,8 +14,7 @@ from msgspec import Meta, Struct, structs
 from pixconnect.api.faces import account_webhook
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, Shown, list_standard_rows, read_own
 from pixconnect.api.faces.frame import FaceOperation as Row
-from pixconnect.api.faces.local_days import instants_of
-from pixconnect.api.faces.refusals import NamedRefusal
+from pixconnect.api.faces.local_days import read_statement
 from pixconnect.api.faces.sicoob import send
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Reply
@@ -31,11 +30,9 @@ from pixconnect.domain.money.br_code import format_dynamic_br_code
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.reading import statement as statement_usecases
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard import location as location_usecases
 
-_LINES_MAX: Final = 10_000
 _ACCOUNT_MAX: Final = 10**18
 _NOTHING: Final = "0.00"
 
@@ -61,14 +58,9 @@ async def list_month(face: Face, services: Services, request: Asked) -> Shown:
     if await _check_account(services, request, parameters) is None and "numeroContaCorrente" not in values:
         parameters.refuse("numeroContaCorrente", "é obrigatório")
     violations.raise_if_any()
-    first, last = errors.require(days, "what is missing is a violation")
-    context, span = services.context, instants_of(first, last)
-    statement = await statement_usecases.open_statement(context, request.caller, *span, language="pt")
-    if statement.extent.lines_count > _LINES_MAX:
-        raise NamedRefusal(
-            "LINES", f"diaInicial, diaFinal: estes dias têm mais de {_LINES_MAX} linhas; peça menos dias"
-        )
-    balance = await ledger_usecases.read_balance(context, request.caller)
+    span = errors.require(days, "what is missing is a violation")
+    statement, lines = await read_statement(services, request, span, "diaInicial, diaFinal: estes dias têm")
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
     is_end_to_end = face.choose(services, "transaction_id") == "end_to_end_id"
     shown = {
         "saldoAtual": format_reais(balance.available_cents),
@@ -77,12 +69,7 @@ async def list_month(face: Face, services: Services, request: Asked) -> Shown:
         "saldoAnterior": format_reais(statement.extent.opening_cents),
         "saldoBloqueioJudicial": _NOTHING,
         "saldoBloqueioJudicialAnterior": _NOTHING,
-        "transacoes": [
-            _show(line, is_end_to_end=is_end_to_end)
-            async for part in statement_usecases.read_parts(context, statement)
-            for line in part
-            if not request.query.hides(line.created_at)
-        ],
+        "transacoes": [_show(line, is_end_to_end=is_end_to_end) for line in lines],
     }
     return _answer(face, services, shown)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
 from importlib.resources import files
@@ -68,11 +69,6 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
     return services.descriptions.openapi_30().answer(request.headers)
 
 
-async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read the OpenAPI document of the central bank's Pix API, as this service implements it."""
-    return services.descriptions.standard().answer(request.headers)
-
-
 async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
     """Read the documentation.
 
@@ -81,19 +77,20 @@ async def get_docs(services: Services, request: Request[None, Anything, Nothing]
     return services.descriptions.docs().answer(request.headers)
 
 
-async def get_docs_folder(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Be led to the documentation from its address with a slash at the end, as people type it."""
-    return _lead_to_docs("../").answer(request.headers)
+def _serve(read: Callable[[Services], KeptDocument]) -> PageHandler:
+    async def get(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+        return read(services).answer(request.headers)
+
+    return get
 
 
-async def get_docs_style(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read the style sheet of the documentation."""
-    return _read("page.css", STYLE_TYPE).answer(request.headers)
-
-
-async def get_docs_script(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read the script of the documentation."""
-    return _read("page.js", SCRIPT_TYPE).answer(request.headers)
+get_docs_folder: Final = _serve(lambda _: _lead_to_docs("../"))
+"""The documentation's address with a slash at the end, as people type it."""
+get_docs_style: Final = _serve(lambda _: _read("page.css", STYLE_TYPE))
+get_docs_script: Final = _serve(lambda _: _read("page.js", SCRIPT_TYPE))
+get_docs_search: Final = _serve(lambda services: services.descriptions.search())
+get_pix_openapi: Final = _serve(lambda services: services.descriptions.standard())
+get_reading_index: Final = _serve(lambda services: services.descriptions.reading())
 
 
 def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
@@ -111,22 +108,12 @@ def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
     return get_page
 
 
-async def get_docs_search(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read what the documentation's search looks through."""
-    return services.descriptions.search().answer(request.headers)
-
-
 async def get_docs_picture(services: Services, request: Request[str, Anything, Nothing]) -> Document:
     """Read a picture of the documentation."""
     file = guides.find_pictures().get(request.parameter)
     if file is None:
         raise errors.NotFound("picture: there is no such picture")
     return _read_picture(file).answer(request.headers)
-
-
-async def get_reading_index(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read what there is to read, for programs that read."""
-    return services.descriptions.reading().answer(request.headers)
 
 
 # Addresses are looked up before these are called, so there are no more of them than pages.

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from itertools import chain, zip_longest
+from operator import attrgetter
 from typing import Annotated, Any, Final, cast
 
 import msgspec
@@ -24,6 +25,17 @@ Shown = dict[str, Any]
 """What a verb prints of one thing: texts, numbers, instants, and objects and lists of them; it leaves out ``None``."""
 
 _GAP: Final = "  "
+
+
+def pick(record: object, columns: str) -> Shown:
+    """What to print of a record: its attributes, separated by blanks; ``name=attribute`` prints one under another name.
+
+    Example:
+        >>> pick(timedelta(hours=1), "days length_s=seconds")
+        {'days': 0, 'length_s': 3600}
+    """
+    pairs = (column.rpartition("=") for column in columns.split())
+    return {name or attribute: attrgetter(attribute)(record) for name, _, attribute in pairs}
 
 
 def show(shown: Shown, *, as_json: bool, money: Collection[str] = ()) -> None:

@@ -69,11 +69,4 @@ def remove(name: Name) -> None:
 
 
 def _shown(name: str, profile: Profile) -> output.Shown:
-    return {
-        "name": name,
-        "mode": profile.mode,
-        "api_url": profile.api_url,
-        "auth_url": profile.auth_url,
-        "client_id": profile.client_id,
-        "key": profile.key,
-    }
+    return {"name": name, **output.pick(profile, "mode api_url auth_url client_id key")}

@@ -33,13 +33,4 @@ def list_entries(
 
 
 def _shown(entry: AuditEntry) -> output.Shown:
-    return {
-        "id": entry.id,
-        "at": entry.at,
-        "operator": entry.operator,
-        "verb": entry.verb,
-        "subject": entry.subject,
-        "before": entry.before,
-        "after": entry.after,
-        "request_id": entry.request_id,
-    }
+    return output.pick(entry, "id at operator verb subject before after request_id")

@@ -23,4 +23,4 @@ def remove(*, holder_id: HolderId, txid: Annotated[str, Parameter(help="The char
         holder_id: Whose it is.
     """
     removed = operating.run(lambda context: charge_removal.remove_charge(context, holder_id, txid))
-    output.show({"id": removed.id, "txid": removed.txid, "status": removed.status}, as_json=json)
+    output.show(output.pick(removed, "id txid status"), as_json=json)

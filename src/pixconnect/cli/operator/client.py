@@ -27,17 +27,11 @@ from pixconnect.usecases.reading import origin as origin_usecases
 
 
 def show_origin(origin: Origin) -> output.Shown:
-    return {"kind": origin.kind, "id": origin.id, "holder_id": origin.holder_id, "at": origin.at, **show_asker(origin)}
+    return output.pick(origin, "kind id holder_id at") | show_asker(origin)
 
 
 def show_asker(origin: Origin) -> output.Shown:
-    return {
-        "client_id": origin.client_id,
-        "token_id": origin.jti,
-        "peer": origin.peer,
-        "request_id": origin.request_id,
-        "operator": origin.operator,
-    }
+    return output.pick(origin, "client_id token_id=jti peer request_id operator")
 
 
 ClientId = Annotated[str, Parameter(help="The client.")]
@@ -234,17 +228,11 @@ def _change(client_id: str, act: Callable[[Operator], Awaitable[Client]], *, as_
 def _shown(client: Client, client_secret: str | None = None) -> output.Shown:
     # Beside the client_id, where people look for it.
     secret: output.Shown = {} if client_secret is None else {"client_secret": client_secret}
-    scope = " ".join(client.scopes)
+    rest = "created_at rotated_at disabled_at tokens_from certificate certificate_expires_at"
     return {
         "client_id": client.client_id,
         **secret,
-        "holder_id": client.holder_id,
-        "name": client.name,
-        "scope": scope,
-        "created_at": client.created_at,
-        "rotated_at": client.rotated_at,
-        "disabled_at": client.disabled_at,
-        "tokens_from": client.tokens_from,
-        "certificate": client.certificate,
-        "certificate_expires_at": client.certificate_expires_at,
+        **output.pick(client, "holder_id name"),
+        "scope": " ".join(client.scopes),
+        **output.pick(client, rest),
     }

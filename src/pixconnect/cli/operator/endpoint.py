@@ -82,14 +82,6 @@ def replay(endpoint_id: EndpointId, *, since: str, until: str | None = None, jso
 
 
 def _shown(endpoint: Endpoint) -> output.Shown:
-    return {
-        "id": endpoint.id,
-        "holder_id": endpoint.holder_id,
-        "url": endpoint.url,
-        "pix_key": endpoint.pix_key,
-        "event_types": " ".join(endpoint.event_types),
-        "status": endpoint.status,
-        "status_reason": endpoint.status_reason,
-        "first_failure_at": endpoint.first_failure_at,
-        "created_at": endpoint.created_at,
-    }
+    types = {"event_types": " ".join(endpoint.event_types)}
+    rest = "status status_reason first_failure_at created_at"
+    return output.pick(endpoint, "id holder_id url pix_key") | types | output.pick(endpoint, rest)

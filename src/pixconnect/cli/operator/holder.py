@@ -109,15 +109,10 @@ def list_holders(
         limit: The most holders to print.
     """
     found = operating.run(lambda context: holder_usecases.list_holders(context, after, limit))
-    shown: list[output.Shown] = [
-        {
-            "holder_id": holder.id,
-            "name": holder.name,
-            "tax_id": holder.tax_id,
-            "account_number": holder.account_number,
-            **_shown_funds(funds),
-            "disabled_at": holder.disabled_at,
-        }
+    shown = [
+        output.pick(holder, "holder_id=id name tax_id account_number")
+        | _shown_funds(funds)
+        | output.pick(holder, "disabled_at")
         for holder, funds in found
     ]
     output.show_list("holders", shown, as_json=json)
@@ -265,13 +260,14 @@ def _limit(limit: Limit | None) -> int | UnsetType | None:
 
 def _shown_funds(funds: Funds) -> output.Shown:
     # As in the balance that callers read, and what the institution has blocked, or took and is owed for.
-    return dict(
-        available_funds=funds.available_cents,
-        reserved_funds=funds.reserved_cents,
-        blocked_funds=funds.blocked_cents,
-        current_funds=funds.available_cents + funds.reserved_cents + funds.blocked_cents,
-        deficit=funds.deficit_cents,
-    )
+    current_cents = funds.available_cents + funds.reserved_cents + funds.blocked_cents
+    return {
+        **output.pick(
+            funds, "available_funds=available_cents reserved_funds=reserved_cents blocked_funds=blocked_cents"
+        ),
+        "current_funds": current_cents,
+        "deficit": funds.deficit_cents,
+    }
 
 
 def _shown_waiting(wanted: WaitingLimits | None) -> output.Shown:
@@ -282,36 +278,19 @@ def _shown_waiting(wanted: WaitingLimits | None) -> output.Shown:
         "wanted_day_limit": wanted.limits.day_cents,
         "wanted_night_limit": wanted.limits.night_cents,
         "wanted_night_begins": find_night_begin(is_late=wanted.limits.night_begins_late, now=wanted.acts_at),
-        "wanted_by": wanted.wanted_by,
-        "wanted_limits_act_at": wanted.acts_at,
-        "wanted_limits_code": wanted.code,
+        **output.pick(wanted, "wanted_by wanted_limits_act_at=acts_at wanted_limits_code=code"),
     }
 
 
 def _shown(holder: Holder) -> output.Shown:
     # Flags have the names that callers know from their balance.
+    flags = "able_to_deposit=may_deposit able_to_withdraw=may_withdraw able_to_lend=may_lend"
+    limits = "transfer_limit=transfer_limit_cents day_limit=day_limit_cents night_limit=night_limit_cents"
+    night_begins = find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now())
     return {
-        "holder_id": holder.id,
-        "name": holder.name,
-        "tax_id": holder.tax_id,
-        "street": holder.street,
-        "city": holder.city,
-        "state": holder.state,
-        "postal_code": holder.postal_code,
-        "branch": holder.branch,
-        "account_number": holder.account_number,
-        "account_type": holder.account_type,
-        "able_to_deposit": holder.may_deposit,
-        "able_to_withdraw": holder.may_withdraw,
-        "able_to_lend": holder.may_lend,
-        "transfer_limit": holder.transfer_limit_cents,
-        "day_limit": holder.day_limit_cents,
-        "night_limit": holder.night_limit_cents,
-        "night_begins": find_night_begin(is_late=holder.night_begins_late, now=SystemClock().real_now()),
-        "approve_above": holder.approve_above_cents,
-        "approve_new_payees": holder.approve_new_payees,
-        "institution_id": holder.institution_id,
-        "successor_id": holder.successor_id,
-        "disabled_at": holder.disabled_at,
-        "created_at": holder.created_at,
+        **output.pick(holder, "holder_id=id name tax_id street city state postal_code"),
+        **output.pick(holder, f"branch account_number account_type {flags} {limits}"),
+        "night_begins": night_begins,
+        **output.pick(holder, "approve_above=approve_above_cents approve_new_payees"),
+        **output.pick(holder, "institution_id successor_id disabled_at created_at"),
     }

@@ -307,13 +307,7 @@ def _set_state(name: str, verb: str) -> None:
 def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook: str | None = None) -> Shown:
     account: InstitutionAccount = shown.account
     return dict(
-        name=account.name,
-        kind=account.kind,
-        profile=account.profile,
-        environment=account.environment,
-        state=account.state,
-        paused_because=account.paused_because,
-        lost_at=account.lost_at,
+        **output.pick(account, "name kind profile environment state paused_because lost_at"),
         certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
         house=account.house_id,
         holders=list(shown.holder_ids),
@@ -329,22 +323,12 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
 
 
 def _show_allowance(allowance: Allowance) -> Shown:
-    return dict(
-        refunds_day_cents=allowance.refunds_day_cents,
-        transfer_cents=allowance.transfer_cents,
-        transfers_day_cents=allowance.transfers_day_cents,
-        to=allowance.payees,
-        by=allowance.allowed_by,
-    )
+    return output.pick(allowance, "refunds_day_cents transfer_cents transfers_day_cents to=payees by=allowed_by")
 
 
 def _show_days(read: ReadDays) -> Shown:
-    return dict(
-        days_from=read.source,
-        days_close_by_themselves=read.close_by_themselves,
-        days_read_at=read.last_read_at,
-        days_failure=read.failure,
-    )
+    columns = "days_from=source days_close_by_themselves=close_by_themselves"
+    return output.pick(read, f"{columns} days_read_at=last_read_at days_failure=failure")
 
 
 def _read_file(file: Path) -> AccountDescription:

@@ -85,14 +85,5 @@ def unmatched(
 
 
 def _shown(credit: UnmatchedCredit) -> Shown:
-    return dict(
-        settled_at=credit.settled_at,
-        holder=credit.holder_id,
-        end_to_end_id=credit.end_to_end_id,
-        txid=credit.txid,
-        amount_cents=credit.amount_cents,
-        returned_cents=credit.returned_cents,
-        returning_cents=credit.returning_cents,
-        given_back=credit.given_back,
-        reason=credit.reason,
-    )
+    amounts = "amount_cents returned_cents returning_cents"
+    return output.pick(credit, f"settled_at holder=holder_id end_to_end_id txid {amounts} given_back reason")

@@ -113,16 +113,12 @@ def _show_lines(day: day_usecases.DayLines) -> list[Shown]:
     there: list[Shown] = [
         dict(
             side="there",
-            item_id=item.item_id,
-            direction=item.direction,
-            amount_cents=item.amount_cents,
-            kind=item.kind,
+            **output.pick(item, "item_id direction amount_cents kind"),
             status=item.waits or ("joined" if item.joined_kind else "unmatched"),
             joined_to=None if item.joined_kind is None else f"{item.joined_kind} {item.joined_id}",
             joined_by=item.joined_by,
             fee_of=None if item.fee_of_kind is None else f"{item.fee_of_kind} {item.fee_of_id}",
-            end_to_end_id=item.end_to_end_id,
-            settled_at=item.settled_at,
+            **output.pick(item, "end_to_end_id settled_at"),
             changed=len(item.others) or None,
             text=item.text or None,
         )
@@ -132,8 +128,7 @@ def _show_lines(day: day_usecases.DayLines) -> list[Shown]:
         dict(
             side="here",
             item_id=str(line.key[1]),
-            direction=line.direction,
-            amount_cents=line.amount_cents,
+            **output.pick(line, "direction amount_cents"),
             kind=line.key[0],
             status="unmatched",
             end_to_end_id=line.names[-1] if line.names else None,
@@ -145,34 +140,23 @@ def _show_lines(day: day_usecases.DayLines) -> list[Shown]:
 
 
 def _show_day(shown: ShownDay) -> Shown:
-    judged, sums, cases = shown.judged, shown.judged.sums, shown.judged.cases
+    judged = shown.judged
     return dict(
         day=judged.day.isoformat(),
-        status=judged.state,
-        opening_cents=judged.opening_cents,
-        closing_cents=judged.closing_cents,
+        **output.pick(judged, "status=state opening_cents closing_cents"),
         difference_cents=judged.difference_cents or None,
-        gross_cents=sums.gross_cents,
-        fees_cents=sums.fees_cents,
-        returns_cents=sums.returns_cents,
-        others_cents=sums.others_cents,
-        net_cents=sums.net_cents,
-        lines_count=sums.items_count,
-        unmatched_there=cases.items_count,
-        unmatched_here=cases.lines_count,
-        changed=cases.changed_count,
-        read_at=shown.read_at,
-        closed_at=shown.closed_at,
-        reopened_at=shown.reopened_at,
+        **output.pick(
+            judged.sums, "gross_cents fees_cents returns_cents others_cents net_cents lines_count=items_count"
+        ),
+        **output.pick(judged.cases, "unmatched_there=items_count unmatched_here=lines_count changed=changed_count"),
+        **output.pick(shown, "read_at closed_at reopened_at"),
     )
 
 
 def _name_item(item: InstitutionItem, *, json: bool) -> object:
     if not json:
         return item.item_id
-    return dict(
-        item_id=item.item_id, day=item.day.isoformat(), direction=item.direction, amount_cents=item.amount_cents
-    )
+    return output.pick(item, "item_id") | {"day": item.day.isoformat()} | output.pick(item, "direction amount_cents")
 
 
 def load_statement(file: Path) -> bytes:

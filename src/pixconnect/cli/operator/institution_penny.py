@@ -93,14 +93,7 @@ def _complain(sent: PennySent, timeout_s: float) -> None:
 
 
 def _shown(sent: PennySent) -> Shown:
-    transfer = sent.transfer
     back = next(iter(sent.came_back), None)
-    return dict(
-        transfer_id=transfer.id,
-        end_to_end_id=transfer.shown_id,
-        status=transfer.status,
-        settled_at=transfer.settled_at,
-        returned_cents=transfer.returned_cents,
-        came_back_as=None if back is None else back.end_to_end_id,
-        came_back_cents=None if back is None else back.amount_cents,
-    )
+    came_back = {} if back is None else output.pick(back, "came_back_as=end_to_end_id came_back_cents=amount_cents")
+    told = "transfer_id=id end_to_end_id=shown_id status settled_at returned_cents"
+    return output.pick(sent.transfer, told) | came_back

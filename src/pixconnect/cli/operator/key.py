@@ -49,4 +49,4 @@ def list_keys(*, holder_id: TheHolder, json: Json = False) -> None:
 
 
 def _shown(key: PixKey) -> output.Shown:
-    return {"key": key.key, "key_type": key.key_type}
+    return output.pick(key, "key key_type")

@@ -67,12 +67,7 @@ def link(*, json: Json = False) -> None:
 
 
 def _show_issued(issued: IssuedOperator, *, as_json: bool) -> None:
-    secrets: output.Shown = dict(
-        password=issued.password,
-        totp_secret=issued.totp_secret,
-        totp_url=issued.totp_url,
-        recovery_codes=" ".join(issued.recovery_codes),
-    )
+    secrets = output.pick(issued, "password totp_secret totp_url") | {"recovery_codes": " ".join(issued.recovery_codes)}
     output.show(_shown(issued.operator) | secrets, as_json=as_json)
     # For the telephone; a pipe has no camera in front of it.
     if not as_json and terminal.is_terminal():
@@ -81,10 +76,5 @@ def _show_issued(issued: IssuedOperator, *, as_json: bool) -> None:
 
 
 def _shown(operator: ConsoleOperator) -> output.Shown:
-    return {
-        "name": operator.name,
-        "role": operator.role,
-        "created_at": operator.created_at,
-        "reset_at": operator.reset_at,
-        "recovery_codes_left": len(operator.recovery_hashes),
-    }
+    left = {"recovery_codes_left": len(operator.recovery_hashes)}
+    return output.pick(operator, "name role created_at reset_at") | left

@@ -55,18 +55,5 @@ def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
 
 
 def _shown(kept: KeptReport) -> output.Shown:
-    return {
-        "id": kept.id,
-        "kind": kept.kind,
-        "reason": kept.reason,
-        "explanation": kept.explanation,
-        "name": kept.name,
-        "rail_report_id": kept.report_id,
-        "refusal_code": kept.refusal_code,
-        "seen_count": kept.seen_count,
-        "first_seen_at": kept.first_seen_at,
-        "last_seen_at": kept.last_seen_at,
-        "closed_at": kept.closed_at,
-        "closed_by": kept.closed_by,
-        "close_reason": kept.close_reason,
-    }
+    seen = "seen_count first_seen_at last_seen_at closed_at closed_by close_reason"
+    return output.pick(kept, f"id kind reason explanation name rail_report_id=report_id refusal_code {seen}")

@@ -21,18 +21,9 @@ def reseal(*, json: Json = False) -> None:
     # It judges every secret by itself, and names those that no key opens.
     done = operating.run(secret_key_usecases.reseal, compares_key=False)
     broken = done.broken
-    output.show(
-        {
-            "webhook_endpoints_resealed": done.webhook_endpoints_count,
-            "signing_keys_resealed": done.signing_keys_count,
-            "authorities_resealed": done.authorities_count,
-            "operators_resealed": done.operators_count,
-            "institution_accounts_resealed": done.institution_accounts_count,
-            "secrets_left": len(broken),
-            "clients_left": done.clients_left_count,
-        },
-        as_json=json,
-    )
+    kinds = ("webhook_endpoints", "signing_keys", "authorities", "operators", "institution_accounts")
+    resealed = output.pick(done, " ".join(f"{kind}_resealed={kind}_count" for kind in kinds))
+    output.show(resealed | {"secrets_left": len(broken), "clients_left": done.clients_left_count}, as_json=json)
     # The result is printed all the same; the exit status says that something is left to do.
     if broken:
         raise CommandError(
@@ -46,8 +37,5 @@ def reseal(*, json: Json = False) -> None:
 def clients_left(*, json: Json = False) -> None:
     """Print the clients that have not logged in since the secret key was replaced: they still need the previous one."""
     clients = operating.run(secret_key_usecases.list_clients_left)
-    shown: list[output.Shown] = [
-        {"client_id": one.client_id, "holder_id": one.holder_id, "name": one.name, "disabled_at": one.disabled_at}
-        for one in clients
-    ]
+    shown = [output.pick(one, "client_id holder_id name disabled_at") for one in clients]
     output.show_list("clients", shown, as_json=json)

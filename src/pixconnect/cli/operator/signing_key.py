@@ -57,11 +57,4 @@ def list_signing_keys(*, json: Json = False) -> None:
 
 
 def _shown(key: SigningKey) -> output.Shown:
-    return {
-        "kid": key.kid,
-        "host": key.host,
-        "created_at": key.created_at,
-        "signs_from": key.signs_from,
-        "expires_at": key.expires_at,
-        "revoked_at": key.revoked_at,
-    }
+    return output.pick(key, "kid host created_at signs_from expires_at revoked_at")

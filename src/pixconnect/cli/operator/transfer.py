@@ -61,18 +61,12 @@ def _decide(transfer_id: int, *, is_approved: bool, as_json: bool) -> None:
 
 
 def _shown(each: WaitingTransfer) -> output.Shown:
-    transfer, payee = each.transfer, each.transfer.counterparty
+    payee = each.transfer.counterparty
     return {
-        "id": transfer.id,
-        "holder_id": transfer.holder_id,
-        "amount_cents": transfer.amount_cents,
-        "payee": payee.name,
-        "tax_id": payee.tax_id,
-        "key": payee.key,
+        **output.pick(each.transfer, "id holder_id amount_cents"),
+        **output.pick(payee, "payee=name tax_id key"),
         "account": f"{payee.ispb} {payee.branch} {payee.account_number}",
         "paid_before": each.paid_count,
-        "is_above": each.pending.is_above,
-        "is_new_payee": each.pending.is_new_payee,
-        "since": each.pending.since,
+        **output.pick(each.pending, "is_above is_new_payee since"),
         "until": each.order.give_up_at,
     }

@@ -57,26 +57,13 @@ def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown
 
 
 def _shown_refund(order: OpenOrder, refund: Refund) -> output.Shown:
-    return {
-        "id": refund.id,
-        "holder_id": refund.holder_id,
-        "return_identification": refund.shown_id,
-        "original_end_to_end_id": refund.original_end_to_end_id,
-        "external_id": refund.external_id,
-        "amount": refund.amount_cents,
-    } | _shown_order(order)
+    names = "return_identification=shown_id original_end_to_end_id external_id"
+    return output.pick(refund, f"id holder_id {names} amount=amount_cents") | _shown_order(order)
 
 
 def _shown_credit(transfer: Transfer) -> output.Shown:
-    return {
-        "id": transfer.id,
-        "holder_id": transfer.holder_id,
-        "end_to_end_id": transfer.end_to_end_id,
-        "charge_id": transfer.charge_id,
-        "amount": transfer.amount_cents,
-        "accepted_at": transfer.created_at,
-    }
+    return output.pick(transfer, "id holder_id end_to_end_id charge_id amount=amount_cents accepted_at=created_at")
 
 
 def _shown_order(order: OpenOrder) -> output.Shown:
-    return {"handed_at": order.handed_at, "asked_count": order.asked_count, "next_asked_at": order.due_at}
+    return output.pick(order, "handed_at asked_count next_asked_at=due_at")

@@ -18,7 +18,7 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.proposal import say_proposal
-from pixconnect.domain.money.adjustment import AdjustmentKind
+from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind
 from pixconnect.domain.proof.case import CaseKind
 from pixconnect.domain.proof.case_ending import EVIDENCE_SIZE_MAX, CaseEnding, Evidence, SaidEnd
 from pixconnect.usecases.frame.context import Operator
@@ -73,23 +73,8 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
         case_id: Its id, as `list` prints it.
     """
     found: ShownCase = operating.run(lambda context: case_usecases.read_case(context, case_id))
-    notes: list[Shown] = [dict(operator=one.operator, noted_at=one.noted_at, note=one.note) for one in found.notes]
-    adjusted: list[Shown] = [
-        dict(
-            id=one.id,
-            holder_id=one.holder_id,
-            kind=one.kind,
-            direction=one.direction,
-            account=one.account,
-            amount_cents=one.amount_cents,
-            deficit_cents=one.deficit_cents or None,
-            undoes=one.opposite_of,
-            proposed_by=one.proposed_by,
-            confirmed_by=one.confirmed_by,
-            created_at=one.created_at,
-        )
-        for one in found.adjustments
-    ]
+    notes = [output.pick(one, "operator noted_at note") for one in found.notes]
+    adjusted = [_shown_adjustment(one) for one in found.adjustments]
     ending: Shown = {} if found.ending is None else dict(ending=_say_ending(found.ending))
     waits: Shown = {} if found.waiting is None else dict(waiting=say_proposal(found.waiting))
     listed_too: Shown = dict(notes=notes, adjustments=adjusted) if json else {}
@@ -221,21 +206,17 @@ def _read_evidence(file: Path) -> Evidence:
 
 
 def _shown(found: ShownCase) -> Shown:
-    case = found.case
-    return dict(
-        id=case.id,
-        kind=case.kind,
-        institution=found.institution,
-        holder_id=case.holder_id,
-        name=case.name,
-        amount_cents=case.amount_cents,
-        said=case.said,
-        since=case.since,
-        age_days=found.age.days,
-        opened_at=case.opened_at,
-        opened_count=case.opened_count,
-        ended_at=case.ended_at,
-        ended_as=case.ended_as,
-        ended_by=case.ended_by,
-        end_reason=case.end_reason,
-    )
+    return {
+        **output.pick(found, "id=case.id kind=case.kind institution holder_id=case.holder_id"),
+        **output.pick(found.case, "name amount_cents said since"),
+        "age_days": found.age.days,
+        **output.pick(found.case, "opened_at opened_count ended_at ended_as ended_by end_reason"),
+    }
+
+
+def _shown_adjustment(one: Adjustment) -> Shown:
+    return {
+        **output.pick(one, "id holder_id kind direction account amount_cents"),
+        "deficit_cents": one.deficit_cents or None,
+        **output.pick(one, "undoes=opposite_of proposed_by confirmed_by created_at"),
+    }

@@ -91,22 +91,17 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
             return await chain_usecases.show_entry(reader.connection, entry_id, holder_id)
 
     found = run_with_settings(look)
-    shown = dict(
-        holder_id=found.holder_id,
-        entry_id=found.entry_id,
-        facts=found.facts,
-        person=found.person,
-        salt=_hex(found.salt),
-        person_digest=_hex(found.person_digest),
-        digest=found.digest.hex(),
-        link=found.position,
-        place=found.place,
-        digests=[digest.hex() for digest in found.digests],
-        head_before=_hex(found.head_before),
-        head=found.head.hex(),
-        chained_at=found.chained_at,
-        is_as_chained=found.is_as_chained,
-    )
+    shown: output.Shown = {
+        **output.pick(found, "holder_id entry_id facts person"),
+        "salt": _hex(found.salt),
+        "person_digest": _hex(found.person_digest),
+        "digest": found.digest.hex(),
+        **output.pick(found, "link=position place"),
+        "digests": [digest.hex() for digest in found.digests],
+        "head_before": _hex(found.head_before),
+        "head": found.head.hex(),
+        **output.pick(found, "chained_at is_as_chained"),
+    }
     # There may be thousands, which are for programs.
     if not json:
         shown.pop("digests")
@@ -202,16 +197,7 @@ def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
 
 
 def _shown_finding(finding: Finding, rule: Rule) -> output.Shown:
-    return dict(
-        rule=finding.rule,
-        holder_id=finding.holder_id,
-        ids=finding.ids,
-        expected=finding.expected,
-        found=finding.found,
-        since=finding.since,
-        meaning=rule.meaning,
-        do=rule.todo,
-    )
+    return output.pick(finding, "rule holder_id ids expected found since") | output.pick(rule, "meaning do=todo")
 
 
 def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:

@@ -43,13 +43,5 @@ async def _list_all(context: Operator, holder_id: int | None, kinds: tuple[Block
 
 
 def _shown(block: Block) -> output.Shown:
-    return {
-        "holder_id": block.holder_id,
-        "kind": block.kind,
-        "wanted_cents": block.wanted_cents,
-        "held_cents": block.held_cents,
-        "covered_cents": block.covered_cents,
-        "reference": None if block.is_secret else block.reference,
-        "respond_by": None if block.is_secret else block.respond_by,
-        "until": None if block.is_secret else block.until,
-    }
+    told = {} if block.is_secret else output.pick(block, "reference respond_by until")
+    return output.pick(block, "holder_id kind wanted_cents held_cents covered_cents") | told

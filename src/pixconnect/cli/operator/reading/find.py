@@ -112,14 +112,7 @@ def _say_how_far(searched_to: datetime | None) -> None:
 
 def _shown(found: Found, origin: Origin | None) -> output.Shown:
     return {
-        "kind": found.kind,
-        "id": found.id,
-        "holder_id": found.holder_id,
-        "external_id": found.external_id,
-        "name": found.name,
-        "status": found.status,
-        "amount": found.amount_cents,
-        **({} if found.asked_cents is None else {"asked_amount": found.asked_cents}),
+        **output.pick(found, "kind id holder_id external_id name status amount=amount_cents asked_amount=asked_cents"),
         "created_at": found.created_at,
-        **({} if origin is None else {"asked_for_by": show_asker(origin)}),
+        "asked_for_by": None if origin is None else show_asker(origin),
     }

@@ -22,7 +22,7 @@ from msgspec import Struct
 from pixconnect.adapters.secret_box import AesSecretBox, read_secret_key
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.assembly import base
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.config import Settings
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES

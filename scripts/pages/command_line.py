@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cyclopts import App
 from cyclopts.argument import Argument
 
-from pixconnect.cli.frame import exit_status, usage
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame import usage
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.cli.main import app
 
 
@@ -50,7 +50,7 @@ def write_page() -> str:
 
 def _read_statuses() -> Iterator[tuple[ExitStatus, str]]:
     """Each status with the sentence under it."""
-    (statuses,) = (node for node in ast.parse(inspect.getsource(exit_status)).body if isinstance(node, ast.ClassDef))
+    (statuses,) = (node for node in ast.parse(inspect.getsource(ExitStatus)).body if isinstance(node, ast.ClassDef))
     body = statuses.body[1:]
     for name, meaning in zip(body[::2], body[1::2], strict=True):
         assert isinstance(name, ast.Assign)

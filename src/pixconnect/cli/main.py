@@ -8,7 +8,7 @@ from cyclopts import App, CycloptsError, Group, Parameter
 
 from pixconnect import __version__, environment
 from pixconnect.cli.frame import failures, settings, terminal, usage
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.cli.integrator import credentials
 from pixconnect.domain.frame.errors import PixConnectError, ServiceUnavailable
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
@@ -27,28 +27,28 @@ _PARTS = (
 )
 FOR_ONE_HOLDER = (
     ("listen", "listen:listen", "Print events as they come, and post them to a program on this machine."),
-    ("trigger", "trigger:trigger", "Sandbox: make any event happen, for real."),
+    ("trigger", "sandbox:trigger", "Sandbox: make any event happen, for real."),
     ("charge", "charge:app", "Create, list and show charges: requests to be paid, each with a QR code."),
     ("transfer", "transfer:app", "Send money, and list transfers sent and received."),
     ("refund", "refund:app", "Refund payments that you received."),
     ("infraction", "infraction:app", "Answer what payers contest of what you received."),
-    ("balance", "balance:balance", "Print what is in the account."),
+    ("balance", "statement:balance", "Print what is in the account."),
     ("statement", "statement:statement", "Print the account's history, or write it to a file."),
     ("events", "events:app", "List, show and resend events."),
     ("endpoint", "endpoint:app", "Where webhooks are posted."),
-    ("pay", "outside:pay", "Sandbox: pay a charge of yours from another institution."),
-    ("receive", "outside:receive", "Sandbox: send yourself money from another institution."),
-    ("return", "outside:give_back", "Sandbox: return a transfer as its receiver."),
-    ("deposit", "outside:deposit", "Sandbox: deposit play money into your account."),
-    ("move", "outside:move", "Sandbox: let your institution move money: a fee, a wire."),
-    ("clock", "clock:app", "Sandbox: the time."),
-    ("faults", "faults:app", "Sandbox: make the network misbehave."),
+    ("pay", "sandbox:pay", "Sandbox: pay a charge of yours from another institution."),
+    ("receive", "sandbox:receive", "Sandbox: send yourself money from another institution."),
+    ("return", "sandbox:give_back", "Sandbox: return a transfer as its receiver."),
+    ("deposit", "sandbox:deposit", "Sandbox: deposit play money into your account."),
+    ("move", "sandbox:move", "Sandbox: let your institution move money: a fee, a wire."),
+    ("clock", "sandbox:clock_app", "Sandbox: the time."),
+    ("faults", "sandbox:faults_app", "Sandbox: make the network misbehave."),
     ("profile", "profile:app", "Credentials under a name."),
 )
 _FOR_OPERATORS = (
     ("holder", "holder:app", "Account holders."),
     ("client", "client:app", "Manage holders' OAuth clients."),
-    ("key", "key:app", "Manage holders' Pix keys."),
+    ("key", "holder:key_app", "Manage holders' Pix keys."),
     ("institution", "institution:app", "Accounts at institutions, over which live mode moves money."),
     ("face", "face:app", "Sandbox: the interfaces of institutions, for their own libraries."),
     ("case", "proof.case:app", "Look at what the institution or the rail says and the books do not, and end it."),

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.integrator import profile_files
-from pixconnect.cli.integrator.profile_files import Profile
+from pixconnect.cli.frame.failures import ExitStatus
+from pixconnect.cli.integrator import credentials
+from pixconnect.cli.integrator.credentials import Profile
 from pixconnect.cli.main import main
 from support import pages
 from support.installation import Installation
@@ -69,7 +69,7 @@ def test_a_profile_is_kept_once_the_service_takes_it(
     add = ["profile", "add", "shop", "--api-url", found["base_url"], "--client-id", found["client_id"], "--json"]
     for secret, status in (("", ExitStatus.REFUSED), ("wrong", ExitStatus.REFUSED), (found["client_secret"], 0)):
         monkeypatch.setattr(sys, "stdin", io.StringIO(f"{secret}\n"))
-        assert profile_files.list_names() == []
+        assert credentials.list_profiles() == []
         assert main(add) == status
     added = json.loads(capsys.readouterr().out)
     assert (added["mode"], "client_secret" in added) == ("sandbox", False)
@@ -90,7 +90,7 @@ def test_a_verb_of_the_sandbox_sends_nothing_to_a_live_service(
     words: str, sandbox: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Nothing answers there: what was sent would be told.
-    profile_files.write(
+    credentials.write_profile(
         "live",
         Profile(
             api_url="http://127.0.0.1:9", auth_url="http://127.0.0.1:9", client_id="c", client_secret="s", mode="live"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.cli.main import main
 from pixconnect.domain.frame.event import EVENT_FACTS, INSTITUTION_EVENT_NAMES
 from support.installation import Installation

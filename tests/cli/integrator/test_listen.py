@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.cli.integrator import listen as forwarding
 from pixconnect.cli.main import main
 from support.installation import PIXCONNECT, Installation

@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 import pytest
 
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.cli.main import main
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.charge import ShownStatus

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.cli.main import main
 from pixconnect.cli.running import doctor as local_checks
 from pixconnect.local.home import closed_mode

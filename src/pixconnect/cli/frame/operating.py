@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.foundation.logging import set_up_logging
+from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.context import Operator, Writer
 
 Result = TypeVar("Result")
@@ -77,3 +80,15 @@ def wait_until_in_force() -> None:
     Call it last: the verb has then printed its result, such as a new secret, even if the operator interrupts the wait.
     """
     time.sleep(IN_FORCE_AFTER_S)
+
+
+def load_file(file: Path, length_max: int) -> bytes:
+    """What is in a regular file of at most so many octets.
+
+    Raises:
+        CommandError: It cannot be read, is something else, or is longer.
+    """
+    try:
+        return read_named_file(file, length_max)
+    except OSError as error:
+        raise CommandError(f"{file}: {error.strerror}") from error

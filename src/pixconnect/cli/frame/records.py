@@ -15,8 +15,7 @@ from cyclopts.validators import Number
 from msgspec import Struct
 
 from pixconnect.cli.frame import output, terminal
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect_client import Charge, InvalidRequest, NotFound, Refund, Transfer
 

@@ -1,19 +1,24 @@
-"""Whose account a verb works on: a named profile, the environment, or the demonstration of the home, in this order."""
+"""Whose account a verb works on: a named profile, the environment, or the demonstration of the home, in this order.
+
+A profile is one private file in the user's configuration folder, so that two verbs at once lose nothing.
+"""
 
 from __future__ import annotations
 
+import re
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from pixconnect import environment
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import RUNNING_FILE, write_start
-from pixconnect.cli.integrator import profile_files
 from pixconnect.config import Settings
 from pixconnect.local import sandbox_file
+from pixconnect.local.home import write_private
 
 profile: ContextVar[str | None] = ContextVar("profile", default=None)
 """The name given with ``--profile``."""
@@ -43,7 +48,7 @@ def find_credentials() -> Credentials:
     settings = environment.read_settings()
     name = profile.get() or settings.profile
     if name:
-        found = profile_files.read(name)
+        found = read_profile(name)
         return Credentials(
             api_url=found.api_url,
             auth_url=found.auth_url,
@@ -108,3 +113,59 @@ def _refuse_unreadable(path: Path) -> None:
         raise CommandError(
             f"{path} cannot be read ({error.strerror}): run this as the user of that service, or name a --profile"
         ) from None
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    api_url: str
+    auth_url: str
+    client_id: str
+    client_secret: str
+    mode: Literal["sandbox", "live"]
+    key: str | None = None
+
+
+def read_profile(name: str) -> Profile:
+    path = _profile_path(name)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Profile)
+    except FileNotFoundError:
+        known = ", ".join(list_profiles()) or "none"
+        raise CommandError(f"--profile: there is no profile {name}; known: {known}") from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise CommandError(f"the profile {path} cannot be read ({error}): add it again") from None
+
+
+def write_profile(name: str, profile: Profile) -> Path:
+    path = _profile_path(name)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(path, msgspec.json.format(msgspec.json.encode(profile)) + b"\n")
+    except OSError as error:
+        raise CommandError(f"{path} cannot be written ({error.strerror}): nothing was kept") from None
+    return path
+
+
+def remove_profile(name: str) -> None:
+    # A missing name gives the same message as reading it would.
+    read_profile(name)
+    _profile_path(name).unlink(missing_ok=True)
+
+
+def list_profiles() -> list[str]:
+    return sorted(path.stem for path in _profile_folder().glob("*.json") if _NAME.fullmatch(path.stem))
+
+
+def _profile_folder() -> Path:
+    return environment.own_folder("XDG_CONFIG_HOME", ".config") / "profiles"
+
+
+def _profile_path(name: str) -> Path:
+    if not _NAME.fullmatch(name):
+        raise CommandError(
+            f"--profile: must be 1 to 64 letters, digits, dots, dashes or underscores, and not begin with a mark; "
+            f"it is {name!r}"
+        )
+    return _profile_folder() / f"{name}.json"

@@ -12,8 +12,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import output, records, terminal
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator import recipes

@@ -25,7 +25,7 @@ from pixconnect.cli.frame import output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
-from pixconnect.cli.integrator.event_search import FoundEvent
+from pixconnect.cli.integrator.events import FoundEvent
 from pixconnect.cli.integrator.listeners import Door, ListenerState, make_token
 from pixconnect.cli.integrator.session import explaining
 from pixconnect.domain.frame.event import EventName

@@ -11,9 +11,8 @@ from cyclopts import App, Parameter
 from pixconnect.cli.frame import output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.integrator import profile_files
-from pixconnect.cli.integrator.credentials import Credentials
-from pixconnect.cli.integrator.profile_files import Profile
+from pixconnect.cli.integrator import credentials
+from pixconnect.cli.integrator.credentials import Credentials, Profile
 from pixconnect.cli.integrator.session import connect, explaining, is_sandbox
 
 app = App(name="profile", help="Credentials under a name.")
@@ -50,21 +49,21 @@ def add(
     made = Profile(
         api_url=tried.api_url, auth_url=tried.auth_url, client_id=client_id, client_secret=secret, mode=mode, key=key
     )
-    path = profile_files.write(name, made)
+    path = credentials.write_profile(name, made)
     output.show({**_shown(name, made), "file": str(path)}, as_json=json)
 
 
 @app.command(name="list")
 def list_profiles(*, json: Json = False) -> None:
     """Print the profiles, without their secrets."""
-    found = [_shown(name, profile_files.read(name)) for name in profile_files.list_names()]
+    found = [_shown(name, credentials.read_profile(name)) for name in credentials.list_profiles()]
     output.show_list("profiles", found, as_json=json, columns=("name", "mode", "api_url", "client_id"))
 
 
 @app.command
 def remove(name: Name) -> None:
     """Forget a profile. Its client stays what it is: an operator disables it."""
-    profile_files.remove(name)
+    credentials.remove_profile(name)
     terminal.notice(f"the profile {name} is forgotten")
 
 

@@ -13,8 +13,7 @@ from typing import Final, TypeVar
 from msgspec import Struct
 
 from pixconnect.cli.frame import terminal
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.domain.frame.event import EventName
 from pixconnect_client import (
     Charge,

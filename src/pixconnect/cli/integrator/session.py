@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError, RefusedByService
+from pixconnect.cli.frame.failures import CommandError, ExitStatus, RefusedByService
 from pixconnect.cli.integrator.credentials import Credentials, find_credentials
 from pixconnect_client import (
     ApiError,

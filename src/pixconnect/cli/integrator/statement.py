@@ -1,4 +1,4 @@
-"""``pixconnect statement``: the account's history, on the terminal or as a file."""
+"""``pixconnect balance`` and ``statement``: what is in the account, and its history on the terminal or as a file."""
 
 from __future__ import annotations
 
@@ -133,3 +133,9 @@ def _copy(session: Session, span: tuple[datetime, datetime], wanted: str, file: 
         if told_at:
             sys.stderr.write("\n")
     return octets_count
+
+
+def balance(*, json: Json = False) -> None:
+    """Print the account's balance, and how much of it is available."""
+    with open_session() as session:
+        records.show(session.client.balance(), as_json=json)

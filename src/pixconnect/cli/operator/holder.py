@@ -1,4 +1,4 @@
-"""``pixconnect holder``: open accounts, limit, block and shut out their owners."""
+"""``pixconnect holder`` and ``key``: open accounts, limit, block and shut out their owners; the Pix keys that lead to them."""
 
 from functools import partial
 from typing import Annotated, Literal
@@ -12,9 +12,10 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
-from pixconnect.domain.money.holder import AccountType, Holder
+from pixconnect.domain.money.holder import AccountType, Holder, KeyType
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
+from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.usecases.institutions.holder import create_holder_there, move_holder
 from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import holder as holder_usecases
@@ -294,3 +295,46 @@ def _shown(holder: Holder) -> output.Shown:
         **output.pick(holder, "approve_above=approve_above_cents approve_new_payees"),
         **output.pick(holder, "institution_id successor_id disabled_at created_at"),
     }
+
+
+key_app = App(name="key", help="Manage holders' Pix keys.")
+
+
+@key_app.command(name="add")
+def add_key(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, json: Json = False) -> None:
+    """Register a Pix key that leads to a holder; prints the key as it is kept.
+
+    Args:
+        holder_id: The holder that the key leads to.
+        key_type: Its type.
+        key: The key; an EVP is made if you leave it out.
+    """
+    added = operating.run(lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
+    output.show({**_shown_key(added), "holder_id": holder_id}, as_json=json)
+
+
+@key_app.command(name="remove")
+def remove_key(*, holder_id: HolderId, key: str, json: Json = False) -> None:
+    """Remove a Pix key of a holder; prints the key. When it returns, the key leads to nobody, on every process.
+
+    Charges for it can no longer be paid: the service refuses a payment that the rail reports. Another holder may get
+    the key a minute later; this one at once.
+
+    Args:
+        holder_id: The holder that the key leads to.
+        key: The key, with its mask or without.
+    """
+    removed = operating.run(lambda context: holder_usecases.remove_pix_key(context, holder_id, key))
+    output.show({**_shown_key(removed), "holder_id": holder_id}, as_json=json)
+    operating.wait_until_in_force()
+
+
+@key_app.command(name="list")
+def list_keys(*, holder_id: TheHolder, json: Json = False) -> None:
+    """Print a holder's keys, oldest first."""
+    keys = operating.run(lambda context: holder_usecases.list_pix_keys(context, holder_id))
+    output.show_list("keys", [_shown_key(key) for key in keys], as_json=json)
+
+
+def _shown_key(key: PixKey) -> output.Shown:
+    return output.pick(key, "key key_type")

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
-from pixconnect.cli.frame.loading import load_file
+from pixconnect.cli.frame.operating import load_file
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.institution_opening import AccountName

@@ -8,11 +8,10 @@ import time
 from typing import Final
 
 from pixconnect.cli.frame import output, terminal
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.operating import run_with_settings
 from pixconnect.cli.frame.output import Shown
-from pixconnect.cli.frame.pix_key import guess_key_type
+from pixconnect.cli.frame.whole_number import guess_key_type
 from pixconnect.config import Settings
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Context, Operator

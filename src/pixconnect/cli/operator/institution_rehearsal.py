@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 
 from pixconnect.cli.frame import operating, output
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.operator.institution_opening import AccountName, make_opener
 from pixconnect.domain.institutions.recording import RehearsalRecording, TakenExchange

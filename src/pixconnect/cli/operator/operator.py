@@ -3,23 +3,33 @@
 Without that word a verb is one holder's.
 """
 
+from __future__ import annotations
+
 from typing import Annotated
 
 from cyclopts import App, Parameter
+from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, qr_code, terminal
+from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import read_settings
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.identity.console import Role
 from pixconnect.local import sandbox_file
 from pixconnect.store.identity.console import ConsoleOperator
 from pixconnect.usecases.identity import console_session, operator_access
 from pixconnect.usecases.identity.operator_access import IssuedOperator
+from pixconnect.usecases.money import approval as approval_usecases
+from pixconnect.usecases.money.approval import WaitingTransfer
+from pixconnect.usecases.standard import charge_removal
 
 app = App(name="operator", help="Operators' access to the console, and to what holders own.")
 app.command("pixconnect.cli.operator.endpoint:app", name="endpoint", help="Manage holders' webhook endpoints.")
-app.command("pixconnect.cli.operator.charge:app", name="charge", help="The charges of holders.")
-app.command("pixconnect.cli.operator.transfer:app", name="transfer", help="Transfers that wait for an operator's yes.")
+charge_app = App(name="charge", help="The charges of holders.")
+app.command(charge_app)
+transfer_app = App(name="transfer", help="Transfers that wait for an operator's yes.")
+app.command(transfer_app)
 
 Name = Annotated[str, Parameter(help="The operator.")]
 
@@ -78,3 +88,75 @@ def _show_issued(issued: IssuedOperator, *, as_json: bool) -> None:
 def _shown(operator: ConsoleOperator) -> output.Shown:
     left = {"recovery_codes_left": len(operator.recovery_hashes)}
     return output.pick(operator, "name role created_at reset_at") | left
+
+
+@charge_app.command(name="remove")
+def remove_charge(
+    *, holder_id: HolderId, txid: Annotated[str, Parameter(help="The charge.")], json: Json = False
+) -> None:
+    """Remove a charge, so that nobody can pay it any more. It is not undone: its holder may make another.
+
+    The holder sees it as EXPIRED, or as REMOVIDA_PELO_PSP at the door of the central bank's API, and is told by
+    `qrcode.expired`. One that is paid cannot be removed, nor one whose payment was accepted and has not settled.
+
+    Args:
+        holder_id: Whose it is.
+    """
+    removed = operating.run(lambda context: charge_removal.remove_charge(context, holder_id, txid))
+    output.show(output.pick(removed, "id txid status"), as_json=json)
+
+
+TransferId = Annotated[int, WHOLE_NUMBER, Parameter(name="id", help="The transfer.", validator=Number(gte=1, lt=2**53))]
+
+
+@transfer_app.command(name="list")
+def list_to_approve(*, holder_id: HolderId | None = None, json: Json = False) -> None:
+    """Print transfers that wait for an operator's yes, those first that have to be approved soonest.
+
+    Args:
+        holder_id: Of this holder only.
+    """
+    found = operating.run(lambda context: approval_usecases.list_waiting_transfers(context, holder_id))
+    output.show_list("transfers", [_shown_waiting(each) for each in found], as_json=json)
+
+
+@transfer_app.command
+def approve(transfer_id: TransferId, /, *, json: Json = False) -> None:
+    """Let a transfer leave that waits for it; it is not undone. Repeating it changes nothing."""
+    _decide(transfer_id, is_approved=True, as_json=json)
+
+
+@transfer_app.command
+def refuse(transfer_id: TransferId, /, *, json: Json = False) -> None:
+    """Cancel a transfer that waits, so that its money comes back; it is not undone. Repeating it changes nothing.
+
+    The worker gives it back within seconds. Of what waited while the database was started anew it asks the rail first, and the
+    money comes back once the rail says that it never came: 12 hours after the transfer was made at the latest.
+    """
+    _decide(transfer_id, is_approved=False, as_json=json)
+
+
+def _decide(transfer_id: int, *, is_approved: bool, as_json: bool) -> None:
+    said = operating.run(
+        lambda context: approval_usecases.decide_transfer(context, transfer_id, is_approved=is_approved)
+    )
+    shown: output.Shown = dict(
+        id=transfer_id,
+        end_to_end_id=said.order_name,
+        decision="approved" if said.is_approved else "refused",
+        decided_by=said.decided_by,
+        decided_at=said.decided_at,
+    )
+    output.show(shown, as_json=as_json)
+
+
+def _shown_waiting(each: WaitingTransfer) -> output.Shown:
+    payee = each.transfer.counterparty
+    return {
+        **output.pick(each.transfer, "id holder_id amount_cents"),
+        **output.pick(payee, "payee=name tax_id key"),
+        "account": f"{payee.ispb} {payee.branch} {payee.account_number}",
+        "paid_before": each.paid_count,
+        **output.pick(each.pending, "is_above is_new_payee since"),
+        "until": each.order.give_up_at,
+    }

@@ -18,8 +18,7 @@ from cyclopts import Parameter
 
 from pixconnect import __version__, environment
 from pixconnect.cli.frame import failures, live_mode, operating, output, symptoms, terminal
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import RUNNING_FILE, find_port, write_start
 from pixconnect.cli.frame.symptoms import Symptom

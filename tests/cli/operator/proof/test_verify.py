@@ -8,7 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from pixconnect.cli.frame.exit_status import ExitStatus
+from pixconnect.cli.frame.failures import ExitStatus
 from pixconnect.store.proof.rules import RULES
 from support.command_line import CommandLine
 from support.postgres import Addresses

@@ -12,8 +12,7 @@ from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.frame.loading import load_file
-from pixconnect.cli.frame.operating import HolderId
+from pixconnect.cli.frame.operating import HolderId, load_file
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.frame import errors

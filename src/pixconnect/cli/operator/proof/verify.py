@@ -13,8 +13,7 @@ from cyclopts.validators import Number
 from msgspec import to_builtins
 
 from pixconnect.cli.frame import failures, operating, output, terminal
-from pixconnect.cli.frame.exit_status import ExitStatus
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.operating import TheHolder, run_with_settings
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings

@@ -78,12 +78,12 @@ async def test_a_charges_page_hints_at_the_consumer_code_and_says_nothing_of_tod
     service: Service, caller: Caller
 ) -> None:
     charge_id = await make(service, caller, TERMS)
-    page = await read(payments.show_charge(at(service, charge_id)))
+    page = await read(payments.show_payment(at(service, charge_id), "charge"))
     assert ("What it asks for today" in page, "Law 8,078, article 52" in page, "Due date 10/07/2026" in page) == (
         True,
     ) * 3
     service.clock.advance(days=60)
-    ended = await read(payments.show_charge(at(service, charge_id)))
+    ended = await read(payments.show_payment(at(service, charge_id), "charge"))
     assert ("What it asks for today" in ended, "Due date 10/07/2026" in ended) == (False, True)
 
 
@@ -96,8 +96,8 @@ async def test_what_was_paid_stands_with_its_parts_on_the_pages_of_charge_and_pa
     await receive_credit(service.context, structs.replace(report, reported_at=service.clock.now()))
     transfer_id = await service.context.pool.fetchval("select id from transfer where charge_id = $1", charge_id)
     for page in (
-        await read(payments.show_charge(at(service, charge_id))),
-        await read(payments.show_transfer(at(service, transfer_id))),
+        await read(payments.show_payment(at(service, charge_id), "charge")),
+        await read(payments.show_payment(at(service, transfer_id), "transfer")),
     ):
         assert "What was paid Original R$ 100,00 Rebate -R$ 5,00 Fine R$ 2,38 Interest R$ 0,10 Paid R$ 97,48" in page, (
             page
@@ -107,11 +107,11 @@ async def test_what_was_paid_stands_with_its_parts_on_the_pages_of_charge_and_pa
 
 async def test_a_fine_of_two_per_cent_needs_no_hint(service: Service, caller: Caller) -> None:
     allowed = structs.replace(TERMS, fine=Fine(kind="sum", value=200))
-    page = await read(payments.show_charge(at(service, await make(service, caller, allowed))))
+    page = await read(payments.show_payment(at(service, await make(service, caller, allowed)), "charge"))
     assert ("What it asks for today" in page, "Law 8,078" in page) == (True, False)
 
 
 async def test_its_page_names_the_last_day_and_not_the_midnight_after_it(service: Service, caller: Caller) -> None:
     charge_id = await make(service, caller, TERMS)
     # 30 days after 10/7/2026 is a Sunday.
-    assert "Can be paid until 10/08/2026 Holder" in await read(payments.show_charge(at(service, charge_id)))
+    assert "Can be paid until 10/08/2026 Holder" in await read(payments.show_payment(at(service, charge_id), "charge"))

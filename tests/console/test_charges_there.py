@@ -12,7 +12,7 @@ from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.identity.console import Viewer
 from pixconnect.domain.institutions.institution import NotSent, UnknownOutcome
 from pixconnect.domain.money.br_code import parse_br_code
-from pixconnect.usecases.reading import search
+from pixconnect.usecases.reading import browse, search
 from support.account_shop import open_shop
 from support.fake_institution import FakeInstitution
 from support.service import Service
@@ -30,9 +30,9 @@ async def test_what_was_asked_stands_beside_what_was_paid(live: Service) -> None
     assert reference is not None
     shop.pay(77_700, txid=reference)
     await shop.read()
-    page = await read(payments.show_charge(visit(live, f"/charges/{charge.id}", id=str(charge.id))))
+    page = await read(payments.show_payment(visit(live, f"/charges/{charge.id}", id=str(charge.id)), "charge"))
     assert ("777,00" in page, "Asked for, and paid otherwise" in page, "1.234,56" in page) == (True, True, True)
-    listed = await read(payments.list_charges(visit(live, "/charges")))
+    listed = await read(payments.list_payments(visit(live, "/charges"), browse.CHARGES))
     assert "asked for" in listed
     # Who has the payer's receipt knows nothing but the reference.
     every = await search.find_anything(shop.context, Viewer(holder_id=None, scopes=frozenset(SCOPES)), reference)

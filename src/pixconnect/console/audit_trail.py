@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from starlette.responses import Response
@@ -27,28 +28,29 @@ RUNS_MAX: Final = 14
 APPROVALS_MAX: Final = 100
 FINDINGS_MAX: Final = 50
 """Of one run; the command line prints all of them."""
+_OPERATORS: Final = "the audit is the operators'"
 
 
 async def show_audit(visit: Visit) -> Response:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     before_id = wanted.read_id(visit.query("before"))
     entries = await audit.list_entries(visit.operator, before_id=before_id, count_max=PAGE_SIZE)
     return visit.page("audit.html", entries=entries, page_size=PAGE_SIZE)
 
 
 async def show_proof(visit: Visit) -> Response:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     runs = await verify.list_runs(visit.context, RUNS_MAX, FINDINGS_MAX)
     return visit.page("proof.html", runs=runs, findings_max=FINDINGS_MAX)
 
 
 async def show_cases(visit: Visit) -> Response:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     return visit.page("cases.html", cases=await case_usecases.list_cases(visit.context))
 
 
 async def show_case(visit: Visit) -> Response:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     shown = await case_usecases.read_case(visit.context, visit.path_id())
     return visit.page("case.html", shown=shown, kinds=KINDS)
 
@@ -98,19 +100,14 @@ async def propose_ending(visit: Visit) -> Response:
 
 
 async def show_approvals(visit: Visit) -> Response:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     waiting = await approval_usecases.list_waiting_transfers(visit.context, visit.chosen_id, APPROVALS_MAX)
     return visit.page("approvals.html", waiting=waiting, now=visit.context.clock.now())
 
 
-async def approve_waiting(visit: Visit) -> Response:
-    await approval_usecases.decide_transfer(_begin_act(visit), visit.path_id(), is_approved=True)
-    return visit.go("/audit/approvals", said="approved")
-
-
-async def refuse_waiting(visit: Visit) -> Response:
-    await approval_usecases.decide_transfer(_begin_act(visit), visit.path_id(), is_approved=False)
-    return visit.go("/audit/approvals", said="not_approved")
+async def decide_waiting(visit: Visit, *, is_approved: bool) -> Response:
+    await approval_usecases.decide_transfer(_begin_act(visit), visit.path_id(), is_approved=is_approved)
+    return visit.go("/audit/approvals", said="approved" if is_approved else "not_approved")
 
 
 def _read_cents(visit: Visit, field: str) -> int | None:
@@ -132,25 +129,19 @@ def _read_id(visit: Visit, field: str) -> int | None:
 
 def _begin_act(visit: Visit) -> Operator:
     """Whoever acts on a case, as the audit names them."""
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     if not visit.who.may_act:
         raise errors.Forbidden("a reader changes nothing")
     visit.form()
     return visit.operator.acting_as(visit.who.audit_name)
 
 
-def _refuse_holders(visit: Visit) -> None:
-    # They tell of all holders, so they are for operators alone.
-    if visit.who.kind == "holder":
-        raise errors.Forbidden("the audit is the operators'")
-
-
 ROUTES: Final = (
     PageRoute(path="/audit", page=show_audit),
     PageRoute(path="/audit/proof", page=show_proof),
     PageRoute(path="/audit/approvals", page=show_approvals),
-    PageRoute(path="/audit/approvals/{id}/approve", page=approve_waiting, method="POST"),
-    PageRoute(path="/audit/approvals/{id}/refuse", page=refuse_waiting, method="POST"),
+    PageRoute(path="/audit/approvals/{id}/approve", page=partial(decide_waiting, is_approved=True), method="POST"),
+    PageRoute(path="/audit/approvals/{id}/refuse", page=partial(decide_waiting, is_approved=False), method="POST"),
     PageRoute(path="/audit/cases", page=show_cases),
     PageRoute(path="/audit/cases/{id}", page=show_case),
     PageRoute(path="/audit/cases/{id}/note", page=note_case, method="POST"),

@@ -11,7 +11,6 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.institutions import day as day_usecases
@@ -20,10 +19,11 @@ from pixconnect.usecases.institutions.day import DayLines
 
 LINES_MAX: Final = 500
 """More are in the file alone."""
+_OPERATORS: Final = "accounts at institutions are the operators'"
 
 
 async def show_days(visit: Visit) -> Response:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     return visit.page("days.html", accounts=await day_usecases.list_accounts_days(visit.context))
 
 
@@ -38,7 +38,7 @@ async def export_day(visit: Visit) -> Response:
     heading = ("side", "id", "direction", "amount", "kind", "status", "joined_to", "fee_of", "end_to_end_id", "text")
     rows: list[tuple[str, ...]] = [
         (
-            "there", item.item_id, item.direction, _reais(visit, item.amount_cents), item.kind,
+            "there", item.item_id, item.direction, visit.language.reais(item.amount_cents), item.kind,
             item.waits or item.joined_by or "", f"{item.joined_kind or ''} {item.joined_id or ''}".strip(),
             f"{item.fee_of_kind or ''} {item.fee_of_id or ''}".strip(), item.end_to_end_id or "", item.text,
         )
@@ -46,7 +46,7 @@ async def export_day(visit: Visit) -> Response:
     ]  # fmt: skip
     rows += [
         (
-            "here", str(line.key[1]), line.direction, _reais(visit, line.amount_cents), line.key[0], "unmatched", "", "",
+            "here", str(line.key[1]), line.direction, visit.language.reais(line.amount_cents), line.key[0], "unmatched", "", "",
             line.names[-1] if line.names else "", "",
         )
         for line in day.lines_alone
@@ -77,18 +77,13 @@ async def ask(visit: Visit) -> Response:
 
 
 def _check_asker(visit: Visit) -> None:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     if not visit.who.may_act:
         raise errors.Forbidden("a reader changes nothing, and what is asked about is recorded")
 
 
-def _reais(visit: Visit, cents: int) -> str:
-    text = format_reais(cents)
-    return text.replace(".", ",") if visit.language.code == "pt" else text
-
-
 async def _read(visit: Visit) -> tuple[InstitutionAccount, DayLines]:
-    _refuse_holders(visit)
+    visit.refuse_holders(_OPERATORS)
     try:
         day = date.fromisoformat(visit.request.path_params["day"])
     except ValueError:
@@ -103,12 +98,6 @@ def _read_name(visit: Visit) -> str:
     if not name.isprintable():
         raise errors.NotFound("name: there is no such account")
     return name
-
-
-def _refuse_holders(visit: Visit) -> None:
-    # An account may have several holders, and its lines are of all of them.
-    if visit.who.kind == "holder":
-        raise errors.Forbidden("accounts at institutions are the operators'")
 
 
 ROUTES: Final = (

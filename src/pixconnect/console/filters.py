@@ -16,55 +16,17 @@ from pixconnect.domain.money.tax_id import write_tax_id
 
 Tone = Literal["good", "going", "bad", "over", "back", "dot"]
 
-TONES: Final = dict[str, Tone](
-    PENDING="going",
-    PROCESSING="going",
-    APPROVED="good",
-    CONFIRMED="good",
-    EXPIRED="over",
-    CANCELLED="over",
-    ERROR="bad",
-    REMOVED_BY_RECEIVER="over",
-    REMOVED_BY_PSP="over",
-    RETURNED="back",
-    pending="going",
-    delivered="good",
-    failed="bad",
-    active="good",
-    inactive="over",
-    disabled="bad",
-    enabled="good",
-    fine="good",
-    failing="bad",
-    idle="over",
-    running="going",
-    done="good",
-    cancelled="over",
-    open="going",
-    answered="going",
-    taken="back",
-    released="good",
-    block_open="going",
-    block_ended="over",
-    closed="over",
-    provisional="going",
-    closed_with_cases="bad",
-    joined="good",
-    unmatched="bad",
-    not_yet_read="bad",
-    order_unknown="bad",
-    could_be_ours="bad",
-    day_not_over="going",
-    opening_day="bad",
-    before_opening="over",
-    proof_ended="good",
-    proof_wrong="bad",
-    proof_running="going",
-    proof_stopped="over",
-    recorded_now="good",
-    recorded_before="good",
-    recorded_no="bad",
-)
+_WORDS: Final[Mapping[Tone, str]] = {
+    "good": "APPROVED CONFIRMED delivered active enabled fine done released joined proof_ended recorded_now "
+    "recorded_before",
+    "going": "PENDING PROCESSING pending running open answered block_open provisional day_not_over proof_running",
+    "bad": "ERROR failed disabled failing closed_with_cases unmatched not_yet_read order_unknown could_be_ours "
+    "opening_day proof_wrong recorded_no",
+    "over": "EXPIRED CANCELLED REMOVED_BY_RECEIVER REMOVED_BY_PSP inactive idle cancelled block_ended closed "
+    "before_opening proof_stopped",
+    "back": "RETURNED taken",
+}
+TONES: Final[Mapping[str, Tone]] = {word: tone for tone, words in _WORDS.items() for word in words.split()}
 """How a state is felt about, by its word: one shape and one colour each, beside the word."""
 
 # Drawn on 16 by 16. Each tone has a shape of its own, so that nobody needs to see the colour.

@@ -9,7 +9,6 @@ from starlette.responses import RedirectResponse, Response
 from pixconnect.console.application import PageRoute
 from pixconnect.console.paces import SEARCHES
 from pixconnect.console.visit import SEARCH_PATH, Visit
-from pixconnect.domain.frame import errors
 from pixconnect.domain.frame import wanted as wanted_rules
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.reading import holder_page, search
@@ -71,7 +70,7 @@ def _kept_in(visit: Visit, holder_id: int | None) -> dict[str, object]:
 
 async def list_holders(visit: Visit) -> Response:
     """Holders by their ids, or by a part of their names; each leads to its page, or to the page that asked whose."""
-    _refuse_holders(visit)
+    visit.refuse_holders("these pages are for operators")
     name, after_id = visit.query("name"), wanted_rules.read_id(visit.query("after")) or 0
     operator = visit.operator
     if name:
@@ -91,14 +90,9 @@ async def list_holders(visit: Visit) -> Response:
 
 
 async def show_holder(visit: Visit) -> Response:
-    _refuse_holders(visit)
+    visit.refuse_holders("these pages are for operators")
     page = await holder_page.read_holder_page(visit.operator, visit.path_id())
     return visit.page("holder.html", shown=page, now=visit.context.clock.now())
-
-
-def _refuse_holders(visit: Visit) -> None:
-    if visit.who.kind == "holder":
-        raise errors.Forbidden("these pages are for operators")
 
 
 ROUTES: Final = (

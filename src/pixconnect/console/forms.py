@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
+from starlette.responses import Response
 
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors
@@ -18,12 +19,23 @@ WHEN_FIELD = "when"
 AMOUNT_FIELD = "amount"
 
 
-def read_or_complain(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> tuple[Wanted, str]:
-    """The same, or nothing and why it cannot be read: a list says that beside what was typed."""
+async def show_list(
+    visit: Visit,
+    template: str,
+    read: Callable[[Wanted, str | None], Awaitable[object]],
+    *,
+    statuses: Sequence[str] = (),
+    event_types: Sequence[str] = (),
+    **values: Any,  # noqa: ANN401  what the template takes
+) -> Response:
+    """The page of a list; filters that cannot be read are refused beside what was typed."""
     try:
-        return read_wanted(visit, statuses, event_types), ""
+        wanted, complaint = read_wanted(visit, statuses, event_types), ""
     except errors.BadRequest as error:
-        return Wanted(), str(error)
+        wanted, complaint = Wanted(), str(error)
+    page = None if complaint else await read(wanted, visit.query("after") or None)
+    values |= dict(page=page, statuses=statuses, event_types=event_types, wanted=wanted, complaint=complaint)
+    return visit.page(template, status=400 if complaint else 200, **values)
 
 
 def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequence[str] = ()) -> Wanted:

@@ -7,9 +7,10 @@ from typing import Final
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.forms import read_field, read_or_complain
+from pixconnect.console.forms import read_field, show_list
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.money.block_report import BLOCK_KINDS
 from pixconnect.usecases.institutions import defence
 from pixconnect.usecases.reading import infraction_page
@@ -17,20 +18,10 @@ from pixconnect.usecases.reading.infraction_page import STATES
 
 
 async def list_infractions(visit: Visit) -> Response:
-    wanted, complaint = read_or_complain(visit, STATES)
-    status, page = 400, None
-    if not complaint:
-        after = visit.query("after") or None
-        status, page = 200, await infraction_page.browse_infractions(visit.context, visit.viewer, wanted, after)
-    return visit.page(
-        "infractions.html",
-        status=status,
-        page=page,
-        statuses=STATES,
-        wanted=wanted,
-        complaint=complaint,
-        now=visit.context.clock.now(),
-    )
+    async def read(wanted: Wanted, after: str | None) -> object:
+        return await infraction_page.browse_infractions(visit.context, visit.viewer, wanted, after)
+
+    return await show_list(visit, "infractions.html", read, statuses=STATES, now=visit.context.clock.now())
 
 
 async def defend_infraction(visit: Visit) -> Response:
@@ -74,8 +65,7 @@ async def show_infraction(
 
 async def list_blocks(visit: Visit) -> Response:
     """Whose money institutions keep from being spent, and why: operators see it, and nobody is told ahead."""
-    if visit.who.kind == "holder":
-        raise errors.Forbidden("these pages are for operators")
+    visit.refuse_holders("these pages are for operators")
     kinds = tuple(kind for kind in BLOCK_KINDS if kind in visit.request.query_params.getlist("kind"))
     page = await infraction_page.browse_blocks(visit.context, visit.holder_id, kinds, visit.query("after") or None)
     return visit.page("blocks.html", page=page, kinds=BLOCK_KINDS, chosen=kinds)

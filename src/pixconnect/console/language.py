@@ -18,6 +18,7 @@ from babel.numbers import format_currency, format_decimal
 from msgspec import Struct
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.money import format_reais
 
 LanguageCode = Literal["pt", "en"]
 
@@ -47,6 +48,11 @@ class Language(Struct, frozen=True, kw_only=True):
         if cents is None:
             return "-"
         return format_currency(Decimal(cents) / 100, "BRL", locale="pt_BR").replace("\xa0", " ")
+
+    def reais(self, cents: int) -> str:
+        """An amount for a spreadsheet's cell."""
+        text = format_reais(abs(cents))
+        return ("-" if cents < 0 else "") + (text.replace(".", ",") if self.code == "pt" else text)
 
     def number(self, number: float) -> str:
         return format_decimal(number, locale=self.locale)

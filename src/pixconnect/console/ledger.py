@@ -15,7 +15,6 @@ from pixconnect.console.exports import LONG_MIN, Export, Parts
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.statement import Statement, StatementLine
 from pixconnect.foundation import outgoing_text
@@ -136,14 +135,9 @@ def _row(visit: Visit, line: StatementLine, found: Statement) -> tuple[str, ...]
         str(line.id),
         line.end_to_end_id or "",
         line.external_id or "",
-        _reais(visit, signed),
-        _reais(visit, line.running_balance_cents),
+        visit.language.reais(signed),
+        visit.language.reais(line.running_balance_cents),
     )
-
-
-def _reais(visit: Visit, cents: int) -> str:
-    text = format_reais(abs(cents))
-    return ("-" if cents < 0 else "") + (text.replace(".", ",") if visit.language.code == "pt" else text)
 
 
 def _caller(visit: Visit) -> Caller:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from datetime import datetime
-from functools import lru_cache
-from typing import Final, Literal
+from functools import lru_cache, partial
+from typing import Any, Final, Literal, get_args
 
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.forms import read_or_complain
+from pixconnect.console.forms import show_list
 from pixconnect.console.visit import Visit
 from pixconnect.domain.due.day_amount import ShownAmount, show_amount
 from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind, lay_out_receipt, name_file
 from pixconnect.foundation import outgoing_text
@@ -33,47 +34,14 @@ _PATHS: Final = dict(charge="/v1/connect/charge/", transfer="/v1/connect/transfe
 """Where the API has each."""
 
 
-async def list_charges(visit: Visit) -> Response:
-    return await _list(visit, browse.CHARGES)
+async def list_payments(visit: Visit, kind: browse.Kind[Any]) -> Response:
+    async def read(wanted: Wanted, after: str | None) -> object:
+        return await browse.browse(visit.context, visit.viewer, kind, wanted, after)
+
+    return await show_list(visit, "payments.html", read, statuses=kind.statuses, kind=kind.name)
 
 
-async def list_transfers(visit: Visit) -> Response:
-    return await _list(visit, browse.TRANSFERS)
-
-
-async def list_refunds(visit: Visit) -> Response:
-    return await _list(visit, browse.REFUNDS)
-
-
-async def _list(visit: Visit, kind: browse.Kind[browse.Listed]) -> Response:
-    wanted, complaint = read_or_complain(visit, kind.statuses)
-    status, page = 400, None
-    if not complaint:
-        status, page = 200, await browse.browse(visit.context, visit.viewer, kind, wanted, visit.query("after") or None)
-    return visit.page(
-        "payments.html",
-        status=status,
-        kind=kind.name,
-        page=page,
-        statuses=kind.statuses,
-        wanted=wanted,
-        complaint=complaint,
-    )
-
-
-async def show_charge(visit: Visit) -> Response:
-    return await _show(visit, "charge")
-
-
-async def show_transfer(visit: Visit) -> Response:
-    return await _show(visit, "transfer")
-
-
-async def show_refund(visit: Visit) -> Response:
-    return await _show(visit, "refund")
-
-
-async def _show(visit: Visit, kind: Kind) -> Response:
+async def show_payment(visit: Visit, kind: Kind) -> Response:
     resource_id = visit.path_id()
     story = await timeline.read_timeline(visit.context, visit.viewer, kind, resource_id)
     facts = story.facts
@@ -113,44 +81,33 @@ def show_due(charge: Charge, now: datetime) -> ShownAmount | None:
     return show_amount(charge.contents.due, charge.contents.amount_cents, to_day(now))
 
 
-async def show_transfer_receipt(visit: Visit) -> Response:
-    return _show_receipt(visit, await _read_receipt(visit, "transfer"))
+async def _show_receipt(visit: Visit, kind: ReceiptKind) -> Response:
+    found = await _read_receipt(visit, kind)
+    return visit.page("receipt.html", receipt=found, sheet=lay_out_receipt(found))
 
 
-async def show_refund_receipt(visit: Visit) -> Response:
-    return _show_receipt(visit, await _read_receipt(visit, "refund"))
-
-
-async def save_transfer_receipt(visit: Visit) -> Response:
-    return _save_receipt(await _read_receipt(visit, "transfer"))
-
-
-async def save_refund_receipt(visit: Visit) -> Response:
-    return _save_receipt(await _read_receipt(visit, "refund"))
+async def _save_receipt(visit: Visit, kind: ReceiptKind) -> Response:
+    found = await _read_receipt(visit, kind)
+    headers = {"content-disposition": outgoing_text.in_attachment(name_file(found))}
+    return Response(write_receipt_pdf(lay_out_receipt(found)), media_type="application/pdf", headers=headers)
 
 
 async def _read_receipt(visit: Visit, kind: ReceiptKind) -> Receipt:
     return await receipt_usecases.read_receipt(visit.context, visit.viewer, kind, visit.path_id())
 
 
-def _show_receipt(visit: Visit, found: Receipt) -> Response:
-    return visit.page("receipt.html", receipt=found, sheet=lay_out_receipt(found))
-
-
-def _save_receipt(found: Receipt) -> Response:
-    headers = {"content-disposition": outgoing_text.in_attachment(name_file(found))}
-    return Response(write_receipt_pdf(lay_out_receipt(found)), media_type="application/pdf", headers=headers)
-
+_LISTED: Final = dict(charge=browse.CHARGES, transfer=browse.TRANSFERS, refund=browse.REFUNDS)
+_WITH_RECEIPT: Final[tuple[ReceiptKind, ...]] = ("transfer", "refund")
 
 ROUTES: Final = (
-    PageRoute(path="/charges", page=list_charges, may_be_old=True),
-    PageRoute(path="/charges/{id}", page=show_charge),
-    PageRoute(path="/transfers", page=list_transfers, may_be_old=True),
-    PageRoute(path="/transfers/{id}", page=show_transfer),
-    PageRoute(path="/refunds", page=list_refunds, may_be_old=True),
-    PageRoute(path="/refunds/{id}", page=show_refund),
-    PageRoute(path="/transfers/{id}/receipt", page=show_transfer_receipt),
-    PageRoute(path="/transfers/{id}/receipt.pdf", page=save_transfer_receipt, is_file=True),
-    PageRoute(path="/refunds/{id}/receipt", page=show_refund_receipt),
-    PageRoute(path="/refunds/{id}/receipt.pdf", page=save_refund_receipt, is_file=True),
+    *(
+        PageRoute(path=f"/{kind}s", page=partial(list_payments, kind=listed), may_be_old=True)
+        for kind, listed in _LISTED.items()
+    ),
+    *(PageRoute(path=f"/{kind}s/{{id}}", page=partial(show_payment, kind=kind)) for kind in get_args(Kind)),
+    *(PageRoute(path=f"/{kind}s/{{id}}/receipt", page=partial(_show_receipt, kind=kind)) for kind in _WITH_RECEIPT),
+    *(
+        PageRoute(path=f"/{kind}s/{{id}}/receipt.pdf", page=partial(_save_receipt, kind=kind), is_file=True)
+        for kind in _WITH_RECEIPT
+    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
@@ -13,7 +13,7 @@ from pixconnect.console.forms import read_field
 from pixconnect.console.payments import picture_of, show_due
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
-from pixconnect.domain.money.charge import ChargeRequest
+from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultMatch, FaultRule, OutsidePayer
 from pixconnect.usecases.money import charge, holder, ledger
@@ -58,28 +58,28 @@ async def show_sandbox(visit: Visit) -> Response:
     )
 
 
+async def _find_charge(visit: Visit) -> tuple[Charge, datetime]:
+    """The charge that the address names, and the present time."""
+    found = await timeline.read_timeline(visit.context, visit.viewer, "charge", visit.path_id())
+    return errors.require(found.facts.charge, "a charge's line of time has the charge"), found.now
+
+
 async def show_phone(visit: Visit) -> Response:
     _check_sandbox(visit)
-    found = await timeline.read_timeline(visit.context, visit.viewer, "charge", visit.path_id())
-    subject = found.facts.charge
-    if subject is None:
-        raise errors.InvariantBroken("a charge's line of time has the charge")
+    subject, now = await _find_charge(visit)
     return visit.page(
         "phone.html",
         charge=subject,
-        due=show_due(subject, found.now),
+        due=show_due(subject, now),
         picture=picture_of(visit.parts.draw_qr, subject.br_code),
-        now=found.now,
+        now=now,
     )
 
 
 async def pay(visit: Visit) -> Response:
     _check_sandbox(visit)
     form = visit.form()
-    found = await timeline.read_timeline(visit.context, visit.viewer, "charge", visit.path_id())
-    subject = found.facts.charge
-    if subject is None:
-        raise errors.InvariantBroken("a charge's line of time has the charge")
+    subject, _ = await _find_charge(visit)
     visit = visit.about(subject.holder_id)
     path = f"/charges/{subject.id}"
     if read_field(form, "answer") != "pay":

@@ -96,6 +96,11 @@ class Visit(Struct, frozen=True, kw_only=True):
         peer = self.request.client.host if self.request.client else ""
         return client_address(peer, self.request.headers.get("x-forwarded-for", ""), self.parts.trusted_proxies)
 
+    def refuse_holders(self, reason: str) -> None:
+        """Refuse a page that tells of all holders, and so is for operators alone."""
+        if self.who.kind == "holder":
+            raise errors.Forbidden(reason)
+
     def query(self, name: str) -> str:
         # PostgreSQL takes no NUL: a text with one finds nothing, as any other that nobody has written.
         return self.request.query_params.get(name, "").strip().replace("\0", "\N{REPLACEMENT CHARACTER}")

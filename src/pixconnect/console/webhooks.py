@@ -8,7 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from pixconnect.console.application import PageRoute
-from pixconnect.console.forms import read_field, read_or_complain
+from pixconnect.console.forms import read_field, show_list
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import EventName
@@ -25,18 +25,10 @@ _STATUSES: Final = dict[str, Literal["active", "inactive"]](active="active", ina
 
 
 async def list_events(visit: Visit) -> Response:
-    wanted, complaint = read_or_complain(visit, event_types=EVENT_TYPES)
-    page = None
-    if not complaint:
-        page = await browse.browse_events(visit.context, visit.viewer, wanted, visit.query("after") or None)
-    return visit.page(
-        "events.html",
-        status=400 if complaint else 200,
-        page=page,
-        event_types=EVENT_TYPES,
-        wanted=wanted,
-        complaint=complaint,
-    )
+    async def read(wanted: Wanted, after: str | None) -> object:
+        return await browse.browse_events(visit.context, visit.viewer, wanted, after)
+
+    return await show_list(visit, "events.html", read, event_types=EVENT_TYPES)
 
 
 async def show_event(visit: Visit) -> Response:
@@ -54,22 +46,11 @@ async def show_event(visit: Visit) -> Response:
 
 
 async def list_deliveries(visit: Visit) -> Response:
-    wanted, complaint = read_or_complain(visit, DELIVERY_STATUSES, EVENT_TYPES)
-    page = None
-    if not complaint:
-        page = await browse_webhooks.browse_deliveries(
-            visit.context, visit.viewer, wanted, visit.query("after") or None
-        )
-    return visit.page(
-        "deliveries.html",
-        status=400 if complaint else 200,
-        page=page,
-        statuses=DELIVERY_STATUSES,
-        event_types=EVENT_TYPES,
-        wanted=wanted,
-        complaint=complaint,
-        now=visit.context.clock.now(),
-    )
+    async def read(wanted: Wanted, after: str | None) -> object:
+        return await browse_webhooks.browse_deliveries(visit.context, visit.viewer, wanted, after)
+
+    kinds = dict(statuses=DELIVERY_STATUSES, event_types=EVENT_TYPES)
+    return await show_list(visit, "deliveries.html", read, **kinds, now=visit.context.clock.now())
 
 
 async def show_delivery(visit: Visit) -> Response:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -20,6 +20,7 @@ from pixconnect.foundation.logging import set_up_logging
 from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.context import Operator, Writer
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 
@@ -30,12 +31,10 @@ Many = Annotated[Sequence[Item], Parameter(negative=(), show_default=False)]
 """An option that the operator may repeat."""
 
 
-def run(use_case: Callable[[Operator], Awaitable[Result]], *, compares_key: bool = True) -> Result:
+def run(
+    use_case: Callable[Concatenate[Operator, Given], Awaitable[Result]], *args: Given.args, **kwargs: Given.kwargs
+) -> Result:
     """Run a use case on the database of a running service, or of ``DATABASE_URL``.
-
-    Args:
-        use_case: What is to be done.
-        compares_key: Only with the secret key of these tables; without it for what brings in another one.
 
     Raises:
         CommandError: There is no database, or nothing runs on the home that was to have one.
@@ -43,7 +42,15 @@ def run(use_case: Callable[[Operator], Awaitable[Result]], *, compares_key: bool
         SealBroken: The secret key is another one.
         PixConnectError: The use case refuses.
     """
+    return _run(lambda operator: use_case(operator, *args, **kwargs), compares_key=True)
 
+
+def run_with_other_key(use_case: Callable[[Operator], Awaitable[Result]]) -> Result:
+    """As ``run``, for a use case that brings in another secret key than that of the tables."""
+    return _run(use_case, compares_key=False)
+
+
+def _run(use_case: Callable[[Operator], Awaitable[Result]], *, compares_key: bool) -> Result:
     async def do(settings: Settings) -> Result:
         from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
@@ -62,14 +69,18 @@ def run_with_settings(do: Callable[[Settings], Coroutine[object, object, Result]
         return asyncio.run(do(settings))
 
 
-def run_writing(use_case: Callable[[Operator, Writer], Awaitable[Result]]) -> Result:
+def run_writing(
+    use_case: Callable[Concatenate[Operator, Writer, Given], Awaitable[Result]],
+    *args: Given.args,
+    **kwargs: Given.kwargs,
+) -> Result:
     """As ``run``, for a use case that also writes money, through queues as the service does."""
 
     async def do(settings: Settings) -> Result:
         from pixconnect.assembly import operators  # noqa: PLC0415  as in ``run``
 
         async with operators.open_operator_who_writes(settings) as (operator, writes):
-            return await use_case(operator, writes)
+            return await use_case(operator, writes, *args, **kwargs)
 
     return run_with_settings(do)
 

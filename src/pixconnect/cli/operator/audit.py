@@ -28,7 +28,7 @@ def list_entries(
         subject: Only those on this, as the list names it: `holder 2`.
     """
     subjects = None if subject is None else [subject]
-    entries = operating.run(lambda context: audit_usecases.list_entries(context, subjects=subjects, count_max=limit))
+    entries = operating.run(audit_usecases.list_entries, subjects=subjects, count_max=limit)
     output.show_list("entries", [_shown(entry) for entry in entries], as_json=json)
 
 

@@ -1,6 +1,5 @@
 """``pixconnect client``: the OAuth clients of holders. A secret is printed once, when it is made."""
 
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +20,6 @@ from pixconnect.local import tls_files
 from pixconnect.local.tls_files import ClientFiles
 from pixconnect.named_file import read_named_file
 from pixconnect.store.identity.origin import Origin, OriginKind
-from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.identity import access as access_usecases
 from pixconnect.usecases.reading import origin as origin_usecases
 
@@ -50,7 +48,7 @@ def create(*, holder_id: HolderId, name: str = "client", scope: operating.Many[S
         name: A name by which you know the client.
         scope: The client's permissions; repeat the option for each scope. In the sandbox the default is all scopes.
     """
-    issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, name, scope))
+    issued = operating.run(access_usecases.create_client, holder_id, name, scope)
     output.show(_shown(issued.client, issued.client_secret), as_json=json)
 
 
@@ -66,9 +64,7 @@ def change(
         scope: The client's permissions from now on; repeat the option for each scope.
         add_scope: A permission to add to those it has; repeat the option for each scope.
     """
-    _change(
-        client_id, lambda context: access_usecases.set_scopes(context, client_id, scope, added=add_scope), as_json=json
-    )
+    _show_changed(operating.run(access_usecases.set_scopes, client_id, scope, added=add_scope), as_json=json)
 
 
 @app.command
@@ -77,7 +73,7 @@ def rotate(*, client_id: ClientId, json: Json = False) -> None:
 
     When it returns, the change holds on every process.
     """
-    issued = operating.run(lambda context: access_usecases.rotate_client(context, client_id))
+    issued = operating.run(access_usecases.rotate_client, client_id)
     output.show(_shown(issued.client, issued.client_secret), as_json=json)
     operating.wait_until_in_force()
 
@@ -88,13 +84,13 @@ def disable(*, client_id: ClientId, json: Json = False) -> None:
 
     When it returns, the change holds on every process.
     """
-    _change(client_id, lambda context: access_usecases.disable_client(context, client_id), as_json=json)
+    _show_changed(operating.run(access_usecases.disable_client, client_id), as_json=json)
 
 
 @app.command
 def enable(*, client_id: ClientId, json: Json = False) -> None:
     """Let a client in again."""
-    client = operating.run(lambda context: access_usecases.enable_client(context, client_id))
+    client = operating.run(access_usecases.enable_client, client_id)
     output.show(_shown(client), as_json=json)
 
 
@@ -104,7 +100,7 @@ def delete(*, client_id: ClientId, json: Json = False) -> None:
 
     When it returns, its tokens are refused on every process. To shut it out for a while, `disable` it.
     """
-    _change(client_id, lambda context: access_usecases.delete_client(context, client_id), as_json=json)
+    _show_changed(operating.run(access_usecases.delete_client, client_id), as_json=json)
 
 
 @app.command(name="revoke-tokens")
@@ -113,7 +109,7 @@ def revoke_tokens(client_id: ClientId, *, json: Json = False) -> None:
 
     When it returns, the change holds on every process.
     """
-    _change(client_id, lambda context: access_usecases.revoke_tokens(context, client_id), as_json=json)
+    _show_changed(operating.run(access_usecases.revoke_tokens, client_id), as_json=json)
 
 
 @app.command
@@ -144,7 +140,7 @@ def certificate(
     bound = None if remove else taken
     thumbprint = bound and jose.certificate_thumbprint(bound.der)
     expires_at = bound and bound.expires_at
-    client = operating.run(lambda context: access_usecases.set_certificate(context, client_id, thumbprint, expires_at))
+    client = operating.run(access_usecases.set_certificate, client_id, thumbprint, expires_at)
     shown = _shown(client)
     if made is not None:
         shown |= {
@@ -182,7 +178,7 @@ def _make_certificate(client_id: str, folder: Path | None) -> ClientFiles:
 @app.command(name="list")
 def list_clients(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's clients, oldest first."""
-    clients = operating.run(lambda context: access_usecases.list_clients(context, holder_id))
+    clients = operating.run(access_usecases.list_clients, holder_id)
     output.show_list("clients", [_shown(client) for client in clients], as_json=json)
 
 
@@ -213,15 +209,20 @@ def activity(
     initial_at = parse_instant("--since", since)
     final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)
     found = operating.run(
-        lambda context: origin_usecases.list_activity(
-            context, client_id, initial_at, final_at, kind=kind, token_id=token_id, peer=peer, holder_id=holder_id
-        )
+        origin_usecases.list_activity,
+        client_id,
+        initial_at,
+        final_at,
+        kind=kind,
+        token_id=token_id,
+        peer=peer,
+        holder_id=holder_id,
     )
     output.show_list("activity", [show_origin(one) for one in found], as_json=json)
 
 
-def _change(client_id: str, act: Callable[[Operator], Awaitable[Client]], *, as_json: bool) -> None:
-    output.show(_shown(operating.run(act)), as_json=as_json)
+def _show_changed(client: Client, *, as_json: bool) -> None:
+    output.show(_shown(client), as_json=as_json)
     operating.wait_until_in_force()
 
 

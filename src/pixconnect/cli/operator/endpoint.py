@@ -30,7 +30,7 @@ def list_endpoints(
         holder_id: Only this holder's endpoints.
         status: Only endpoints with this status: `disabled` are those that failed for too long.
     """
-    found = operating.run(lambda context: endpoint_usecases.list_all_endpoints(context, holder_id, status))
+    found = operating.run(endpoint_usecases.list_all_endpoints, holder_id, status)
     output.show_list("endpoints", [_shown(endpoint) for endpoint in found], as_json=json)
 
 
@@ -43,7 +43,7 @@ def resume(endpoint_id: EndpointId, *, json: Json = False) -> None:
     Args:
         endpoint_id: The endpoint.
     """
-    endpoint = operating.run(lambda context: endpoint_usecases.resume_endpoint(context, endpoint_id))
+    endpoint = operating.run(endpoint_usecases.resume_endpoint, endpoint_id)
     output.show(_shown(endpoint), as_json=json)
 
 
@@ -56,7 +56,7 @@ def allow(host: str, *, json: Json = False) -> None:
     Args:
         host: Its name, such as hooks.example.com.
     """
-    allowed = operating.run(lambda context: webhook_host_usecases.allow_host(context, host))
+    allowed = operating.run(webhook_host_usecases.allow_host, host)
     output.show(dict(host=allowed), as_json=json)
 
 
@@ -75,9 +75,7 @@ def replay(endpoint_id: EndpointId, *, since: str, until: str | None = None, jso
     """
     initial_at = parse_instant("--since", since)
     final_at = None if until is None else parse_instant("--until", until, is_end=True)
-    count = operating.run(
-        lambda context: redelivery_usecases.redeliver_events_as_operator(context, endpoint_id, initial_at, final_at)
-    )
+    count = operating.run(redelivery_usecases.redeliver_events_as_operator, endpoint_id, initial_at, final_at)
     output.show(dict(replayed=count), as_json=json)
 
 

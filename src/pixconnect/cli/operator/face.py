@@ -69,7 +69,7 @@ def add(name: FaceName, *, holder_id: HolderId, json: Json = False) -> None:
     """Make a client of a holder for a face; prints its credentials, of which the secret is shown only once."""
     settings = _read_sandbox()
     _check_name(name)
-    issued = operating.run(lambda context: access_usecases.create_client(context, holder_id, f"face {name}", ()))
+    issued = operating.run(access_usecases.create_client, holder_id, f"face {name}", ())
     output.show(_describe(settings, name, issued.client.client_id, issued.client_secret), as_json=json)
 
 

@@ -1,6 +1,5 @@
 """``pixconnect holder`` and ``key``: open accounts, limit, block and shut out their owners; the Pix keys that lead to them."""
 
-from functools import partial
 from typing import Annotated, Literal
 
 from cyclopts import App, Parameter
@@ -82,17 +81,18 @@ def create(  # noqa: PLR0913  each is an option on the command line
         day_limit_cents=unnamed if day_limit is None else _limit(day_limit),
         night_limit_cents=unnamed if night_limit is None else _limit(night_limit),
     )
-    make = partial(holder_usecases.create_holder, new=new)
-    if institution is not None:
-        make = partial(create_holder_there, new=new, name=institution)
-    output.show(_shown(operating.run(make)), as_json=json)
+    if institution is None:
+        made = operating.run(holder_usecases.create_holder, new)
+    else:
+        made = operating.run(create_holder_there, new, institution)
+    output.show(_shown(made), as_json=json)
 
 
 @app.command
 def show(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder: account, flags, limits, higher limits that wait, and its balance in cents."""
-    holder, funds = operating.run(lambda context: holder_usecases.read_holder_with_funds(context, holder_id))
-    wanted = operating.run(lambda context: holder_usecases.find_waiting_limits(context, holder_id))
+    holder, funds = operating.run(holder_usecases.read_holder_with_funds, holder_id)
+    wanted = operating.run(holder_usecases.find_waiting_limits, holder_id)
     output.show(_shown(holder) | _shown_waiting(wanted) | _shown_funds(funds), as_json=json)
 
 
@@ -109,7 +109,7 @@ def list_holders(
         after: Begin after this holder_id: the last one printed leads to the next page.
         limit: The most holders to print.
     """
-    found = operating.run(lambda context: holder_usecases.list_holders(context, after, limit))
+    found = operating.run(holder_usecases.list_holders, after, limit)
     shown = [
         output.pick(holder, "holder_id=id name tax_id account_number")
         | _shown_funds(funds)
@@ -183,7 +183,7 @@ def change(  # noqa: PLR0913  as above
 
 
 def _put_on_account(holder_id: int, institution: str) -> None:
-    operating.run(partial(move_holder, holder_id=holder_id, name=institution))
+    operating.run(move_holder, holder_id, institution)
     operating.wait_until_in_force()
 
 
@@ -202,7 +202,7 @@ def succeed(
         account_number: Of the successor: 1 to 20 digits or capital letters, not yet taken.
         branch: 1 to 4 digits.
     """
-    done = operating.run(lambda context: succeed_holder(context, holder_id, institution, account_number, branch))
+    done = operating.run(succeed_holder, holder_id, institution, account_number, branch)
     operating.wait_until_in_force()
     shown: output.Shown = {
         "former_holder_id": done.former.id,
@@ -227,7 +227,7 @@ def confirm_limits(*, holder_id: TheHolder, code: str, json: Json = False) -> No
     Args:
         code: That of what you have read in `holder show`: others may have taken its place since.
     """
-    holder = operating.run(lambda context: holder_usecases.confirm_limits(context, holder_id, code))
+    holder = operating.run(holder_usecases.confirm_limits, holder_id, code)
     output.show(_shown(holder), as_json=json)
 
 
@@ -245,8 +245,8 @@ def enable(*, holder_id: TheHolder, json: Json = False) -> None:
 
 
 def _change(holder_id: int, changes: HolderChanges, *, as_json: bool) -> None:
-    holder = operating.run(lambda context: holder_usecases.set_holder(context, holder_id, changes))
-    wanted = operating.run(lambda context: holder_usecases.find_waiting_limits(context, holder_id))
+    holder = operating.run(holder_usecases.set_holder, holder_id, changes)
+    wanted = operating.run(holder_usecases.find_waiting_limits, holder_id)
     output.show(_shown(holder) | _shown_waiting(wanted), as_json=as_json)
 
 
@@ -309,7 +309,7 @@ def add_key(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, j
         key_type: Its type.
         key: The key; an EVP is made if you leave it out.
     """
-    added = operating.run(lambda context: holder_usecases.add_pix_key(context, holder_id, key_type, key))
+    added = operating.run(holder_usecases.add_pix_key, holder_id, key_type, key)
     output.show({**_shown_key(added), "holder_id": holder_id}, as_json=json)
 
 
@@ -324,7 +324,7 @@ def remove_key(*, holder_id: HolderId, key: str, json: Json = False) -> None:
         holder_id: The holder that the key leads to.
         key: The key, with its mask or without.
     """
-    removed = operating.run(lambda context: holder_usecases.remove_pix_key(context, holder_id, key))
+    removed = operating.run(holder_usecases.remove_pix_key, holder_id, key)
     output.show({**_shown_key(removed), "holder_id": holder_id}, as_json=json)
     operating.wait_until_in_force()
 
@@ -332,7 +332,7 @@ def remove_key(*, holder_id: HolderId, key: str, json: Json = False) -> None:
 @key_app.command(name="list")
 def list_keys(*, holder_id: TheHolder, json: Json = False) -> None:
     """Print a holder's keys, oldest first."""
-    keys = operating.run(lambda context: holder_usecases.list_pix_keys(context, holder_id))
+    keys = operating.run(holder_usecases.list_pix_keys, holder_id)
     output.show_list("keys", [_shown_key(key) for key in keys], as_json=json)
 
 

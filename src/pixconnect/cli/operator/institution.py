@@ -21,11 +21,11 @@ from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import AccountState, InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.institution import PermissionTried, ReceivedPix
-from pixconnect.domain.institutions.proposal import Proposal, ProposedAct, say_proposal
+from pixconnect.domain.institutions.proposal import ProposedAct, say_proposal
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions import account as account_usecases
@@ -93,11 +93,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
         statement: Its final statement file, which is read as any other, and tells the balance at its end.
     """
     content = load_statement(statement)
-
-    async def do(operator: Operator, writes: Writer) -> Proposal:
-        return await closing_usecases.propose_closing(operator, writes, name, content)
-
-    proposed = operating.run_writing(do)
+    proposed = operating.run_writing(closing_usecases.propose_closing, name, content)
     output.show(
         dict(name=name, act=proposed.act, **proposed.proposal, confirmable_at=proposed.confirmable_at), as_json=json
     )
@@ -111,11 +107,7 @@ def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | No
         code: That of what you have read: an adjustment, or how an order ended, is not confirmed without, since another may have
             taken its place.
     """
-
-    async def do(operator: Operator, writes: Writer) -> tuple[InstitutionAccount, Proposal]:
-        return await proposal_usecases.confirm_proposal(operator, writes, name, act, code)
-
-    account, proposal = operating.run_writing(do)
+    account, proposal = operating.run_writing(proposal_usecases.confirm_proposal, name, act, code)
     terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))
 
 
@@ -248,7 +240,7 @@ def pause(
         raise CommandError("name one account, or all of them with --all")
     failed = list[str]()
     if name:
-        _set_state(name, "pause")
+        _set_state(name, "paused")
     else:
         paused = operating.run(pause_all)
         failed += paused.failed
@@ -262,7 +254,7 @@ def pause(
 @app.command
 def resume(name: AccountName) -> None:
     """Let money leave again; after an alarm you say by it that what was seen is yours."""
-    _set_state(name, "resume")
+    _set_state(name, "active")
 
 
 @app.command
@@ -273,34 +265,24 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
         name: The account.
         file: The TOML file that describes it now.
     """
-    said = _read_file(file)
+    from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
 
-    async def do(context: Operator) -> None:
-        from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
-
-        await account_usecases.rotate_account(context, name, said, read_text_file)
-
-    operating.run(do)
+    operating.run(account_usecases.rotate_account, name, _read_file(file), read_text_file)
     show(name, json=json)
 
 
 @app.command
 def remove(name: AccountName) -> None:
     """Forget an account on which no holder is and nothing has happened for 90 days, with its credentials."""
-    left = run_with_opener(lambda context, opener: webhook_usecases.withdraw_webhooks(context, opener, name))
-    operating.run(lambda context: account_usecases.remove_account(context, name))
+    left = run_with_opener(webhook_usecases.withdraw_webhooks, name)
+    operating.run(account_usecases.remove_account, name)
     if left is not None:
         terminal.say(f"look at what is registered there: {terminal.on_one_line(left)}")
     terminal.say(f"{name} is removed")
 
 
-def _set_state(name: str, verb: str) -> None:
-    state = "paused" if verb == "pause" else "active"
-
-    async def do(context: Operator) -> InstitutionAccount:
-        return await account_usecases.set_state(context, name, state)
-
-    account = operating.run(do)
+def _set_state(name: str, state: AccountState) -> None:
+    account = operating.run(account_usecases.set_state, name, state)
     terminal.say(f"{account.name} is {account.state}")
 
 

@@ -74,7 +74,7 @@ def unmatched(
     Args:
         days: Of how many days.
     """
-    found = operating.run(lambda context: give_back_usecases.list_without_charge(context, name, days))
+    found = operating.run(give_back_usecases.list_without_charge, name, days)
     output.show_list(
         "unmatched",
         [_shown(credit) for credit in found],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 from cyclopts import Parameter
 
@@ -12,14 +12,18 @@ from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.institutions.credential import OpenInstitution
 
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 AccountName = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
 
 
-def run_with_opener(use_case: Callable[[Operator, OpenInstitution], Awaitable[Result]]) -> Result:
+def run_with_opener(
+    use_case: Callable[Concatenate[Operator, OpenInstitution, Given], Awaitable[Result]],
+    *args: Given.args,
+    **kwargs: Given.kwargs,
+) -> Result:
     """As ``operating.run``, with what opens accounts."""
-    opener = make_opener()
-    return operating.run(lambda context: use_case(context, opener))
+    return operating.run(use_case, make_opener(), *args, **kwargs)
 
 
 def make_opener(note: Callable[[TakenExchange], None] | None = None) -> OpenInstitution:

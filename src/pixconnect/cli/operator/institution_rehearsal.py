@@ -27,7 +27,7 @@ def rehearse(name: AccountName, *, record: Path | None = None, json: Json = Fals
         raise CommandError(f"{record}: is there already; name another file")
     taken = list[TakenExchange]()
     opener = make_opener(taken.append)
-    found = operating.run(lambda context: rehearsal_usecases.rehearse(context, opener, taken, name))
+    found = operating.run(rehearsal_usecases.rehearse, opener, taken, name)
     if record is not None:
         _write(record, found.recording)
     rows: list[Shown] = [dict(step=one.step, outcome=one.outcome, text=one.text or None) for one in found.steps]

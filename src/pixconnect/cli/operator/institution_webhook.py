@@ -18,7 +18,7 @@ app = App(name="webhook", help="What is registered at the institution for an acc
 @app.command
 def show(name: AccountName, *, json: Json = False) -> None:
     """List what is registered there, and whose it is."""
-    _show(run_with_opener(lambda context, opener: webhook_usecases.read_webhooks(context, opener, name)), json=json)
+    _show(run_with_opener(webhook_usecases.read_webhooks, name), json=json)
 
 
 @app.command(name="set")
@@ -35,18 +35,14 @@ def register(
         replace: Also where another address stands, which is kept for restore.
         new_secret: Make another secret; the address before it rings no more.
     """
-    there = run_with_opener(
-        lambda context, opener: webhook_usecases.set_webhooks(
-            context, opener, name, replaces=replace, has_new_secret=new_secret
-        )
-    )
+    there = run_with_opener(webhook_usecases.set_webhooks, name, replaces=replace, has_new_secret=new_secret)
     _show(there, json=json)
 
 
 @app.command
 def restore(name: AccountName, *, json: Json = False) -> None:
     """Put back what stood there before ours, or nothing."""
-    there = run_with_opener(lambda context, opener: webhook_usecases.restore_webhooks(context, opener, name))
+    there = run_with_opener(webhook_usecases.restore_webhooks, name)
     _show(there, json=json)
 
 

@@ -41,19 +41,19 @@ def add(*, name: Name, role: Role = "reader", json: Json = False) -> None:
     Args:
         role: A `reader` sees everything and changes nothing; an `operator` acts too.
     """
-    _show_issued(operating.run(lambda context: operator_access.add_operator(context, name, role)), as_json=json)
+    _show_issued(operating.run(operator_access.add_operator, name, role), as_json=json)
 
 
 @app.command
 def reset(*, name: Name, json: Json = False) -> None:
     """Give an operator a new password, second factor and recovery codes, and end the operator's sessions at once."""
-    _show_issued(operating.run(lambda context: operator_access.reset_operator(context, name)), as_json=json)
+    _show_issued(operating.run(operator_access.reset_operator, name), as_json=json)
 
 
 @app.command
 def remove(*, name: Name, json: Json = False) -> None:
     """Remove an operator's account and end its sessions at once. What the operator did stays in the audit."""
-    removed = operating.run(lambda context: operator_access.remove_operator(context, name))
+    removed = operating.run(operator_access.remove_operator, name)
     output.show(_shown(removed), as_json=json)
 
 
@@ -102,7 +102,7 @@ def remove_charge(
     Args:
         holder_id: Whose it is.
     """
-    removed = operating.run(lambda context: charge_removal.remove_charge(context, holder_id, txid))
+    removed = operating.run(charge_removal.remove_charge, holder_id, txid)
     output.show(output.pick(removed, "id txid status"), as_json=json)
 
 
@@ -116,7 +116,7 @@ def list_to_approve(*, holder_id: HolderId | None = None, json: Json = False) ->
     Args:
         holder_id: Of this holder only.
     """
-    found = operating.run(lambda context: approval_usecases.list_waiting_transfers(context, holder_id))
+    found = operating.run(approval_usecases.list_waiting_transfers, holder_id)
     output.show_list("transfers", [_shown_waiting(each) for each in found], as_json=json)
 
 
@@ -137,9 +137,7 @@ def refuse(transfer_id: TransferId, /, *, json: Json = False) -> None:
 
 
 def _decide(transfer_id: int, *, is_approved: bool, as_json: bool) -> None:
-    said = operating.run(
-        lambda context: approval_usecases.decide_transfer(context, transfer_id, is_approved=is_approved)
-    )
+    said = operating.run(approval_usecases.decide_transfer, transfer_id, is_approved=is_approved)
     shown: output.Shown = dict(
         id=transfer_id,
         end_to_end_id=said.order_name,

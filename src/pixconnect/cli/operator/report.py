@@ -27,7 +27,7 @@ def list_(
     Args:
         with_closed: Also print closed reports.
     """
-    found = operating.run(lambda context: kept_usecases.list_kept(context, with_closed=with_closed))
+    found = operating.run(kept_usecases.list_kept, with_closed=with_closed)
     output.show_list("reports", [_shown(kept) for kept in found], as_json=json)
 
 
@@ -38,7 +38,7 @@ def show(report_id: ReportId, *, json: Json = False) -> None:
     Args:
         report_id: Its id, as `list` prints it.
     """
-    kept = operating.run(lambda context: kept_usecases.read_kept(context, report_id))
+    kept = operating.run(kept_usecases.read_kept, report_id)
     output.show(_shown(kept) | {"report": kept.report}, as_json=json)
 
 
@@ -50,7 +50,7 @@ def close(report_id: ReportId, *, reason: str, json: Json = False) -> None:
         report_id: Its id, as `list` prints it.
         reason: What you found, and what you did about it.
     """
-    kept = operating.run(lambda context: kept_usecases.close_kept(context, report_id, reason))
+    kept = operating.run(kept_usecases.close_kept, report_id, reason)
     output.show(_shown(kept), as_json=json)
 
 

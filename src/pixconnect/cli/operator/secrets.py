@@ -19,7 +19,7 @@ def reseal(*, json: Json = False) -> None:
     The service keeps running meanwhile. If this command is interrupted, run it again: it continues where it stopped.
     """
     # It judges every secret by itself, and names those that no key opens.
-    done = operating.run(secret_key_usecases.reseal, compares_key=False)
+    done = operating.run_with_other_key(secret_key_usecases.reseal)
     broken = done.broken
     kinds = ("webhook_endpoints", "signing_keys", "authorities", "operators", "institution_accounts")
     resealed = output.pick(done, " ".join(f"{kind}_resealed={kind}_count" for kind in kinds))

@@ -1,6 +1,5 @@
 """``pixconnect signing-key``: the keys that sign tokens, QR codes and webhooks."""
 
-from functools import partial
 from typing import Annotated
 
 from cyclopts import App, Parameter
@@ -33,7 +32,7 @@ def revoke(kid: Kid, *, json: Json = False) -> None:
         kid: The key's name, as in `signing-key list` and in the header of its signatures.
     """
     # We ask no question first: an operator who revokes a key is in a hurry, and a new key signs at once.
-    current = operating.run(partial(signing_key_usecases.revoke, kid=kid))
+    current = operating.run(signing_key_usecases.revoke, kid=kid)
     output.show({"revoked": kid, **_shown(current)}, as_json=json)
     operating.wait_until_in_force()
 
@@ -45,7 +44,7 @@ def renew_authority(*, json: Json = False) -> None:
     The key is published at once, and signs a minute later.
     """
     # The first step where the old secret key is lost for good: it needs nothing that was sealed.
-    made = operating.run(signing_key_usecases.renew_authority, compares_key=False)
+    made = operating.run_with_other_key(signing_key_usecases.renew_authority)
     output.show(_shown(made), as_json=json)
 
 

@@ -56,9 +56,7 @@ def list_(
         with_ended: Also print those that have ended.
     """
     found = operating.run(
-        lambda context: case_usecases.list_cases(
-            context, with_ended=with_ended, kind=kind, institution=institution, said=said
-        )
+        case_usecases.list_cases, with_ended=with_ended, kind=kind, institution=institution, said=said
     )
     shown = [_shown(one) for one in found]
     output.show_list("cases", shown, as_json=json, columns=_COLUMNS, money=("amount_cents",))
@@ -71,7 +69,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     Args:
         case_id: Its id, as `list` prints it.
     """
-    found: ShownCase = operating.run(lambda context: case_usecases.read_case(context, case_id))
+    found: ShownCase = operating.run(case_usecases.read_case, case_id)
     notes = [output.pick(one, "operator noted_at note") for one in found.notes]
     adjusted = [_shown_adjustment(one) for one in found.adjustments]
     ending: Shown = {} if found.ending is None else dict(ending=_say_ending(found.ending))
@@ -91,7 +89,7 @@ def note(case_id: CaseId, text: str, *, json: Json = False) -> None:
         case_id: Its id, as `list` prints it.
         text: What you found.
     """
-    noted = operating.run(lambda context: case_usecases.note_case(context, case_id, text))
+    noted = operating.run(case_usecases.note_case, case_id, text)
     output.show(dict(case_id=case_id, note=noted), as_json=json)
 
 
@@ -117,7 +115,7 @@ def adjust(
         holder_id: Whose money it is; the case's holder, if it is missing.
     """
     wanted = WantedAdjustment(case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo)
-    proposed = operating.run(lambda context: adjustment_usecases.propose_adjustment(context, wanted))
+    proposed = operating.run(adjustment_usecases.propose_adjustment, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
 
 
@@ -195,7 +193,7 @@ def _say_ending(ending: CaseEnding) -> str:
 
 def _decide(case_id: int, said_end: SaidEnd, file: Path, item: str | None, *, as_json: bool) -> None:
     wanted = WantedEnding(case_id=case_id, said=said_end, evidence=_read_evidence(file), item_id=item)
-    proposed = operating.run(lambda context: ending_usecases.propose_ending(context, wanted))
+    proposed = operating.run(ending_usecases.propose_ending, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=as_json)
 
 

@@ -29,7 +29,7 @@ def list_(*, kind: BlockKind | None = None, holder_id: OfHolder = None, json: Js
         holder_id: Only this holder's.
     """
     kinds = () if kind is None else (kind,)
-    found = operating.run(lambda context: _list_all(context, holder_id, kinds))
+    found = operating.run(_list_all, holder_id, kinds)
     output.show_list("blocks", [_shown(block) for block in found], as_json=json)
 
 

@@ -77,7 +77,7 @@ def find(  # noqa: PLR0913  each narrows the search
         return
     if any_id is None:
         raise CommandError("--any-id: missing; name an id, say what is known, or ask for orders with `--unresolved`")
-    found, searched_to = operating.run(lambda context: search_usecases.find_with_origins(context, any_id))
+    found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
     shown = [_shown(one, origin) for one, origin in found]
     output.show_list("found", shown, as_json=json)
     _say_how_far(searched_to)
@@ -106,7 +106,7 @@ def _read_day(text: str | None) -> date | None:
 
 
 def _look_for(holder_id: int | None, wanted: Wanted, day: date | None, *, as_json: bool) -> None:
-    found, searched_to = operating.run(lambda context: search_usecases.look_for(context, holder_id, wanted, day))
+    found, searched_to = operating.run(search_usecases.look_for, holder_id, wanted, day)
     output.show_list("found", [_shown(one, None) for one in found], as_json=as_json)
     _say_how_far(searched_to)
 

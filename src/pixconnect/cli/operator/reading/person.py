@@ -40,7 +40,7 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
     """
     # Written line by line as it is read: a person may be in more rows than memory has room for.
     if file is None:
-        operating.run(lambda context: _write_lines(context, tax_id, terminal.say))
+        operating.run(_write_lines, tax_id, terminal.say)
         return
     with _open_private(file) as opened:
 
@@ -48,7 +48,7 @@ def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> No
             opened.write(line.encode() + b"\n")
 
         try:
-            count = operating.run(lambda context: _write_lines(context, tax_id, add))
+            count = operating.run(_write_lines, tax_id, add)
         except BaseException:
             # A part would be handed over as the whole, and the file's name could not be used again.
             file.unlink()
@@ -97,7 +97,7 @@ def erase(
         raise CommandError("--tax-id: name a person, or a file of notes by --again, and not both")
     if again is not None:
         notes = _read_notes(again)
-        done = operating.run(lambda context: person_usecases.erase_again(context, notes))
+        done = operating.run(person_usecases.erase_again, notes)
         output.show({"erased": done}, as_json=json)
         return
     if tax_id is None or note is None:
@@ -106,10 +106,8 @@ def erase(
     _ask(person_usecases.read_tax_id(tax_id), is_agreed=yes)
     # Opened before anything is read: a file that cannot be written shows before the first row is emptied.
     with _open_notes(note) as file:
-        operating.run(lambda context: person_usecases.check_erasable(context, tax_id))
-        erasure = operating.run(
-            lambda context: person_usecases.erase_person(context, tax_id, lambda notes: _write_notes(file, notes))
-        )
+        operating.run(person_usecases.check_erasable, tax_id)
+        erasure = operating.run(person_usecases.erase_person, tax_id, lambda notes: _write_notes(file, notes))
     _show(erasure, as_json=json)
 
 

@@ -21,7 +21,6 @@ from pixconnect.api.contract import (
     refund,
     sandbox,
     statement,
-    suspect_credit,
     transfer,
     transfer_parties,
 )
@@ -246,7 +245,7 @@ SANDBOX: Final = Section(
         Row("sandbox_pay", "POST", "/sandbox/v1/payments", "any",
             NONE, Nothing, sandbox.PaymentRequest, sandbox.Payment, sandbox.pay),
         Row("sandbox_judge_payment", "POST", "/sandbox/v1/payments/{endToEndId}/decide", "any",
-            END_TO_END_ID, Nothing, suspect_credit.VerdictRequest, sandbox.Payment, suspect_credit.judge_credit),
+            END_TO_END_ID, Nothing, movement.VerdictRequest, sandbox.Payment, movement.judge_credit),
         Row("sandbox_give_back", "POST", "/sandbox/v1/returns", "any",
             NONE, Nothing, sandbox.ReturnRequest, sandbox.ReturnOutcome, sandbox.give_back),
         Row("sandbox_deposit", "POST", "/sandbox/v1/deposits", "any",

@@ -61,7 +61,7 @@ _FOR_OPERATORS = (
     ("operator", "operator:app", "Operators' access to the console, and to what holders own."),
     ("audit", "audit:app", "What operators did."),
     ("signing-key", "signing_key:app", "Manage the keys that sign tokens, QR codes and webhooks."),
-    ("secrets", "secrets:app", "Reseal stored secrets after a change of the secret key."),
+    ("secrets", "signing_key:secrets_app", "Reseal stored secrets after a change of the secret key."),
 )
 
 _INTRODUCTION = (

@@ -1,4 +1,4 @@
-"""What the institution moves by itself, on the wire; the sandbox's alone."""
+"""What the sandbox does as the holder's institution: it moves money by itself, and decides on what it holds as suspect."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from pixconnect.api.contract.sandbox import Payment, show_arrival
 from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, clamp_cents
 from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
-from pixconnect.domain.simulation.sandbox_control import MadeMovementKind
+from pixconnect.domain.simulation.sandbox_control import MadeMovementKind, Verdict
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 
 
@@ -52,3 +53,21 @@ async def move(services: Services, request: Request[None, Nothing, MovementReque
     return MovementOutcome(
         id=moved.id, amount=moved.amount_cents, status="POSTED" if moved.status == "CONFIRMED" else "PROCESSING"
     )
+
+
+class VerdictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the institution decides by hand of a payment that it holds."""
+
+    decision: Verdict
+    """Release it, so that it is yours and pays its charge; or return it to its payer."""
+
+
+async def judge_credit(services: Services, request: Request[str, Nothing, VerdictRequest]) -> Payment:
+    """Release or return by hand what is held as suspect.
+
+    The events are `transfer.in.confirmed`, and of a charge `qrcode.approved`; or `transfer.in.error`.
+    """
+    arrival = await sandbox_usecases.judge_credit(
+        services.context, request.caller, request.parameter, request.body.decision
+    )
+    return show_arrival(arrival)

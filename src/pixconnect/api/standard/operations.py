@@ -17,7 +17,6 @@ from pixconnect.api.standard import (
     lot,
     notice,
     payment,
-    refund,
     webhook,
 )
 from pixconnect.api.standard import lot as lot_records
@@ -79,10 +78,10 @@ SPOKEN: Final = (
         payment.PixQuery, Nothing, 200, payment.PixConsultados, payment.list_pix),
     Row("devolucao.solicitar", "PUT", "/pix/{e2eid}/devolucao/{id}", "pix.write",
         Types(missing="PixNaoEncontrado", invalid="PixDevolucaoInvalida"),
-        Nothing, refund.DevolucaoSolicitada, 201, standard_pix.Devolucao, refund.put_refund),
+        Nothing, payment.DevolucaoSolicitada, 201, standard_pix.Devolucao, payment.put_refund),
     Row("devolucao.consultar", "GET", "/pix/{e2eid}/devolucao/{id}", "pix.read",
         Types(missing="PixDevolucaoNaoEncontrada", invalid="PixDevolucaoInvalida"),
-        Nothing, Nothing, 200, standard_pix.Devolucao, refund.get_refund),
+        Nothing, Nothing, 200, standard_pix.Devolucao, payment.get_refund),
     Row("webhook.configurar", "PUT", "/webhook/{chave}", "webhook.write", _WEBHOOK,
         Nothing, webhook.WebhookSolicitado, 200, Nothing, webhook.put_webhook),
     Row("webhook.consultar", "GET", "/webhook/{chave}", "webhook.read", _WEBHOOK,

@@ -12,7 +12,7 @@ from pixconnect.api.faces.fault import ListTraits
 from pixconnect.api.faces.frame import Face, FaceOperation, Shown, read_own, without_none
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.faces.woovi import charge, refund, send, webhook
+from pixconnect.api.faces.woovi import charge, send, webhook
 from pixconnect.api.faces.woovi.charge import find_named_charge
 from pixconnect.api.faces.woovi.paging import NAME, Slice, SliceQuery, read_name, read_slice
 from pixconnect.api.frame.operation import Reply
@@ -240,11 +240,11 @@ _OWN: Final = (
         listed=_SLICED),
     Row("cobranca.prazo", "PATCH", "/api/v1/charge/{id}", "charge.write", "general", charge.change_expiry, "read"),
     Row("cobranca.remover", "DELETE", "/api/v1/charge/{id}", "charge.write", "general", charge.remove_charge, "read"),
-    Row("cobranca.estornar", "POST", "/api/v1/charge/{id}/refund", "refund.write", "general", refund.refund_charge, "read"),
-    Row("cobranca.estornos", "GET", "/api/v1/charge/{id}/refund", "refund.read", "general", refund.list_charge_refunds, "read"),
-    Row("estorno.pedir", "POST", "/api/v1/refund", "refund.write", "general", refund.refund_pix, "read"),
-    Row("estorno.consultar", "GET", "/api/v1/refund/{id}", "refund.read", "general", refund.get_named_refund, "read"),
-    Row("estorno.listar", "GET", "/api/v1/refund", "refund.read", "general", refund.list_refunds, "read",
+    Row("cobranca.estornar", "POST", "/api/v1/charge/{id}/refund", "refund.write", "general", charge.refund_charge, "read"),
+    Row("cobranca.estornos", "GET", "/api/v1/charge/{id}/refund", "refund.read", "general", charge.list_charge_refunds, "read"),
+    Row("estorno.pedir", "POST", "/api/v1/refund", "refund.write", "general", charge.refund_pix, "read"),
+    Row("estorno.consultar", "GET", "/api/v1/refund/{id}", "refund.read", "general", charge.get_named_refund, "read"),
+    Row("estorno.listar", "GET", "/api/v1/refund", "refund.read", "general", charge.list_refunds, "read",
         "What came back of sends is among them.",
         listed=_SLICED),
     Row("transacao.consultar", "GET", "/api/v1/transaction/{id}", "transfer.read", "general", get_pix_either_way,

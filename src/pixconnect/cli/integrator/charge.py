@@ -14,7 +14,7 @@ from typing import Annotated, Final, TypedDict, get_args
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.cli.frame import output, qr_code, records, terminal
 from pixconnect.cli.frame.failures import CommandError
@@ -207,18 +207,8 @@ def create(  # noqa: PLR0913  each is an option on the command line
         if terms is None or payer is None:
             charge = charges.create(amount, own_key, external_id=external_id, payer=payer)
         else:
-            charge = charges.create_due(
-                amount,
-                own_key,
-                terms.due_on,
-                payer,
-                valid_days=terms.valid_days,
-                fine=terms.fine,
-                interest=terms.interest,
-                rebate=terms.rebate,
-                discount=terms.discount,
-                external_id=external_id,
-            )
+            told = structs.asdict(terms)
+            charge = charges.create_due(amount, own_key, payer=payer, external_id=external_id, **told)
     _show(charge, as_json=json, with_picture=qr)
 
 

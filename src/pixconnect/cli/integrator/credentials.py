@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect import environment
 from pixconnect.cli.frame.failures import CommandError
@@ -48,16 +48,7 @@ def find_credentials() -> Credentials:
     settings = environment.read_settings()
     name = profile.get() or settings.profile
     if name:
-        found = read_profile(name)
-        return Credentials(
-            api_url=found.api_url,
-            auth_url=found.auth_url,
-            client_id=found.client_id,
-            client_secret=found.client_secret,
-            mode=found.mode,
-            key=found.key,
-            source=f"the profile {name}",
-        )
+        return Credentials(**structs.asdict(read_profile(name)), source=f"the profile {name}")
     return _of_environment(settings) or _of_home(settings)
 
 

@@ -19,7 +19,7 @@ from pixconnect.cli.integrator import recipes
 from pixconnect.cli.integrator.session import open_sandbox, open_session
 from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
-from pixconnect_client import Client, Delivery, Endpoint, OutsidePayer
+from pixconnect_client import Client, Delivery, Endpoint
 
 app = App(name="endpoint", help="Where webhooks are posted.")
 
@@ -101,16 +101,8 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         if endpoint.status != "active":
             raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it")
         before = {delivery.id for delivery in islice(client.deliveries.list(endpoint_id), _LOOKED_AT)}
-        chosen = recipes.Chosen(
-            client=client,
-            key=session.own_key(key),
-            amount=recipes.AMOUNT_CENTS,
-            external_id=None,
-            payer=OutsidePayer(),
-            code="AC03",
-        )
         # Any that it is for; the first are the cheapest.
-        recipes.follow(_first(endpoint), chosen)
+        recipes.follow(_first(endpoint), recipes.Chosen(client=client, key=session.own_key(key)))
         deadline_s = time.monotonic() + timeout_s
         while not (tried := _find_tried(client, endpoint_id, before)) and time.monotonic() < deadline_s:
             time.sleep(_ASKED_AGAIN_AFTER_S)

@@ -42,10 +42,10 @@ class Chosen(Struct, frozen=True, kw_only=True):
     client: Client
     key: str
     """The holder's Pix key, which receives the payment."""
-    amount: int
-    external_id: str | None
-    payer: OutsidePayer
-    code: str
+    amount: int = AMOUNT_CENTS
+    external_id: str | None = None
+    payer: OutsidePayer = OutsidePayer()
+    code: str = "AC03"
     """By which the network rejects what ends in an error."""
 
 

@@ -102,8 +102,6 @@ def open_doors(
 
 
 class ApiParts(Struct, frozen=True, kw_only=True):
-    """What the API has of its own."""
-
     context: Context
     keyring: Keyring
     access_pool: Pool
@@ -217,7 +215,6 @@ def _watch(
 
 
 def _certificate_files(settings: Settings) -> dict[str, str]:
-    """Our own, by what they are for."""
     # Read once: another one in its place is not in use before the next start, and says nothing of this process.
     files = dict[str, str]()
     if settings.tls_port:

@@ -92,7 +92,6 @@ async def open_operator(
 
 
 async def _check_database(connection: pool.Connection, settings: Settings) -> None:
-    """The tables must be this program's, and of this mode."""
     await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
     await installation.check_mode(connection, settings.mode)
 

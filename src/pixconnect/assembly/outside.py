@@ -40,8 +40,6 @@ def has_rail(settings: Settings) -> bool:
 
 
 class SharedParts(Struct, frozen=True, kw_only=True):
-    """What a process reaches outside."""
-
     rail: Rail
     control: HttpSandboxControl | None
     locations: LocationReader

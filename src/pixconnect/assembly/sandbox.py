@@ -19,7 +19,6 @@ from pixconnect.usecases.running import installation
 
 
 async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
-    """Simulate the network until told to stop."""
     set_up_logging(settings.log_format, settings.log_level)
     entropy = SystemEntropy()
     secret_box = open_own_secret_box(settings, entropy)

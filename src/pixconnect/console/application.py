@@ -81,8 +81,6 @@ _log = structlog.get_logger(__name__)
 
 
 class PageRoute(msgspec.Struct, frozen=True, kw_only=True):
-    """One page: where it is and what makes it."""
-
     path: str
     page: Page
     method: str = "GET"

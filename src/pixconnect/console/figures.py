@@ -27,8 +27,6 @@ _LINES: Final = 4
 
 
 class BarPart(Struct, frozen=True, kw_only=True):
-    """One piece of a bar."""
-
     status: str
     count: int
     y: float

@@ -29,8 +29,6 @@ _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 class Language(Struct, frozen=True, kw_only=True):
-    """How one language says things."""
-
     code: LanguageCode
     locale: str
     tag: str

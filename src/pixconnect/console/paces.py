@@ -41,7 +41,6 @@ class Paces:
         self._known: OrderedDict[bytes, None] = OrderedDict()
 
     def spend(self, policy: RatePolicy, whose: Hashable) -> None:
-        """Count a request."""
         bucket = self._buckets.find(policy, whose, self._monotonic_s())
         if bucket.read(self._monotonic_s()) < 1:
             raise errors.RateLimited(f"too many requests ({policy.name})", bucket.seconds_until(1), policy)

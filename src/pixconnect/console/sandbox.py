@@ -103,7 +103,6 @@ async def deposit(visit: Visit) -> Response:
 
 
 async def give_back(visit: Visit) -> Response:
-    """Return a transfer as its receiver."""
     _check_sandbox(visit)
     visit.form()
     found = await timeline.read_timeline(visit.context, visit.viewer, "transfer", visit.path_id())

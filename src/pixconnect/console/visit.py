@@ -71,7 +71,6 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def who(self) -> Visitor:
-        """The visitor, behind the door."""
         return errors.require(self.visitor, "a page behind the door")
 
     @property
@@ -83,7 +82,6 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     @property
     def chosen_id(self) -> int | None:
-        """The holder that the address names."""
         return wanted.read_id(self.request.query_params.get(_HOLDER, ""))
 
     @property
@@ -189,7 +187,6 @@ class Visit(Struct, frozen=True, kw_only=True):
     def page(
         self, template: str, *, status: int = 200, headers: Mapping[str, str] | None = None, **values: object
     ) -> Response:
-        """Make a page, or its live part."""
         found = _templates.get_template(template)
         said = (
             values

@@ -120,7 +120,6 @@ def _is_fit(version: str, headers: Sequence[tuple[bytes, bytes]], fields: Mappin
 
 
 def _is_chunked_alone(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether ``chunked`` is the one coding of a body that names its codings."""
     return [value.strip(b" \t").lower() for name, value in headers if name == b"transfer-encoding"] == [b"chunked"]
 
 

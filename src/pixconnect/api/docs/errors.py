@@ -86,7 +86,6 @@ def _link(code: str, status: int) -> str:
 
 
 def render_errors() -> str:
-    """The chapter with all of them."""
     lines = "".join(
         f"<tr id=error-{code}><td>{status}<td><code>{code}</code><td>{prose(meaning)}"
         for status, code, meaning in list_errors()

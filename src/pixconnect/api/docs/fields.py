@@ -39,7 +39,6 @@ class Fields:
         return f"<h4>{title}</h4>{listed}" if is_open else _folded(title, listed)
 
     def render_parameters(self, row: AnyOperation) -> str:
-        """What goes into the path and the query."""
         found: list[_Field] = []
         if row.parameter.name:
             schema = dict(row.parameter.schema) | {"description": row.parameter.description}

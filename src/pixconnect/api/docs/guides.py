@@ -115,7 +115,6 @@ def find_pages() -> Mapping[str, GuidePage]:
 
 @cache
 def _find_addresses() -> Mapping[str, str]:
-    """The addresses of all pages by their source."""
     return {page.source: page.address for page in find_pages().values()}
 
 
@@ -156,7 +155,6 @@ def render_text(page: GuidePage) -> str:
 
 
 def render_page(page: GuidePage) -> str:
-    """The page as HTML."""
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     tokens = _mend_heads(markdown.parse(page.text))
     for token, content in zip(tokens, [*tokens[1:], None], strict=True):

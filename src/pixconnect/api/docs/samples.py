@@ -150,7 +150,6 @@ CLIENT_SECRET: Final = "CLIENT_SECRET"  # noqa: S105  stands where a reader's ow
 
 
 def render_samples(row: AnyOperation, base_url: str, schemas: dict[str, Schema]) -> str:
-    """A request of an operation in each language."""
     address = base_url + example_path(row)
     body: Any = {} if row.body is Nothing else example_of_body(row, schemas)
     is_form = row.body_form != "json"

@@ -63,8 +63,6 @@ _BY_TITLE: Final = ("docs/decisions/", "docs/about/")
 
 
 class SearchedText(Struct, frozen=True, array_like=True):
-    """One thing that can be found."""
-
     href: str
     """From the service's address."""
     title: str

@@ -76,7 +76,6 @@ class BodyDecoder(Generic[Record]):
         self._read_fast = msgspec.json.Decoder(record).decode
 
     def decode(self, body: bytes, headers: Mapping[bytes, bytes]) -> Record:
-        """Read a body."""
         # Most callers send exactly this type; we check any other more closely.
         media_type = headers.get(b"content-type")
         if media_type not in self._media_types:

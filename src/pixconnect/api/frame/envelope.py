@@ -134,7 +134,6 @@ def write_success_tail(request_id: str, now: datetime) -> bytes:
 
 
 async def write_items(listing: Listing[Any]) -> Listing[Any]:
-    """A list with its items written."""
     items = iter(cast("Iterable[object]", listing.items))
     written: list[bytes] = []
     while some := [_encode(item) for item in islice(items, _ITEMS_AT_ONCE)]:
@@ -156,8 +155,6 @@ def write_success(answer: object, request_id: str, now: datetime) -> bytes:
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """A refusal as it is sent."""
-
     status: int
     content: bytes
     headers: Headers

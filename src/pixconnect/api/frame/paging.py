@@ -23,8 +23,6 @@ _OF_THE_PAGE: Final = frozenset({"page", "page_size", "after"})
 
 
 class PageRequest(Struct, frozen=True, kw_only=True):
-    """The page that a request asks for."""
-
     span: Span
     listed: bytes
     """Which list it is, whose, and under which filters, as octets for the check."""

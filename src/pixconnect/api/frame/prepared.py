@@ -136,7 +136,6 @@ def prepare(operation: AnyOperation) -> PreparedOperation:
 
 
 def _make_reader(operation: AnyOperation) -> Reader:
-    """Reads as the row declares."""
     read, name = operation.parameter.read, operation.parameter.name
     return Reader(
         path=lambda raw: read(decoding.decode_parameter(name, raw[0])),

@@ -68,7 +68,6 @@ class RequestRates:
         self._buckets = TokenBuckets()
 
     def spend(self, caller: Caller) -> None:
-        """Count a request."""
         now_s = self._monotonic_s()
         # Nothing is spent of either bucket when one of them is empty.
         found = list(self._find(caller))

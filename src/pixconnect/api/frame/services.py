@@ -39,8 +39,6 @@ class Descriptions(Struct, frozen=True, kw_only=True):
 
 
 class Services(Struct, frozen=True, kw_only=True):
-    """Everything behind the interface."""
-
     context: Context
     verifier: TokenVerifier
     token_issuer: TokenIssuer

@@ -106,7 +106,6 @@ class Members:
         return self._members.get(name) in (None, [])
 
     def refuse(self, name: str, reason: str) -> None:
-        """Add a row about a member."""
         self.violations.add(f"{self._prefix}{name}", reason, self._members.get(name))
 
     def text(
@@ -213,7 +212,6 @@ class Members:
             return self.refuse(name, NO_PIX_KEY)
 
     def object(self, name: str) -> Members | None:
-        """The members of a member."""
         value, described = self._take(name, inspect.StructType)
         if value is None:
             return None
@@ -311,7 +309,6 @@ class Parameters:
         return Parameters(self.violations, self._values, record) if self._record is None else self
 
     def refuse(self, name: str, reason: str) -> None:
-        """Add a row about a parameter."""
         self.violations.add(name, reason, self._values.get(name))
 
     def text(self, name: str, pattern: re.Pattern[str] | None = None) -> str | None:
@@ -321,7 +318,6 @@ class Parameters:
         return self.refuse(name, "não tem a forma esperada")
 
     def instant(self, name: str) -> datetime | None:
-        """An instant with its offset."""
         text = self._values.get(name)
         if text is None:
             is_required = self._record is not None and self._record[name][0]

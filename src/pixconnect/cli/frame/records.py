@@ -57,7 +57,6 @@ TimeoutS = Annotated[
 
 
 def shown(record: Struct) -> output.Shown:
-    """A record as JSON has it."""
     return msgspec.to_builtins(record)
 
 

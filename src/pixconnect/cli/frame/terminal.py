@@ -67,7 +67,6 @@ def wants_no_style() -> bool:
 
 
 def paint_state(state: str) -> str:
-    """A status, in the colour of how good it is."""
     return paint(state, "red" if state in _BAD else "yellow" if state in _UNDER_WAY else "green")
 
 

@@ -29,7 +29,6 @@ _KINDS: Final = dict[object, str](((int, "a whole number"), (bool, "true or fals
 
 
 def explain(error: CycloptsError) -> str:
-    """What is wrong with a verb's arguments."""
     error.verbose = False
     argument, verb = error.argument, " ".join(("pixconnect", *(error.command_chain or ())))
     match error:
@@ -148,7 +147,6 @@ def _find_options(app: App, words: Sequence[str]) -> dict[str, Argument]:
 
 
 def _describe(argument: Argument) -> str:
-    """What an option's value must be."""
     kinds: list[str] = []
     for one in _list_types(argument):
         if get_origin(one) is Literal:

@@ -34,7 +34,6 @@ WHOLE_NUMBER: Final = Parameter(converter=read_whole_number)
 
 
 def guess_key_type(key: str) -> KeyType:
-    """The type that a key looks like."""
     digits = re.sub(r"[./-]", "", key)
     if "@" in key:
         return "EMAIL"

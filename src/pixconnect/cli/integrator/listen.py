@@ -38,8 +38,6 @@ _FIELDS: Final = ("id", "name", "payload", "create_timestamp")
 
 
 class ForwardingAttempt(Struct, frozen=True, kw_only=True):
-    """One POST and what came of it."""
-
     status: int | None
     """``None`` where no answer came."""
     duration_ms: int
@@ -92,7 +90,6 @@ class Forwarder:
 
 
 def complete(address: str) -> str:
-    """The URL to post to."""
     is_whole = "://" in address
     port = re.fullmatch(r":?([0-9]+)(?:/(.*))?", address)
     url = f"http://localhost:{port[1]}/{port[2] or ''}" if port else address if is_whole else f"http://{address}"

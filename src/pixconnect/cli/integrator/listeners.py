@@ -44,8 +44,6 @@ class Door(Struct, frozen=True, kw_only=True):
 
 
 class ListenerOutcome(Struct, frozen=True, kw_only=True):
-    """What became of an event that was sent again to a listener."""
-
     name: str
     answer: str
 

@@ -66,7 +66,6 @@ async def _list_heads(settings: Settings) -> list[ChainHead]:
 
 
 def read_heads(files: Sequence[Path]) -> list[ChainHead]:
-    """All heads of some files."""
     heads = list[ChainHead]()
     for file in files:
         try:

@@ -279,7 +279,7 @@ class Application:
 
     def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
         """Refuse without a task what a full process refuses; ``None`` for whatever needs ``__call__``."""
-        if not self._is_full() or self._rates is not None or self._access_log.wants(_FULL):
+        if not self._admission.is_full or self._rates is not None or self._access_log.wants(_FULL):
             return None
         headers = cast("Mapping[bytes, bytes]", scope["headers_by_name"] or {})
         caller = self._services.verifier.recall(headers.get(b"authorization", b""))
@@ -303,9 +303,6 @@ class Application:
         self._count(prepared.operation, refused.status, self._monotonic_s() - started_s)
         own_headers = [*refusal_headers(refused), (b"x-request-id", request_id.encode())]
         return WholeAnswer(refused.status, own_headers, refused.content)
-
-    def _is_full(self) -> bool:
-        return self._admission.is_full
 
     async def _slow_down(self, progress: _Progress, interval_s: float) -> None:
         """Delay a refusal if this party gets many of them."""

@@ -162,7 +162,8 @@ class Console:
                 if is_act:
                     visit = msgspec.structs.replace(visit, sent=await self._read_form(visit, row))
                 # Repeating an act here would do it again at each look, and a file is not a page to follow.
-                if request.method == "GET" and not row.is_file and visit.visitor is not None and _is_followed(request):
+                wants_events = _EVENTS in request.headers.get("accept", "")
+                if request.method == "GET" and not row.is_file and visit.visitor is not None and wants_events:
                     return StreamingResponse(self._follow(visit, row.page), media_type=_EVENTS)
                 return await self._make(visit, row.page)
             except Exception as error:  # noqa: BLE001  whatever happens, a page
@@ -325,10 +326,6 @@ def _check_origin(request: Request, parts: ConsoleParts) -> None:
     is_ours = origin == f"{scheme}://{request.headers['host'].lower()}"
     if not (is_ours and site in {None, "same-origin"}):
         raise errors.Forbidden("this form was not sent from the console")
-
-
-def _is_followed(request: Request) -> bool:
-    return _EVENTS in request.headers.get("accept", "")
 
 
 def _lead_to_door(request: Request) -> Response:

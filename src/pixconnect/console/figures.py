@@ -178,8 +178,10 @@ async def show_figures(visit: Visit) -> Response:
         "figures.html",
         found=found,
         drawn={kind: chart for kind, chart in drawn.items() if chart.totals},
+        # How many went well, and of how many.
         shares={
-            kind: _share(chart, order[0]) for (kind, order), chart in zip(_ORDERS.items(), drawn.values(), strict=True)
+            kind: (chart.totals.get(order[0], 0), sum(chart.totals.values()))
+            for (kind, order), chart in zip(_ORDERS.items(), drawn.values(), strict=True)
         },
         spent_cents=spent,
         settling=settling,
@@ -187,11 +189,6 @@ async def show_figures(visit: Visit) -> Response:
         spans=tuple(SPANS),
         chosen=chosen,
     )
-
-
-def _share(chart: Chart, good: str) -> tuple[int, int]:
-    """How many went well, and of how many."""
-    return chart.totals.get(good, 0), sum(chart.totals.values())
 
 
 def _with_pending(series: list[Series]) -> list[Series]:

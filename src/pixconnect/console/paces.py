@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from typing import Final
@@ -17,6 +17,7 @@ from typing import Final
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.rate import RatePolicy, TokenBuckets
+from pixconnect.foundation.bounded_cache import BoundedCache
 
 STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)
 """Requests of an address without a session: pages before the door, and what leads there."""
@@ -38,7 +39,7 @@ class Paces:
     def __init__(self, clock: Clock) -> None:
         self._monotonic_s = clock.monotonic_s
         self._buckets = TokenBuckets()
-        self._known: OrderedDict[bytes, None] = OrderedDict()
+        self._known = BoundedCache[bytes, None](KNOWN_MAX)
 
     def spend(self, policy: RatePolicy, whose: Hashable) -> None:
         bucket = self._buckets.find(policy, whose, self._monotonic_s())
@@ -55,11 +56,7 @@ class Paces:
 
     def note_good(self, token: str) -> None:
         """Keep that this token is a good session's."""
-        key = _hash(token)
-        self._known[key] = None
-        self._known.move_to_end(key)
-        if len(self._known) > KNOWN_MAX:
-            self._known.popitem(last=False)
+        self._known.keep(_hash(token), None)
 
     def note_over(self, token: str) -> None:
         self._known.pop(_hash(token), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -40,11 +40,7 @@ class CallbackBody(Struct, frozen=True, kw_only=True):
     content: bytes
 
 
-def _pass_body(body: bytes, _headers: Mapping[bytes, bytes]) -> CallbackBody:
-    return CallbackBody(content=body)
-
-
-READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=_pass_body)
+READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda body, _: CallbackBody(content=body))
 
 
 async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:

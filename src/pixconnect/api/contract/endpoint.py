@@ -14,7 +14,6 @@ from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Id, Instant, ListQuery, format_duration
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.webhooks import delivery as delivery_rules
@@ -234,7 +233,8 @@ async def list_events(services: Services, request: Request[None, ListQuery, Noth
     """
     asked = paging.read_asked("events", request)
     page = await endpoint_usecases.list_events(services.context, request.caller, asked.span)
-    return asked.show(page, map(_show_event, page.items))
+    # We store the body as it is posted, so a list never differs from it.
+    return asked.show(page, (_read_event(event.body) for event in page.items))
 
 
 async def replay_events(services: Services, request: Request[int, Nothing, ReplayRequest]) -> Replayed:
@@ -282,11 +282,6 @@ def _show_delivery(delivery: delivery_rules.Delivery) -> WebhookDelivery:
             for attempt in delivery.attempts
         ],
     )
-
-
-def _show_event(event: events.Event) -> WebhookEvent:
-    # We store the body as it is posted, so a list never differs from it.
-    return _read_event(event.body)
 
 
 _read_event = msgspec.json.Decoder(WebhookEvent).decode

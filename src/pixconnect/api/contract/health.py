@@ -140,7 +140,10 @@ def _show_health(found: health_usecases.Health, services: Services) -> Health:
         status=found.status,
         duration=format_duration(found.duration_s),
         timestamp=format_instant(found.checked_at),
-        checks={name: _show(result) for name, result in found.checks.items()},
+        checks={
+            name: CheckResult(status=result.status, duration=format_duration(result.duration_s), error=result.error)
+            for name, result in found.checks.items()
+        },
         system=_describe_system(found.uptime_s, services.version) if services.shows_system else _NOTHING_TOLD,
     )
 
@@ -188,7 +191,3 @@ def _describe_system(uptime_s: float, version: str) -> SystemInfo:
         uptime=format_duration(uptime_s),
         version=version,
     )
-
-
-def _show(result: health_usecases.CheckResult) -> CheckResult:
-    return CheckResult(status=result.status, duration=format_duration(result.duration_s), error=result.error)

@@ -162,8 +162,9 @@ def render_page(page: GuidePage) -> str:
             token.attrSet("id", slug(content.content))
         for part in token.children or ():
             _mend_link(page, part)
-    for name, rule in dict(fence=_render_fence, table_open=_open_table, table_close=_close_table).items():
-        markdown.add_render_rule(name, rule)
+    markdown.add_render_rule("fence", _render_fence)
+    markdown.add_render_rule("table_open", lambda *_: f"{TABLE}<table>")
+    markdown.add_render_rule("table_close", lambda *_: "</table></div>")
     content = markdown.renderer.render(tokens, markdown.options, {})
     depth = "../" * page.address.count("/")
     return (
@@ -225,14 +226,6 @@ def slug(heading: str) -> str:
 
 def _render_fence(renderer: RendererHTML, tokens: list[Token], index: int, options: Any, env: Any) -> str:  # noqa: ANN401  as it is called
     return sample(tokens[index].content.rstrip("\n"), "text")
-
-
-def _open_table(*_: Any) -> str:  # noqa: ANN401  as it is called
-    return f"{TABLE}<table>"
-
-
-def _close_table(*_: Any) -> str:  # noqa: ANN401  as it is called
-    return "</table></div>"
 
 
 def _mend_heads(tokens: list[Token]) -> list[Token]:

@@ -126,7 +126,9 @@ def describe_records(operations: Iterable[AnyOperation], others: Iterable[type])
     for record in {record for kind in types.multi_type_info(records) for record in find_records(kind)}:
         schema = schemas[record.__name__]
         for name, description in describe_fields(record).items():
-            schema["properties"][name] = _described_more(schema["properties"][name], description)
+            field = schema["properties"][name]
+            # Followed by that of its type, such as the unit.
+            schema["properties"][name] = field | described(f"{description} {field.get('description', '')}".strip())
         # What holds between fields: a type cannot say it.
         schema |= getattr(record, "schema_rules", {})
     # The record has any text there, because only errors.py and STATUSES list the codes.
@@ -219,8 +221,3 @@ def find_records(kind: types.Type) -> Iterator[type]:
                 yield from find_records(inner)
             case _:
                 pass
-
-
-def _described_more(schema: Schema, description: str) -> Schema:
-    """The field's description, followed by its type's, such as the unit."""
-    return {**schema, "description": f"{description} {schema.get('description', '')}".strip()}

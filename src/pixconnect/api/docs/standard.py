@@ -100,6 +100,7 @@ def describe_door(
         paths.setdefault(row.path, {})[row.method.lower()] = _describe_operation(row)
     used = sorted({row.scope for row in operations})
     flow = {"tokenUrl": token_url, "scopes": {scope: scopes[scope] for scope in used}}
+    content = {problem.MEDIA_TYPE: {"schema": to_schema(problem.Problema.__name__)}}
     document: Schema = {
         "openapi": "3.0.3",
         "info": dict(title="API Pix", version="2.9.0", description=_DESCRIPTION, license=dict(name="Apache-2.0")),
@@ -108,7 +109,7 @@ def describe_door(
         "paths": paths,
         "components": {
             "schemas": _describe_records(operations),
-            "responses": {_name_of(status): _describe_problem(text) for status, text in _STATUS_TEXTS.items()},
+            "responses": {_name_of(status): described(text, content=content) for status, text in _STATUS_TEXTS.items()},
             "securitySchemes": {"OAuth2": typed("oauth2", flows={"clientCredentials": flow})},
         },
     }
@@ -180,10 +181,6 @@ def _describe_records(operations: Iterable[StandardOperation]) -> dict[str, Sche
             properties[name] = {**properties[name], "description": description}
         schemas[record.__name__] |= getattr(record, "schema_rules", {})
     return dict(sorted(schemas.items()))
-
-
-def _describe_problem(text: str) -> Schema:
-    return described(text, content={problem.MEDIA_TYPE: {"schema": to_schema(problem.Problema.__name__)}})
 
 
 def _name_of(status: str) -> str:

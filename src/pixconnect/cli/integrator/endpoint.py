@@ -19,7 +19,7 @@ from pixconnect.cli.integrator import recipes
 from pixconnect.cli.integrator.session import open_sandbox, open_session
 from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
-from pixconnect_client import Client, Delivery, Endpoint
+from pixconnect_client import Client, Delivery
 
 app = App(name="endpoint", help="Where webhooks are posted.")
 
@@ -101,8 +101,9 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
         if endpoint.status != "active":
             raise CommandError(f"the endpoint {endpoint_id} is {endpoint.status}: nothing is posted to it")
         before = {delivery.id for delivery in islice(client.deliveries.list(endpoint_id), _LOOKED_AT)}
-        # Any that it is for; the first are the cheapest.
-        recipes.follow(_first(endpoint), recipes.Chosen(client=client, key=session.own_key(key)))
+        # Any that it is for: in the order of the specification those that need the least stand first.
+        event = next(name for name in get_args(EventName) if name in endpoint.event_types)
+        recipes.follow(event, recipes.Chosen(client=client, key=session.own_key(key)))
         deadline_s = time.monotonic() + timeout_s
         while not (tried := _find_tried(client, endpoint_id, before)) and time.monotonic() < deadline_s:
             time.sleep(_ASKED_AGAIN_AFTER_S)
@@ -111,11 +112,6 @@ def try_out(endpoint_id: EndpointId, *, key: str | None = None, timeout_s: float
     output.show(_summarise(tried), as_json=json)
     if tried.status != "delivered":
         raise CommandError(f"{endpoint.url} did not accept it", status=ExitStatus.ENDED_BADLY)
-
-
-def _first(endpoint: Endpoint) -> EventName:
-    # In the order of the specification those that need the least stand first.
-    return next(name for name in get_args(EventName) if name in endpoint.event_types)
 
 
 def _find_tried(client: Client, endpoint_id: int, before: Collection[int]) -> Delivery | None:

@@ -8,7 +8,6 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.store.frame.audit import AuditEntry
 from pixconnect.usecases.frame import audit as audit_usecases
 
 app = App(name="audit", help="What operators did.")
@@ -29,8 +28,5 @@ def list_entries(
     """
     subjects = None if subject is None else [subject]
     entries = operating.run(audit_usecases.list_entries, subjects=subjects, count_max=limit)
-    output.show_list("entries", [_shown(entry) for entry in entries], as_json=json)
-
-
-def _shown(entry: AuditEntry) -> output.Shown:
-    return output.pick(entry, "id at operator verb subject before after request_id")
+    shown = [output.pick(entry, "id at operator verb subject before after request_id") for entry in entries]
+    output.show_list("entries", shown, as_json=json)

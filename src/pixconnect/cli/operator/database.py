@@ -49,8 +49,5 @@ def recovered(
             terminal.notice(f"{name} is {account.state}")
         return await installation_usecases.close_losses(context) if institution is None else ()
 
-    _show_losses(operating.run(recover), as_json=json)
-
-
-def _show_losses(losses: Sequence[Loss], *, as_json: bool) -> None:
-    output.show_list("losses", [structs.asdict(each) for each in losses], as_json=as_json)
+    losses = operating.run(recover)
+    output.show_list("losses", [structs.asdict(each) for each in losses], as_json=json)

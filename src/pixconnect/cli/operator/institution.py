@@ -23,7 +23,6 @@ from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import AccountState, InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
-from pixconnect.domain.institutions.allowance import Allowance
 from pixconnect.domain.institutions.institution import PermissionTried, ReceivedPix
 from pixconnect.domain.institutions.proposal import ProposedAct, say_proposal
 from pixconnect.domain.money.holder import KeyType
@@ -288,6 +287,7 @@ def _set_state(name: str, state: AccountState) -> None:
 
 def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook: str | None = None) -> Shown:
     account: InstitutionAccount = shown.account
+    allowed = "refunds_day_cents transfer_cents transfers_day_cents to=payees by=allowed_by"
     return dict(
         **output.pick(account, "name kind profile environment state paused_because lost_at"),
         certificates=[f"{one.used.part} {one.said}" for one in shown.ending] or None,
@@ -300,12 +300,8 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         opened_at=account.opened_at,
         last_reading_at=shown.last_reading_at,
         waiting=[say_proposal(one) for one in shown.waiting] or None,
-        allowed=_show_allowance(shown.allowance),
+        allowed=output.pick(shown.allowance, allowed),
     )
-
-
-def _show_allowance(allowance: Allowance) -> Shown:
-    return output.pick(allowance, "refunds_day_cents transfer_cents transfers_day_cents to=payees by=allowed_by")
 
 
 def _show_days(read: ReadDays) -> Shown:

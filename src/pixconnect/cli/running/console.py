@@ -41,6 +41,7 @@ IDLE_MAX_S = 900.0
 """The process of `run` ends when nobody has asked for a page for so long."""
 CONNECTIONS_MAX = 256
 _FIRST_GIVEN_FD = 3
+_OWN_NAMES = ("127.0.0.1", "localhost", "[::1]")
 _OPERATOR_CONNECTIONS_MAX = 4
 
 
@@ -92,7 +93,8 @@ async def _answer(
             assets=Assets(),
             exports=Exports(turns),
             turns=turns,
-            hosts=_own_names(address.netloc.lower(), port),
+            # Its address, and this machine's own names for itself.
+            hosts=frozenset({address.netloc.lower(), *(f"{name}:{port}" for name in _OWN_NAMES)}),
             health=watch_health(base.context, base.keyring, standby=standby),
             draw_qr=render_qr_png,
             ask_institution=partial(ask_institution_at, base.context),
@@ -148,11 +150,6 @@ class _IdleWatch:
                 stop.set()
             else:
                 await asyncio.sleep(left_s)
-
-
-def _own_names(netloc: str, port: int) -> frozenset[str]:
-    """Under which names browsers may ask for the console: its address, and this machine's own names for itself."""
-    return frozenset({netloc, *(f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]"))})
 
 
 def _take_given() -> list[socket.socket]:

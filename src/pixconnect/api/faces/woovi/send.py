@@ -104,7 +104,9 @@ def read_send(violations: Violations, members: Mapping[str, object], psp_form: s
     body = Members(violations, PagamentoPedido, members, "")
     if is_told_otherwise:
         body.refuse("psp", "não tem a forma esperada")
-    kind = body.choice("type") or _guess_kind(body)
+    # Older programs leave it out.
+    usual = "QR_CODE" if body.has("qrCode") else "MANUAL" if body.has("account") else "PIX_KEY"
+    kind = body.choice("type") or usual
     name, amount_cents = body.text("correlationID", pattern=NAME), body.integer("value", is_number=True)
     if name == "approve":
         body.refuse("correlationID", "não pode ser approve: por este caminho se aprova")
@@ -119,11 +121,6 @@ def read_send(violations: Violations, members: Mapping[str, object], psp_form: s
         br_code=_require(body, "qrCode", body.text("qrCode")) if kind == "QR_CODE" else None,
         account=_read_account(body) if kind == "MANUAL" else None,
     )
-
-
-def _guess_kind(body: Members) -> str:
-    # Older programs leave it out.
-    return "QR_CODE" if body.has("qrCode") else "MANUAL" if body.has("account") else "PIX_KEY"
 
 
 def _require(body: Members, name: str, text: str | None) -> str | None:

@@ -21,7 +21,7 @@ from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.proof.chain import ChainedEntry, ChainHead, format_heads, parse_heads
-from pixconnect.domain.proof.rule import Finding, Rule
+from pixconnect.domain.proof.rule import Rule
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.named_file import read_named_file
 from pixconnect.usecases.proof import chain as chain_usecases
@@ -190,12 +190,12 @@ def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
         unchained_audit=found.unchained_audit_count,
         waiting_cluster=found.waiting_cluster,
         judgements=[to_builtins(each) for each in found.judgements],
-        findings=[_shown_finding(finding, rules[finding.rule]) for finding in found.findings],
+        findings=[
+            output.pick(each, "rule holder_id ids expected found since")
+            | output.pick(rules[each.rule], "meaning do=todo")
+            for each in found.findings
+        ],
     )
-
-
-def _shown_finding(finding: Finding, rule: Rule) -> output.Shown:
-    return output.pick(finding, "rule holder_id ids expected found since") | output.pick(rule, "meaning do=todo")
 
 
 def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:

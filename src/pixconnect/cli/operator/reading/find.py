@@ -146,11 +146,12 @@ def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, 
         return found, await unresolved_usecases.list_accepted(context, *asked), charges
 
     found, accepted, charges = operating.run(look)
+    of_accepted = "id holder_id end_to_end_id charge_id amount=amount_cents accepted_at=created_at"
     output.show_lists(
         {
             "transfers": [_shown_transfer(order, one) for order, one in found if not isinstance(one, Refund)],
             "refunds": [_shown_refund(order, one) for order, one in found if isinstance(one, Refund)],
-            "accepted": [_shown_credit(one) for one in accepted],
+            "accepted": [output.pick(one, of_accepted) for one in accepted],
             "charges": [structs.asdict(one) for one in charges],
         },
         as_json=as_json,
@@ -171,10 +172,6 @@ def _shown_transfer(order: OpenOrder, transfer: Transfer | None) -> output.Shown
 def _shown_refund(order: OpenOrder, refund: Refund) -> output.Shown:
     names = "return_identification=shown_id original_end_to_end_id external_id"
     return output.pick(refund, f"id holder_id {names} amount=amount_cents") | _shown_order(order)
-
-
-def _shown_credit(transfer: Transfer) -> output.Shown:
-    return output.pick(transfer, "id holder_id end_to_end_id charge_id amount=amount_cents accepted_at=created_at")
 
 
 def _shown_order(order: OpenOrder) -> output.Shown:

@@ -13,8 +13,8 @@ from pixconnect import environment
 from pixconnect.adapters.outgoing_http import ClientCertificateError, make_tls
 from pixconnect.assembly.institutions import read_text_file
 from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.operating import load_file
 from pixconnect.cli.operator.client import _read_certificate  # pyright: ignore[reportPrivateUsage]
-from pixconnect.cli.operator.institution_days import load_statement
 from pixconnect.config import SettingsError
 from pixconnect.domain.frame import errors
 from pixconnect.http.tls import make_context
@@ -48,7 +48,7 @@ def test_what_is_no_file_is_refused_at_once_wherever_one_is_named(no_file: Path)
     with pytest.raises(SettingsError, match=f"^PIXCONNECT_SECRET_KEY_FILE: .* cannot be read .({reason})"):
         environment.read_settings({"PIXCONNECT_SECRET_KEY_FILE": str(no_file)})
     with pytest.raises(CommandError, match=reason):
-        load_statement(no_file)
+        load_file(no_file, 100)
     with pytest.raises(CommandError, match=f"--file: .*({reason})"):
         _read_certificate(no_file)
     with pytest.raises(ClientCertificateError, match=reason):

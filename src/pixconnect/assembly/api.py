@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -49,9 +49,7 @@ from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.institutions.callback import Callbacks
-from pixconnect.usecases.running.health import Health
 from pixconnect.usecases.running.health_watches import watch_health, watch_readiness
-from pixconnect.usecases.running.standby import Standby
 from pixconnect.usecases.webhooks.feed_waits import FeedWaits
 from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX
 
@@ -168,7 +166,13 @@ async def serve(
             verifier=door.verifier,
             token_issuer=door.issuer,
             keys=base.keyring,
-            read_health=_watch(settings, base, certificates, standby),
+            read_health=watch_health(
+                base.context,
+                base.keyring,
+                lacks_proxies=settings.lacks_proxies,
+                certificates=certificates,
+                standby=standby,
+            ).read_health,
             read_readiness=watch_readiness(base.context, base.keyring, door.access_pool).read_health,
             security_contacts=[each.strip() for each in settings.security_contacts.split(",") if each.strip()],
             shows_system=settings.shows_system,
@@ -204,14 +208,6 @@ async def serve(
                 proxies = settings.read_networks("tls_proxies")
                 secured.append(Tls(context=context, sockets=secure, app=TlsDoor(noted), proxies=proxies))
             await server.serve_until(plain, [stop], tls=secured, on_ready=report_ready, on_stop=door.feed_waits.end)
-
-
-def _watch(
-    settings: Settings, base: Base, certificates: Mapping[str, datetime], standby: Standby | None
-) -> Callable[[], Awaitable[Health]]:
-    return watch_health(
-        base.context, base.keyring, lacks_proxies=settings.lacks_proxies, certificates=certificates, standby=standby
-    ).read_health
 
 
 def _certificate_files(settings: Settings) -> dict[str, str]:

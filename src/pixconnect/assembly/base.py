@@ -18,6 +18,7 @@ from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.institutions import CallCounts, open_accounts
 from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
 from pixconnect.config import Settings
+from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.profiles.chosen import parse_answers
 from pixconnect.domain.profiles.profile import FACES_PATH
@@ -97,7 +98,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         shared = await opened.enter_async_context(open_shared_parts(settings, secret_box, clock))
         policy = msgspec.structs.replace(policy, abilities=shared.rail.abilities)
         notifier = Notifier(connections)
-        writes = _make_writes(connections, clock, notifier)
+        writes = make_writes(connections, clock, notifier)
         opened.push_async_callback(writes.close)
         accounts = _there(settings, connections, secret_box, server, shared.calls)
         context = Context(
@@ -123,7 +124,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
         yield Base(settings=settings, context=context, keyring=keyring, notifier=notifier, shared=shared)
 
 
-def _make_writes(connections: SharedPool, clock: SystemClock, notifier: Notifier) -> WriteQueues:
+def make_writes(connections: pool.Pool, clock: Clock, notifier: Notifier) -> WriteQueues:
     return WriteQueues(
         pool=connections, clock=clock, wake_workers=notifier.notify, wake_sequencer=EventNotifier(connections).notify
     )

@@ -10,13 +10,20 @@ from pixconnect.adapters.rails.institution import RecordingRail
 from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
-from pixconnect.assembly.base import SERVICE_PACKAGE, SERVICE_SCHEMA, make_policy, open_base, open_own_secret_box
+from pixconnect.assembly.base import (
+    SERVICE_PACKAGE,
+    SERVICE_SCHEMA,
+    make_policy,
+    make_writes,
+    open_base,
+    open_own_secret_box,
+)
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation import pool
 from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.notifier import EventNotifier, Notifier
+from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.privileges import OPERATOR_ROLE
 from pixconnect.usecases.frame.context import Context, Operator, Writer
 from pixconnect.usecases.frame.directory import HolderDirectory
@@ -27,7 +34,6 @@ from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.simulation.demonstration import DemoCredentials, prepare_demonstration
-from pixconnect.writing.write_queues import WriteQueues
 
 
 def prepare_home(settings: Settings) -> AesSecretBox:
@@ -71,7 +77,8 @@ async def open_operator(
     server.on_start(connections.expire)
     try:
         async with connections.acquire() as connection:
-            await _check_database(connection, settings)
+            await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
+            await installation.check_mode(connection, settings.mode)
             if compares_key:
                 await refuse_other_key(connection, secret_box)
             await server.begin(connection)
@@ -91,11 +98,6 @@ async def open_operator(
         await connections.close()
 
 
-async def _check_database(connection: pool.Connection, settings: Settings) -> None:
-    await schema_history.refuse_other_tables(connection, SERVICE_SCHEMA, SERVICE_PACKAGE)
-    await installation.check_mode(connection, settings.mode)
-
-
 _CONNECTIONS_MAX: Final = 4
 """One holds a lock while others read and write."""
 
@@ -105,12 +107,7 @@ async def open_operator_who_writes(settings: Settings) -> AsyncGenerator[tuple[O
     """Open what a verb needs that records as an operator, and has money written as the service writes it; no rail."""
     async with open_operator(settings, connections_max=_CONNECTIONS_MAX) as operator:
         notifier = Notifier(operator.pool)
-        writes = WriteQueues(
-            pool=operator.pool,
-            clock=operator.clock,
-            wake_workers=notifier.notify,
-            wake_sequencer=EventNotifier(operator.pool).notify,
-        )
+        writes = make_writes(operator.pool, operator.clock, notifier)
         policy = operator.policy
         directory = HolderDirectory(operator.pool, policy.ispb, policy.institution_name, operator.clock.monotonic_s)
         writer = Writer(

@@ -20,10 +20,6 @@ def _read_id(text: str) -> int:
     return number
 
 
-def _read_external_id(text: str) -> str:
-    return decoding.read_text("externalId", text, 255)
-
-
 def _text(name: str, description: str) -> Parameter[str]:
     # Any text is valid: one of the wrong form names nothing, which is NOT_FOUND and not BAD_REQUEST.
     return Parameter(name=name, read=str, schema=_schema("string", minLength=1), description=description)
@@ -33,11 +29,7 @@ def _schema(kind: str, **limits: object) -> Mapping[str, object]:
     return {"type": kind, **limits}
 
 
-def _read_nothing(text: str) -> None:
-    errors.ensure(not text, text)
-
-
-NONE: Final = Parameter[None](name="", read=_read_nothing, schema={}, description="")
+NONE: Final = Parameter[None](name="", read=lambda text: errors.ensure(not text, text), schema={}, description="")
 PAGE: Final = _text("page", "The name of a page of the documentation; with `.md` it is answered as Markdown.")
 PICTURE: Final = _text("picture", "The name of a picture of the documentation, with its suffix.")
 ID: Final = Parameter[int](
@@ -48,7 +40,7 @@ ID: Final = Parameter[int](
 )
 EXTERNAL_ID: Final = Parameter[str](
     name="externalId",
-    read=_read_external_id,
+    read=lambda text: decoding.read_text("externalId", text, 255),
     schema=_schema("string", minLength=1, maxLength=255),
     description="The `external_id` that you gave it, percent-encoded (`/` as `%2F`).",
 )

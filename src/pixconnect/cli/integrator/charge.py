@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Annotated, Final, TypedDict, get_args
+from typing import Annotated, Final, TypeVar, get_args
 
 from cyclopts import App, Parameter
 from cyclopts.validators import Number
@@ -37,6 +37,8 @@ from pixconnect_client import (
     InterestKind,
 )
 
+DeductionT = TypeVar("DeductionT", ChargeFine, ChargeRebate)
+
 _VALUE: Final = re.compile(r"([0-9]{1,12})|([0-9]{1,10})(?:\.([0-9]{1,2}))?%")
 _INTEREST: Final[Mapping[tuple[bool, str], InterestKind]] = {
     (False, "day"): InterestKind.SUM_A_DAY,
@@ -54,11 +56,6 @@ _DISCOUNT: Final[Mapping[tuple[bool, str], DiscountKind]] = {
     (False, "business-day"): DiscountKind.SUM_A_BUSINESS_DAY,
     (True, "business-day"): DiscountKind.PERCENTAGE_A_BUSINESS_DAY,
 }
-
-
-class Deduction(TypedDict):
-    kind: DeductionKind
-    value: int
 
 
 class ReadTerms(Struct, frozen=True, kw_only=True):
@@ -86,9 +83,9 @@ def read_terms(
     return ReadTerms(
         due_on=_read_day("--due-on", due_on),
         valid_days=days_valid,
-        fine=None if fine is None else ChargeFine(**_read_deduction("--fine", fine)),
+        fine=None if fine is None else _read_deduction("--fine", fine, ChargeFine),
         interest=None if interest is None else _read_interest(interest),
-        rebate=None if rebate is None else ChargeRebate(**_read_deduction("--rebate", rebate)),
+        rebate=None if rebate is None else _read_deduction("--rebate", rebate, ChargeRebate),
         discount=_read_discounts(discounts) if discounts else None,
     )
 
@@ -100,9 +97,9 @@ def _read_day(option: str, text: str) -> date:
         raise CommandError(f"{option}: a date such as 2026-11-30, not {text!r}") from None
 
 
-def _read_deduction(option: str, text: str) -> Deduction:
+def _read_deduction(option: str, text: str, record: type[DeductionT]) -> DeductionT:
     is_percentage, value = _read_value(option, text)
-    return Deduction(kind=DeductionKind.PERCENTAGE if is_percentage else DeductionKind.SUM, value=value)
+    return record(kind=DeductionKind.PERCENTAGE if is_percentage else DeductionKind.SUM, value=value)
 
 
 def _read_interest(text: str) -> ChargeInterest:

@@ -161,7 +161,8 @@ def change(  # noqa: PLR0913  as above
         institution: The account on which its money lies from now on; it must never have had money, payments or charges.
     """
     if institution is not None:
-        _put_on_account(holder_id, institution)
+        operating.run(move_holder, holder_id, institution)
+        operating.wait_until_in_force()
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),
@@ -180,11 +181,6 @@ def change(  # noqa: PLR0913  as above
     _change(holder_id, changes, as_json=json)
     if {street, city, state, postal_code} != {None}:  # which every process remembers, as it does no limit
         operating.wait_until_in_force()
-
-
-def _put_on_account(holder_id: int, institution: str) -> None:
-    operating.run(move_holder, holder_id, institution)
-    operating.wait_until_in_force()
 
 
 @app.command

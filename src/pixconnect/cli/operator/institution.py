@@ -15,7 +15,7 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
-from pixconnect.cli.operator.institution_days import days, load_statement, statement
+from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_with_opener
 from pixconnect.cli.operator.institution_penny import send_penny
 from pixconnect.cli.operator.institution_rehearsal import rehearse
@@ -25,6 +25,7 @@ from pixconnect.domain.institutions.account import AccountState, InstitutionAcco
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.domain.institutions.institution import PermissionTried, ReceivedPix
 from pixconnect.domain.institutions.proposal import ProposedAct, say_proposal
+from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions import account as account_usecases
@@ -91,7 +92,7 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     Args:
         statement: Its final statement file, which is read as any other, and tells the balance at its end.
     """
-    content = load_statement(statement)
+    content = operating.load_file(statement, BYTES_MAX)
     proposed = operating.run_writing(closing_usecases.propose_closing, name, content)
     output.show(
         dict(name=name, act=proposed.act, **proposed.proposal, confirmable_at=proposed.confirmable_at), as_json=json

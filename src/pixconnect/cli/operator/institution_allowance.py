@@ -13,7 +13,6 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.institution_opening import AccountName, run_with_opener
 from pixconnect.domain.institutions.allowance import Payees, WantedAllowance
-from pixconnect.domain.institutions.give_back import UnmatchedCredit
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.institutions import allowance as allowance_usecases
@@ -75,15 +74,7 @@ def unmatched(
         days: Of how many days.
     """
     found = operating.run(give_back_usecases.list_without_charge, name, days)
-    output.show_list(
-        "unmatched",
-        [_shown(credit) for credit in found],
-        as_json=json,
-        columns=_COLUMNS,
-        money=("amount_cents", "returned_cents"),
-    )
-
-
-def _shown(credit: UnmatchedCredit) -> Shown:
     amounts = "amount_cents returned_cents returning_cents"
-    return output.pick(credit, f"settled_at holder=holder_id end_to_end_id txid {amounts} given_back reason")
+    columns = f"settled_at holder=holder_id end_to_end_id txid {amounts} given_back reason"
+    shown = [output.pick(credit, columns) for credit in found]
+    output.show_list("unmatched", shown, as_json=json, columns=_COLUMNS, money=("amount_cents", "returned_cents"))

@@ -45,7 +45,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
     Args:
         file: OFX, camt.053, CNAB 240, or Efi's conciliation file.
     """
-    content = load_statement(file)
+    content = load_file(file, BYTES_MAX)
 
     async def do(operator: Operator, writes: Writer) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
         recorded = await statement_usecases.record_file(operator, name, content)
@@ -157,10 +157,6 @@ def _name_item(item: InstitutionItem, *, json: bool) -> object:
     if not json:
         return item.item_id
     return output.pick(item, "item_id") | {"day": item.day.isoformat()} | output.pick(item, "direction amount_cents")
-
-
-def load_statement(file: Path) -> bytes:
-    return load_file(file, BYTES_MAX)
 
 
 def _write_csv(rows: Sequence[Shown]) -> None:

@@ -73,8 +73,6 @@ OF_SESSION_MAX: Final = 4
 
 
 class Stream:
-    """One page that a visitor follows."""
-
     def __init__(self, session_id: int, party: Hashable) -> None:
         self.session_id = session_id
         self.party = party

@@ -28,8 +28,6 @@ class _Field(Struct, frozen=True, kw_only=True):
 
 
 class Fields:
-    """Renders the fields of a document's records."""
-
     def __init__(self, schemas: Mapping[str, Schema]) -> None:
         self._schemas = schemas
 

@@ -23,8 +23,6 @@ from pixconnect.domain.frame.event import (
 
 
 class EventFamily(Struct, frozen=True, kw_only=True):
-    """Events that have one payload."""
-
     prefix: str
     """What their names begin with."""
     schema: str

@@ -159,8 +159,6 @@ async def probe(
 
 
 class FaceOperation(Struct, frozen=True):
-    """One row of a face's table."""
-
     id: str
     method: Method
     path: str

@@ -120,8 +120,6 @@ Responder = Callable[[Services, Asked], Awaitable[Reply]]
 
 
 class StandardOperation(Struct, frozen=True):
-    """One row of this door's table."""
-
     id: str
     method: Method
     path: str

@@ -38,6 +38,7 @@ from pixconnect_client import (
 )
 
 DeductionT = TypeVar("DeductionT", ChargeFine, ChargeRebate)
+KindT = TypeVar("KindT", InterestKind, DiscountKind)
 
 _VALUE: Final = re.compile(r"([0-9]{1,12})|([0-9]{1,10})(?:\.([0-9]{1,2}))?%")
 _INTEREST: Final[Mapping[tuple[bool, str], InterestKind]] = {
@@ -103,12 +104,18 @@ def _read_deduction(option: str, text: str, record: type[DeductionT]) -> Deducti
 
 
 def _read_interest(text: str) -> ChargeInterest:
-    written, _, period = text.partition("/")
-    is_percentage, value = _read_value("--interest", written)
-    kind = _INTEREST.get((is_percentage, period))
-    if kind is None:
-        raise CommandError(f"--interest: a value {_list_periods(_INTEREST)}, such as 1%/month, not {text!r}")
+    kind, value = _read_by_period("--interest", text, _INTEREST, "a value {}, such as 1%/month")
     return ChargeInterest(kind=kind, value=value)
+
+
+def _read_by_period(option: str, text: str, kinds: Mapping[tuple[bool, str], KindT], wanted: str) -> tuple[KindT, int]:
+    written, _, period = text.partition("/")
+    is_percentage, value = _read_value(option, written)
+    kind = kinds.get((is_percentage, period))
+    if kind is None:
+        periods = ", ".join(f"/{period}" for period in dict.fromkeys(period for _, period in kinds))
+        raise CommandError(f"{option}: {wanted.format(periods)}, not {text!r}")
+    return kind, value
 
 
 def _read_discounts(texts: Sequence[str]) -> ChargeDiscount:
@@ -117,11 +124,7 @@ def _read_discounts(texts: Sequence[str]) -> ChargeDiscount:
         return _read_dated(texts)
     if len(texts) > 1:
         raise CommandError("--discount: once by the day, or VALUE@DATE for each date")
-    written, _, period = texts[0].partition("/")
-    is_percentage, value = _read_value("--discount", written)
-    kind = _DISCOUNT.get((is_percentage, period))
-    if kind is None:
-        raise CommandError(f"--discount: VALUE@DATE, or a value {_list_periods(_DISCOUNT)}, not {texts[0]!r}")
+    kind, value = _read_by_period("--discount", texts[0], _DISCOUNT, "VALUE@DATE, or a value {}")
     return ChargeDiscount(kind=kind, value=value)
 
 
@@ -147,10 +150,6 @@ def _read_value(option: str, text: str) -> tuple[bool, int]:
     if sum_cents is not None:
         return False, int(sum_cents)
     return True, int(units) * 100 + int((decimals or "").ljust(2, "0"))
-
-
-def _list_periods(kinds: Mapping[tuple[bool, str], object]) -> str:
-    return ", ".join(f"/{period}" for period in dict.fromkeys(period for _, period in kinds))
 
 
 app = App(name="charge", help="Create, list and show charges: requests to be paid, each with a QR code.")

@@ -37,8 +37,6 @@ _ASKED_AGAIN_AFTER_S: Final = 0.05
 
 
 class Chosen(Struct, frozen=True, kw_only=True):
-    """What the event shall be about."""
-
     client: Client
     key: str
     """The holder's Pix key, which receives the payment."""

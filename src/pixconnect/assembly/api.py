@@ -189,9 +189,8 @@ async def serve(
             version=__version__,
             standby=standby,
         )
-        application = make_application(
-            services, choose_access_log(base.context.clock, settings.access_log, settings.log_level)
-        )
+        access_log = choose_access_log(base.context.clock, settings.access_log, settings.log_level)
+        application = make_application(services, access_log)
         traced = application if tracer is None else TracedApplication(application, tracer)
         noted = note_exchanges(settings, traced, base.context.clock)
         server = Server(
@@ -199,8 +198,7 @@ async def serve(
             connections_max=descriptors.share_out(files_max, settings.database_connections_max),
             headers=safe_headers(settings.public_base_url),
         )
-        read_metrics = _make_read(base, services, application, certificates)
-        async with serve_metrics(listen_for_metrics(settings), read_metrics):
+        async with serve_metrics(listen_for_metrics(settings), _make_read(base, services, application, certificates)):
             plain, secure = tls.split(sockets, settings.tls_port)
             plain, secured = open_doors(settings, noted, plain)
             if secure:

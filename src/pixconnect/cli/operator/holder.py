@@ -162,7 +162,6 @@ def change(  # noqa: PLR0913  as above
     """
     if institution is not None:
         operating.run(move_holder, holder_id, institution)
-        operating.wait_until_in_force()
     changes = HolderChanges(
         may_deposit=_flag(able_to_deposit),
         may_withdraw=_flag(able_to_withdraw),
@@ -179,7 +178,7 @@ def change(  # noqa: PLR0913  as above
         postal_code=UNSET if postal_code is None else postal_code,
     )
     _change(holder_id, changes, as_json=json)
-    if {street, city, state, postal_code} != {None}:  # which every process remembers, as it does no limit
+    if {institution, street, city, state, postal_code} != {None}:  # which every process remembers, as it does no limit
         operating.wait_until_in_force()
 
 

@@ -17,8 +17,7 @@ from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_days import days, statement
 from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_with_opener
-from pixconnect.cli.operator.institution_penny import send_penny
-from pixconnect.cli.operator.institution_rehearsal import rehearse
+from pixconnect.cli.operator.institution_penny import rehearse, send_penny
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import AccountState, InstitutionAccount

@@ -1,21 +1,31 @@
-"""``pixconnect institution check --penny``: one cent leaves for a key that an operator names, and one comes back by hand."""
+"""``pixconnect institution check --penny`` and ``rehearse``: tries of an account.
+
+One cent leaves for a key that an operator names, and one comes back by hand; a rehearsal asks once all that receiving asks,
+where no money of anybody moves.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
+from pathlib import Path
 from typing import Final
 
-from pixconnect.cli.frame import output, terminal
+import msgspec
+
+from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.operating import run_with_settings
-from pixconnect.cli.frame.output import Shown
+from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import guess_key_type
+from pixconnect.cli.operator.institution_opening import AccountName, make_opener
 from pixconnect.config import Settings
+from pixconnect.domain.institutions.recording import RehearsalRecording, TakenExchange
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.institutions import penny as penny_usecases
+from pixconnect.usecases.institutions import rehearsal as rehearsal_usecases
 from pixconnect.usecases.institutions.penny import PennySent, PennyTerms
 
 _LOOK_EVERY_S: Final = 1.0
@@ -96,3 +106,36 @@ def _shown(sent: PennySent) -> Shown:
     came_back = {} if back is None else output.pick(back, "came_back_as=end_to_end_id came_back_cents=amount_cents")
     told = "transfer_id=id end_to_end_id=shown_id status settled_at returned_cents"
     return output.pick(sent.transfer, told) | came_back
+
+
+def rehearse(name: AccountName, *, record: Path | None = None, json: Json = False) -> None:
+    """Walk through all that receiving asks there, in the institution's tests or at a counterpart; says what differs.
+
+    It opens a charge and removes it, and returns one cent, under one id twice, where `institution allow --refunds` allows it
+    and something came in. It ends with 5 where anything differs from the profile.
+
+    Args:
+        record: A new file: what was said, without secrets, documents and names. Read it before you pass it on.
+    """
+    if record is not None and record.exists():
+        raise CommandError(f"{record}: is there already; name another file")
+    taken = list[TakenExchange]()
+    opener = make_opener(taken.append)
+    found = operating.run(rehearsal_usecases.rehearse, opener, taken, name)
+    if record is not None:
+        _write(record, found.recording)
+    rows: list[Shown] = [dict(step=one.step, outcome=one.outcome, text=one.text or None) for one in found.steps]
+    output.show_list("steps", rows, as_json=json)
+    if found.differs_count:
+        raise CommandError(
+            f"{found.differs_count} differ from what the profile says of the institution", status=ExitStatus.ENDED_BADLY
+        )
+
+
+def _write(file: Path, recording: RehearsalRecording) -> None:
+    try:
+        with file.open("xb") as opened:
+            file.chmod(0o600)
+            opened.write(msgspec.json.format(msgspec.json.encode(recording), indent=2) + b"\n")
+    except OSError as error:
+        raise CommandError(f"{file}: cannot be written: {error.strerror}") from None

@@ -161,7 +161,6 @@ class Exports:
         return len(whose) < OF_HOLDERS_MAX and whose.count(holder_id) < OF_HOLDER_MAX
 
     def forget_all(self) -> None:
-        """End them and close their files."""
         for session_id in list(self._kept):
             self._forget(session_id)
 

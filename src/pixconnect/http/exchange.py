@@ -159,7 +159,7 @@ class Exchange:
         if self.more_body and not self.body and not self.is_abandoned:
             self._channel.read_on()
             # The parser may just have parsed the part that we held back.
-            if self._needs_more():
+            if self.more_body and not self.body and not self.is_broken:
                 self._arrived = self._channel.loop.create_future()
                 await self._arrived
         if self.is_broken:
@@ -181,9 +181,6 @@ class Exchange:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._channel.connections.tasks.discard(task)
-
-    def _needs_more(self) -> bool:
-        return self.more_body and not self.body and not self.is_broken
 
     def _wake(self) -> None:
         if self._arrived is not None and not self._arrived.done():

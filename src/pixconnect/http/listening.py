@@ -31,7 +31,6 @@ def raise_limit() -> int:
 
 
 def share_out(files_max: int, database_connections_max: int) -> int:
-    """How many connections callers may have."""
     # Where files are few, callers still get half: requests that need no other file can be answered.
     return min(CONNECTIONS_MAX, max(files_max - database_connections_max - OTHERS, files_max // 2))
 

@@ -51,7 +51,8 @@ def _refuse(
     reasons = "; ".join(f"{row.property}: {row.reason}" for row in rows)
     text = traits.text or reasons or (error.message if isinstance(error, NamedRefusal) else describe_refusal(error))
     # A body that is wrong is told row by row; how things stand has a name of its own.
-    shown = rows if traits.name == _name_of_malformed(profile, group) else ()
+    malformed = profile.find_refusal(group, "BAD_REQUEST")
+    shown = rows if traits.name == ("" if malformed is None else malformed.name) else ()
     return Refused(
         status=traits.status,
         content=msgspec.json.encode(_fill(form, traits, text, shown, now)),
@@ -82,11 +83,6 @@ def _find_traits(
     otherwise = "BAD_REQUEST" if isinstance(error, errors.Refusal) else "INTERNAL_ERROR"
     found = profile.find_refusal(group, code) or profile.find_refusal(group, otherwise)
     return errors.require(found, f"the profile {profile.name} names no general refusal")
-
-
-def _name_of_malformed(profile: InstitutionProfile, group: str) -> str:
-    found = profile.find_refusal(group, "BAD_REQUEST")
-    return "" if found is None else found.name
 
 
 def _fill_violation(form: RefusalTemplate, row: Violation) -> Mapping[str, str]:

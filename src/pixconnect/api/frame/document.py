@@ -101,7 +101,9 @@ class KeptDocument:
 
         All of it is public, so its packed length reveals nothing.
         """
-        form = self._packed if self._is_packed and _takes_gzip(headers.get(b"accept-encoding", b"")) else self._plain
+        accepted = headers.get(b"accept-encoding", b"")
+        takes_gzip = len(accepted) <= _ACCEPT_ENCODING_MAX and _TAKES_GZIP.search(accepted) is not None
+        form = self._packed if self._is_packed and takes_gzip else self._plain
         known = headers.get(b"if-none-match")
         # A proxy that packs the answer itself makes the tag weak (W/"..."), and a list may name several (RFC 9110, 13.1.2).
         if known is not None and (form.tag in known or known == b"*"):
@@ -129,7 +131,3 @@ class KeptDocument:
             content=b"", media_type=self._media_type, policy=self._policy, caching=caching, status=_NOT_MODIFIED
         )
         return _Form(tag=tag, whole=whole, unchanged=unchanged)
-
-
-def _takes_gzip(accepted: bytes) -> bool:
-    return len(accepted) <= _ACCEPT_ENCODING_MAX and _TAKES_GZIP.search(accepted) is not None

@@ -38,7 +38,9 @@ def write_answer(answer: object, scope: Scope, request_id: str, now: datetime, *
     if type(answer) is Bare:
         return 200, msgspec.json.encode(cast("Bare[object]", answer).record), _JSON_HEADERS
     if type(answer) is Reply:
-        return _write_reply(answer)
+        if answer.record is None:
+            return answer.status, b"", [_NOT_KEPT, *answer.headers]
+        return answer.status, msgspec.json.encode(answer.record), [*_JSON_HEADERS, *answer.headers]
     content = envelope.write_success(answer, request_id, now)
     if type(answer) is Listing and answer.next_after:
         link = link_next(base_url, scope["raw_path"], scope["query_string"], answer.next_after)
@@ -67,12 +69,6 @@ async def send_response(
         async for part in content:
             await send({"type": RESPONSE_BODY, "body": part, "more_body": True})
     await send({"type": RESPONSE_BODY, "body": b""})
-
-
-def _write_reply(reply: Reply) -> Written:
-    if reply.record is None:
-        return reply.status, b"", [_NOT_KEPT, *reply.headers]
-    return reply.status, msgspec.json.encode(reply.record), [*_JSON_HEADERS, *reply.headers]
 
 
 def _document_headers(document: Document) -> Headers:

@@ -50,7 +50,6 @@ class Violations:
         self.rows.append(Violation(property=name, reason=reason, value=None if value is None else show_value(value)))
 
     def raise_if_any(self) -> None:
-        """Raise ``Violated`` with all rows."""
         if self.rows:
             raise Violated(self.entity, self.rows)
 

@@ -39,7 +39,6 @@ class Session(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def open_session() -> Generator[Session]:
-    """A client for the chosen profile or service."""
     credentials = find_credentials()
     with explaining(credentials), connect(credentials) as client:
         yield Session(client=client, credentials=credentials)

@@ -1,6 +1,6 @@
-"""The amount of a day by another way than the service's: one day after the other, in fractions, from a printed calendar.
+"""The amount of a day by another way than the service's: one day after the other, in fractions.
 
-Only for days of the years that ``tests/vectors/market_holidays.json`` has.
+Holidays come from the printed calendar ``tests/vectors/market_holidays.json``, and for other years from an Easter of its own.
 """
 
 import json
@@ -23,9 +23,34 @@ def read_holidays() -> frozenset[date]:
     return frozenset(date.fromisoformat(f"{year}-{day}") for year, days in years.items() for day in days)
 
 
+@cache
+def _list_holidays(year: int) -> frozenset[date]:
+    printed = frozenset(day for day in read_holidays() if day.year == year)
+    if printed:
+        return printed
+    movable = {_find_easter(year) + timedelta(days=days) for days in (-48, -47, -2, 60)}
+    fixed = "01-01 04-21 05-01 09-07 10-12 11-02 11-15 12-25" + (" 11-20" if year > 2023 else "")
+    return frozenset(movable | {date.fromisoformat(f"{year:04}-{day}") for day in fixed.split()})
+
+
+def _find_easter(year: int) -> date:
+    """The Sunday after the first full moon from 21 March on, by the table of golden numbers and not by a formula."""
+    century = year // 100
+    shift = century - century // 4 - (8 * century + 13) // 25 + 15
+    age = (19 * (year % 19) + shift) % 30
+    # The table has no moon of the 19th of April twice in a cycle.
+    age -= age == 29 or (age == 28 and year % 19 > 10)
+    moon = date(year, 3, 21) + timedelta(days=age)
+    return next(moon + timedelta(days=later) for later in range(1, 8) if (moon + timedelta(days=later)).weekday() == 6)
+
+
 def works(day: date) -> bool:
-    """Whether the printed calendar has it as a day of business."""
-    return day.weekday() not in (5, 6) and day not in read_holidays()
+    """Whether the calendar has it as a day of business."""
+    return day.weekday() not in (5, 6) and day not in _list_holidays(day.year)
+
+
+def roll(day: date) -> date:
+    return next(each for each in list_days(day - timedelta(days=1), day + timedelta(days=10)) if works(each))
 
 
 def list_days(after: date, until: date) -> list[date]:
@@ -35,8 +60,7 @@ def list_days(after: date, until: date) -> list[date]:
 
 def work_out(terms: DueTerms, original_cents: int, day: date) -> DayAmount:
     """What ``compute_amount`` is to say, of terms that would not be refused."""
-    near = list_days(terms.due_on - timedelta(days=1), terms.due_on + timedelta(days=10))
-    due = next(each for each in near if works(each))
+    due = roll(terms.due_on)
     original = Fraction(original_cents)
     rebate = Fraction(0)
     if terms.rebate is not None:
@@ -79,11 +103,16 @@ def _early(terms: DueTerms, original: Fraction, day: date, due: date) -> Fractio
     if terms.discount is None:
         return Fraction(0)
     if terms.discount.value is None:
-        for dated in sorted(terms.discount.dated, key=lambda each: each.until):
-            end = due if dated.until == terms.due_on else dated.until
-            if day <= end:
-                percentage = terms.discount.kind.startswith("per")
-                return _share(original, dated.value) if percentage else Fraction(dated.value)
+        percentage = terms.discount.kind.startswith("per")
+        for last in list_days(day - timedelta(days=1), due):
+            # Of all that end on this day the payer gets the best.
+            given = [
+                _share(original, dated.value) if percentage else Fraction(dated.value)
+                for dated in terms.discount.dated
+                if last == (roll(dated.until) if terms.discounts_roll or dated.until == terms.due_on else dated.until)
+            ]
+            if given:
+                return max(given)
         return Fraction(0)
     each = terms.discount.value if terms.discount.kind.startswith("sum") else _share(original, terms.discount.value)
     early = [one for one in list_days(day, due) if works(one) or "business" not in terms.discount.kind]

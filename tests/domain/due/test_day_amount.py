@@ -33,7 +33,7 @@ from pixconnect.domain.due.terms import (
     Rebate,
 )
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
-from support.due_day import list_days, work_out
+from support.due_day import list_days, roll, work_out
 
 FRIDAY = date(2026, 11, 27)
 
@@ -159,7 +159,32 @@ def test_discounts_by_the_day(kind: DiscountKind, a_week_before: int, on_thursda
     ]
 
 
-def test_the_earliest_date_that_has_not_passed_gives_the_discount_and_the_due_dates_own_rolls_with_it() -> None:
+@pytest.mark.parametrize(
+    ("due_on", "dated", "final"),
+    [
+        # Good Friday, and the Monday after it: 3.00 on the 27th, 28th and 29th, and 2.00 never.
+        ("2027-03-31", {"2027-03-26": 3, "2027-03-29": 2}, {27: 97, 28: 97, 29: 97, 30: 100}),
+        # A Saturday, a Sunday and the Monday after them.
+        ("2027-06-30", {"2027-06-19": 3, "2027-06-20": 2, "2027-06-21": 1}, {19: 97, 20: 97, 21: 97, 22: 100}),
+        ("2027-06-30", {"2027-06-19": 1, "2027-06-20": 2, "2027-06-21": 3}, {18: 97, 19: 97, 20: 97, 21: 97, 22: 100}),
+        # A due date's own discount, on a Saturday, with an earlier one of the Friday, which is a business day.
+        ("2027-06-19", {"2027-06-18": 1, "2027-06-19": 2}, {18: 99, 19: 98, 21: 98, 22: 100}),
+    ],
+)
+def test_a_discounts_date_without_business_is_prolonged_and_the_larger_discount_of_a_day_holds(
+    due_on: str, dated: dict[str, int], final: dict[int, int]
+) -> None:
+    discount = Discount(
+        kind="sum_until_a_date",
+        dated=tuple(DatedDiscount(until=date.fromisoformat(day), value=value * 100) for day, value in dated.items()),
+    )
+    terms = DueTerms(due_on=date.fromisoformat(due_on), discount=discount, discounts_roll=True)
+    first = terms.due_on.replace(day=1)
+    found = {day: compute_amount(terms, 100_00, first.replace(day=day)).total_cents // 100 for day in final}
+    assert found == final
+
+
+def test_by_the_rule_of_before_the_due_dates_own_discount_alone_rolls() -> None:
     saturday = date(2026, 11, 28)
     dated = (
         DatedDiscount(until=saturday, value=1_00),
@@ -229,7 +254,7 @@ def test_the_charge_on_the_page_costs_what_the_page_says() -> None:
 
 VALUES = st.one_of(st.integers(0, 300), st.integers(0, 20_000), st.integers(0, AMOUNT_MAX_CENTS))
 ORIGINALS = st.one_of(st.integers(1, 200), st.integers(1, 10_000_000), st.integers(1, AMOUNT_MAX_CENTS))
-DUE_DATES = st.dates(date(2024, 1, 1), date(2029, 12, 31))
+DUE_DATES = st.one_of(st.dates(date(2024, 1, 1), date(2029, 12, 31)), st.dates(date(1910, 1, 1), date(2400, 12, 31)))
 
 
 @st.composite
@@ -253,6 +278,7 @@ def all_terms(draw: st.DrawFn) -> DueTerms:
         interest=draw(st.none() | st.builds(Interest, kind=st.sampled_from(INTEREST_KINDS), value=VALUES)),
         rebate=draw(st.none() | st.builds(Rebate, kind=st.sampled_from(DEDUCTION_KINDS), value=VALUES)),
         discount=draw(st.none() | discounts(due_on)),
+        discounts_roll=draw(st.booleans()),
     )
 
 
@@ -297,7 +323,6 @@ def test_no_discount_is_given_after_its_date(terms: DueTerms, original_cents: in
     day = terms.due_on + timedelta(days=from_due)
     found = compute_amount(terms, original_cents, day)
     if terms.discount is not None and terms.discount.dated and found.discount_cents:
-        ends = [find_due_day(terms) if each.until == terms.due_on else each.until for each in terms.discount.dated]
-        assert day <= max(ends)
+        assert day <= max(roll(each.until) for each in terms.discount.dated)
     if day >= find_due_day(terms) and terms.discount is not None and not terms.discount.dated:
         assert found.discount_cents == 0

@@ -3,6 +3,7 @@
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import asyncpg
 import pytest
 from msgspec import structs
 
@@ -24,6 +25,7 @@ from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
 from pixconnect.usecases.standard.pix import Componente, ComponentesValor, read_pix
 from support.books import check_books
+from support.postgres import Addresses
 from support.records import own_key
 from support.service import Service, accepted, cancelled, credit_report, open_holder
 
@@ -35,6 +37,7 @@ TERMS = DueTerms(
     interest=Interest(kind="percentage_a_month", value=100),
     rebate=Rebate(kind="sum", value=500),
     discount=Discount(kind="sum_until_a_date", dated=(DatedDiscount(until=date(2026, 7, 5), value=1000),)),
+    discounts_roll=True,
 )
 
 
@@ -90,6 +93,8 @@ def broken(violated: pytest.ExceptionInfo[Violated]) -> list[str]:
     [
         # 100.00 - 5.00, and 10.00 less until the 5th.
         (date(2026, 7, 3), 8_500, dict(abatimento="5.00", desconto="10.00")),
+        # A Sunday, and the Monday to which it rolls.
+        (date(2026, 7, 6), 8_500, dict(abatimento="5.00", desconto="10.00")),
         (date(2026, 7, 10), 9_500, dict(abatimento="5.00")),
         # 95.00, 2 % of that once, 1 % a month for 3 days: 1.90 and 0.095.
         (date(2026, 7, 13), 9_700, dict(abatimento="5.00", multa="1.90", juros="0.10")),
@@ -112,6 +117,28 @@ async def test_the_amount_of_the_day_pays_it_and_no_other(
     # What it says stays what it said: the same request gets it as it is.
     again = await put(service, caller)
     assert (again.charge.id, again.charge.status, again.contents) == (made.charge.id, "APPROVED", made.contents)
+    await check_books(service)
+
+
+async def test_a_charge_of_before_the_rule_keeps_it_and_no_charge_changes_its_own(
+    service: Service, caller: Caller, database: Addresses
+) -> None:
+    await put(service, caller)
+    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    change = """update charge set contents = replace(contents, ',"discounts_roll":true', '')"""
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refused:
+        await owner.execute(change)
+    assert refused.value.constraint_name == "a_charge_keeps_its_rule"
+    await owner.execute(f"set session_replication_role = replica; {change}")
+    await owner.close()
+    # The same request, as a program of today repeats it, makes no revision.
+    assert (await put(service, caller)).revision == 0
+    revised = await patch(service, caller, due=DueChange(discount=TERMS.discount), amount_cents=20_000)
+    assert (revised.revision, revised.contents.due) == (1, structs.replace(TERMS, discounts_roll=False))
+    assert (await put(service, caller, amount_cents=20_000)).revision == 1
+    set_day(service, date(2026, 7, 6))
+    assert await pay(service, 18_500) == "AM09"
+    assert await pay(service, 19_500) is None
     await check_books(service)
 
 

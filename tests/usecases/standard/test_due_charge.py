@@ -20,7 +20,7 @@ from support.records import own_key
 from support.service import Service, open_holder
 
 NAME = "fatura20260700000000000042"
-TERMS = DueTerms(due_on=date(2026, 7, 10), fine=Fine(kind="percentage", value=200))
+TERMS = DueTerms(due_on=date(2026, 7, 10), fine=Fine(kind="percentage", value=200), discounts_roll=True)
 
 
 def asked(**changes: Any) -> DueChargeRequest:

@@ -37,6 +37,7 @@ TERMS = DueTerms(
     fine=Fine(kind="percentage", value=200),
     interest=Interest(kind="sum_a_day", value=10),
     discount=Discount(kind="sum_until_a_date", dated=(DatedDiscount(until=date(2026, 7, 5), value=100),)),
+    discounts_roll=True,
 )
 WITH_DUE = InstitutionTraits(opens_due=True)
 
@@ -195,6 +196,10 @@ LATE = DayAmount(original_cents=1000, fine_cents=20, interest_cents=30)
         # Behind its last day.
         (20, 1000, None, ["EXPIRED", "OTHER_AMOUNT"], 1130, False),
         (3, 900, DayAmount(original_cents=1000, discount_cents=100), [], 0, True),
+        # On the Monday after a discount's Sunday, which the institution rolls or does not.
+        (5, 900, None, [], 0, False),
+        (5, 1000, None, [], 0, False),
+        (6, 900, None, ["OTHER_AMOUNT"], 1000, False),
     ],
 )
 async def test_what_was_paid_is_recorded_whole_and_a_difference_is_told(

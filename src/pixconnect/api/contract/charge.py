@@ -248,7 +248,7 @@ class ChargeDatedDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """A discount until a date."""
 
     until: _Day
-    """The last day on which it is given; not later than the due date."""
+    """The last day on which it is given, or rolls; not later than the due date."""
     value: _Value
     """Less than the amount, or than 100 %."""
 
@@ -261,7 +261,7 @@ class ChargeDiscount(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     value: _Value | None = None
     """For each day, of a kind by the day."""
     dated: Annotated[list[ChargeDatedDiscount], Meta(max_length=3)] | None = None
-    """Of a kind until dates: the earliest that has not passed is given."""
+    """Of a kind until dates: the earliest that has not passed is given. One without business rolls to the next business day."""
 
 
 class CreateDueChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -114,7 +114,7 @@ class DescontoDia(Struct, frozen=True, kw_only=True, rename="camel"):
     """Um desconto até uma data."""
 
     dia: Dia = field(name="data")
-    """O último dia em que vale; não depois do vencimento."""
+    """O último dia em que vale; não depois do vencimento. Sem expediente bancário, passa ao próximo dia útil."""
     valor_perc: Reais
     """Em reais ou por cento, com dois decimais."""
 

@@ -175,11 +175,13 @@ def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: d
 
 
 def _find_dated(terms: DueTerms, discount: Discount, day: date) -> tuple[date | None, Hundredths]:
-    """The earliest date that has not passed, and what is taken off until then."""
-    due_day = find_due_day(terms)
-    # The due date's own discount is given for as long as the charge is not late. Other dates do not roll.
-    ends = ((due_day if dated.until == terms.due_on else dated.until, dated.value) for dated in discount.dated)
-    return min((end for end in ends if end[0] >= day), default=(None, 0))
+    """The earliest day that has not passed, and what is taken off until then: the most, where several dates roll to it."""
+    # By the older rule the due date's discount alone rolls, with the due date.
+    ends = (
+        (roll(dated.until) if terms.discounts_roll or dated.until == terms.due_on else dated.until, dated.value)
+        for dated in discount.dated
+    )
+    return min((end for end in ends if end[0] >= day), key=lambda end: (end[0], -end[1]), default=(None, 0))
 
 
 def _round(numerator: int, denominator: int) -> int:

@@ -93,10 +93,15 @@ class DueTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
     interest: Interest | None = None
     rebate: Rebate | None = None
     discount: Discount | None = None
+    discounts_roll: bool = False
+    """Whether a discount's date without business is prolonged to the next business day.
+
+    It is the rule under which the charge was made, and a revision keeps it. Requests lack it, and charges of before the rule.
+    """
 
 
 def are_same(one: DueTerms, other: DueTerms) -> bool:
-    """Whether they ask for the same on every day, in whatever order dates stand and whether parts of nothing are said."""
+    """Whether they say the same, in whatever order dates stand and whether parts of nothing are said."""
     return _settle(one) == _settle(other)
 
 
@@ -111,4 +116,5 @@ def _settle(terms: DueTerms) -> DueTerms:
         interest=terms.interest if terms.interest and terms.interest.value else None,
         rebate=terms.rebate if terms.rebate and terms.rebate.value else None,
         discount=discount,
+        discounts_roll=False,
     )

@@ -33,7 +33,7 @@ from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer, find_expiry
+from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer, find_expiry, set_rule
 
 PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""
@@ -145,7 +145,7 @@ def open_standard_charge(
         created_at=now,
         modified_at=now,
         expires_at=find_expiry(contents, now),
-        contents=contents,
+        contents=set_rule(contents, discounts_roll=True),
         due_on=contents.due and contents.due.due_on,
     )
 
@@ -181,6 +181,8 @@ def revise_charge(charge: Charge, contents: ChargeContents, now: datetime) -> Ch
     """Give it other contents. One that had expired can be paid again if they give it more time."""
     errors.ensure(may_be_changed(charge), charge.status)
     errors.ensure((charge.due_on is None) == (contents.due is None), "a charge keeps its kind")
+    if charge.contents is not None and charge.contents.due is not None:
+        contents = set_rule(contents, discounts_roll=charge.contents.due.discounts_roll)
     expires_at = find_expiry(contents, counts_from(charge))
     is_revived = charge.status == "EXPIRED" and now < expires_at
     return msgspec.structs.replace(
@@ -225,6 +227,15 @@ def compose_amount(charge: Charge, at: datetime) -> DayAmount | None:
     if contents is None or contents.due is None:
         return None
     return compute_amount(contents.due, contents.amount_cents, to_day(at))
+
+
+def list_amounts_there(charge: Charge, at: datetime) -> set[int]:
+    """What an institution may ask for at an instant, which rolls discounts' dates or does not."""
+    readings = [charge]
+    if charge.contents is not None and charge.contents.due is not None:
+        other = set_rule(charge.contents, discounts_roll=not charge.contents.due.discounts_roll)
+        readings.append(msgspec.structs.replace(charge, contents=other))
+    return {asked_amount_cents(reading, at) for reading in readings}
 
 
 def fixed_amount_cents(charge: Charge, at: datetime) -> int | None:

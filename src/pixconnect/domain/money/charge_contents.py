@@ -121,4 +121,12 @@ def say_the_same(one: ChargeContents, other: ChargeContents) -> bool:
 
 
 def _complete(contents: ChargeContents) -> ChargeContents:
+    contents = set_rule(contents, discounts_roll=False)
     return msgspec.structs.replace(contents, may_change_amount=bool(contents.may_change_amount))
+
+
+def set_rule(contents: ChargeContents, *, discounts_roll: bool) -> ChargeContents:
+    """Put contents under a rule of discounts: a new charge's is the one of today, a revised one keeps its own."""
+    if contents.due is None or contents.due.discounts_roll == discounts_roll:
+        return contents
+    return msgspec.structs.replace(contents, due=msgspec.structs.replace(contents.due, discounts_roll=discounts_roll))

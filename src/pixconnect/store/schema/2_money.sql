@@ -466,6 +466,10 @@ create trigger keep_held after update of contents, key, expires_at on charge for
 create trigger keep_kind after update of due_on on charge for each row when ((old.due_on is null) <> (new.due_on is null))
     execute function refuse_row('a_charge_keeps_its_kind', 'charge %s of holder %s cannot gain or lose its due date', 'id',
     'holder_id');
+create trigger keep_rule after update of contents on charge for each row when (old.due_on is not null and
+    (old.contents::jsonb #> '{due,discounts_roll}') is distinct from (new.contents::jsonb #> '{due,discounts_roll}'))
+    execute function refuse_row('a_charge_keeps_its_rule', 'charge %s of holder %s cannot change the rule of its discounts',
+    'id', 'holder_id');
 grant insert, select, update (amount_cents, key, payer_name, payer_tax_id, br_code, status, modified_at, expires_at, held_by,
     contents, revision, is_unbound, asked_cents, due_on) on table charge to pixconnect_service;
 

@@ -13,7 +13,7 @@ from pixconnect.domain.institutions.charge_opening import REFERENCE_LENGTH, Char
 from pixconnect.domain.institutions.institution import NotSent, OpenedCharge, UnknownOutcome
 from pixconnect.domain.money import br_code
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.charge_contents import ChargeContents, find_expiry
+from pixconnect.domain.money.charge_contents import ChargeContents, find_expiry, set_rule
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
@@ -66,7 +66,7 @@ def _write_charge(
         created_at=work.now,
         modified_at=work.now,
         expires_at=find_expiry(contents, counted_from),
-        contents=contents,
+        contents=set_rule(contents, discounts_roll=True),
         due_on=contents.due and contents.due.due_on,
         institution_id=opening.institution_id,
     )

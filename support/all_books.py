@@ -20,7 +20,7 @@ from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.institution import InstitutionItem, ListedRefund
 from pixconnect.domain.money.block_report import BlockReport, BlockTerms
 from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, DueChange
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.order import Ending, GivenUp
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled, SettledReport
@@ -284,6 +284,8 @@ async def _charge(books: AllBooks) -> None:
     for number, days in ((1, 30), (2, 60)):
         due = structs.replace(asked, lifetime_s=0, due=structs.replace(terms, valid_days=days))
         await standard_usecases.put_charge(context, books.seller, f"boleto00000000000000{number}{MARK}", due, None)
+    longer = ContentsChange(due=DueChange(valid_days=61))
+    await standard_usecases.patch_charge(context, books.seller, f"boleto000000000000002{MARK}", longer, kind="cobv")
     await receive(books, amount_cents=1_400, txid=f"boleto000000000000001{MARK}")
     await _ask_for_lot(books, structs.replace(asked, lifetime_s=0, due=terms))
     clock.advance(hours=2)
@@ -314,7 +316,8 @@ async def _at_account(books: AllBooks) -> None:
     for cents in (701, 702):
         shop.pay(cents)
     await shop.read()
-    await shop.charge(f"there-waiting-{MARK}")
+    for name in ("waiting", "code"):
+        await shop.charge(f"there-{name}-{MARK}")
     clock.advance(minutes=1)
     for name, cents in (("back", 300), ("gone", 20), ("named", 30)):
         await shop.give_back(pix, cents, external_id=f"there-{name}-{MARK}")

@@ -6,6 +6,7 @@ from typing import Final
 
 import asyncpg
 
+from pixconnect.store.proof.charges import DIGEST
 from pixconnect.store.running.installation import COUNTED
 from support.all_books import MARK
 
@@ -62,6 +63,13 @@ _TABLES: Final = dict(
         "else owner_id in (select id from webhook_endpoint where holder_id = any ($1)) end",
     ),
 )
+_DIGESTS: Final = """
+    update charge_revision as kept set next_digest = sha256(convert_to(coalesce(later.contents, charge.contents), 'UTF8'))
+    from charge_revision as earlier join charge on charge.id = earlier.charge_id and charge.holder_id = earlier.holder_id
+    left join charge_revision as later on later.charge_id = earlier.charge_id and later.holder_id = earlier.holder_id
+        and later.revision = earlier.revision + 1
+    where (kept.charge_id, kept.holder_id, kept.revision) = (earlier.charge_id, earlier.holder_id, earlier.revision)
+"""
 _COLUMNS: Final = """
     select attname as name, format_type(atttypid, null) as type from pg_attribute
     where attrelid = $1::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum
@@ -104,6 +112,9 @@ async def multiply(owner: asyncpg.Connection, holder_ids: list[int], times: int)
             holder_ids,
             times,
         )
+    # What was hashed has other names now.
+    await owner.execute(f"update charge set fingerprint = {DIGEST} where revision is null and holder_id > {SHIFT}")
+    await owner.execute(_DIGESTS)
     await owner.execute("update event_feed_state set settled_id = (select max(id) from event)")
     for counted in COUNTED:
         largest = ", ".join(f"(select max({counted.column}) from {table})" for table in counted.tables)

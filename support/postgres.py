@@ -286,7 +286,9 @@ async def execute_as_owner(database: Addresses, statement: str) -> None:
 
 async def make_live(database: Addresses) -> None:
     """Let the database be one that moves real money: an empty one, for good."""
-    await execute_as_owner(database, "insert into installation (mode) values ('live')")
+    await execute_as_owner(
+        database, "insert into installation (mode, location_prefixes) values ('live', '{127.0.0.1:8080/qr/}')"
+    )
 
 
 async def _execute(url: str, statement: str) -> Any:

@@ -46,9 +46,9 @@ _BEGIN_BEFORE = """
 update institution_account set opened_at = opened_at - interval '25 hours', revision = revision + 1
 """
 # What is not measured now is not due.
-_LET_REST = "update institution_sweep set began_at = now() + interval '1 day' where pace <> 'near'"
+_LET_REST = "update institution_sweep set began_at = now() where pace <> 'near'"
 _MAKE_DUE = """
-update institution_sweep set began_at = now() - interval '2 hours', read_until = now() - interval '1 day', ended_at = 'epoch'
+update institution_sweep set began_at = now() - interval '1 day', ended_at = 'epoch'
 where pace = $1
 """
 _ENDED = "select items_count from institution_sweep where pace = $1 and ended_at > 'epoch' and failed_at is null"

@@ -259,18 +259,18 @@ async def test_a_revision_of_a_charge_keeps_what_was_before_it(
 ) -> None:
     charge = await make_charge(service, caller)
     revised = f"update charge set contents = '{{}}', revision = 1 where id = {charge.id}"
-    kept = f"insert into charge_revision values ({charge.id}, {caller.holder_id}, {{}}, '{{{{}}}}')"
+    kept = f"insert into charge_revision values ({charge.id}, {caller.holder_id}, {{}}, '{{{{}}}}', '')"
     await refuse(attacker, revised)
     await refuse(attacker, kept.format(0))
     await refuse(attacker, f"with x as ({kept.format(1)}) {revised}")
-    await refuse(attacker, "insert into charge_revision values (404, 1, 0, '{}')")
+    await refuse(attacker, "insert into charge_revision values (404, 1, 0, '{}', '')")
     await attacker.execute(f"with x as ({kept.format(0)}) {revised}")
     await refuse(attacker, f"update charge set revision = 0 where id = {charge.id}")
 
 
 async def test_what_is_kept_of_a_charge_is_what_it_said(attacker: Connection, service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
-    kept = f"insert into charge_revision values ({charge.id}, {caller.holder_id}, {{}}, '{{}}')"
+    kept = f"insert into charge_revision values ({charge.id}, {caller.holder_id}, {{}}, '{{}}', '')"
     revised = f"update charge set contents = '{{}}', revision = {{}} where id = {charge.id}"
     first, second = '{"said": 1}', '{"said": 2}'
     await attacker.execute(f"with x as ({kept.format(0, second)}) {revised.format(first, 1)}")

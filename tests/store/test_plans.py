@@ -93,8 +93,8 @@ _FILL: Final = (
     f"""insert into location (id, holder_id, token, status, charge_id, created_at)
     select n, holder_id, lpad(n::text, 22, '0'), case when n % 100 = 0 then 'COB_FREE' else 'COB_BOUND' end,
         case when n % 100 <> 0 then n end, at from {_ROWS}""",
-    f"""insert into charge_revision (charge_id, holder_id, revision, contents) select n, holder_id, 7,
-        '{{"lifetime_s":3600,"amount_cents":1,"key":"a@example.com"}}' from {_ROWS}""",
+    f"""insert into charge_revision (charge_id, holder_id, revision, contents, next_digest) select n, holder_id, 7,
+        '{{"lifetime_s":3600,"amount_cents":1,"key":"a@example.com"}}', '' from {_ROWS}""",
     f"""insert into refund (id, holder_id, transfer_id, flow, external_id, fingerprint, return_id, original_end_to_end_id,
         correlation_id, amount_cents, status, reason, slot, settled_at, created_at, modified_at, network_id)
     select n, holder_id, n, 'OUT', 'r' || n, '', 'D99999003202607011500' || lpad(n::text, 11, '0'), 'E', gen_random_uuid(), 1,

@@ -29,6 +29,7 @@ from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.foundation.shared_pool import SharedPool
 from pixconnect.http import listening
 from pixconnect.store.frame.identifiers import IdBlocks
+from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context, Core, Policy
 from pixconnect.usecases.frame.directory import HolderDirectory
 from pixconnect.usecases.frame.server_watch import ServerWatch
@@ -90,7 +91,7 @@ async def open_base(settings: Settings, name: str, *, plans_once: bool = False) 
     async with AsyncExitStack() as opened:
         connections = await _open_connections(settings, name, server, plans_once=plans_once)
         opened.push_async_callback(pool.close_pool, connections)
-        await _check_database(connections, settings, server)
+        await _check_database(connections, settings, server, policy)
         keyring = Keyring(Core(pool=connections, clock=clock, entropy=entropy, policy=policy, secret_box=secret_box))
         await keyring.start()
         directory = HolderDirectory(connections, policy.ispb, policy.institution_name, clock.monotonic_s)
@@ -139,7 +140,7 @@ def _open_watch(settings: Settings, policy: Policy) -> ServerWatch:
     )
 
 
-async def _check_database(connections: pool.Pool, settings: Settings, server: ServerWatch) -> None:
+async def _check_database(connections: pool.Pool, settings: Settings, server: ServerWatch, policy: Policy) -> None:
     """Before anything is written: the tables must be ours, of this mode, on a server that forgets nothing."""
     async with connections.acquire() as connection:
         another = connect_as_service(settings, "pixconnect beside")
@@ -148,6 +149,7 @@ async def _check_database(connections: pool.Pool, settings: Settings, server: Se
         await installation.check_mode(connection, settings.mode)
         await installation.check_durability(connection, settings.mode)
         await server.begin(connection)
+        await installation_store.note_location_prefix(connection, policy.location_prefix)
 
 
 def keep_up(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[None]]]:

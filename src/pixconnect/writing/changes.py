@@ -18,6 +18,7 @@ from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.domain.money.block import Block, BlockStep
 from pixconnect.domain.money.charge import Charge, read_contents
+from pixconnect.domain.money.charge_contents import digest_contents
 from pixconnect.domain.money.infraction import Infraction, InfractionReturn
 from pixconnect.domain.money.ledger import LedgerEntry, Repayment
 from pixconnect.domain.money.movement import Movement
@@ -119,6 +120,7 @@ class Changes:
                     holder_id=before.holder_id,
                     revision=before.revision or 0,
                     contents=read_contents(before),
+                    next_digest=digest_contents(read_contents(after)),
                 )
             )
 

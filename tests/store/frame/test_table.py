@@ -29,6 +29,8 @@ NOT_IN_RECORDS: Final = {
     "holder": {"key_webhooks_count"},
     "console_session": {"token_hash"},
     "whole_balance": {"settlement_cents", "funding_cents", "difference_cents", "funds_cents"},
+    "charge_change": {"wanted_digest"},
+    "charge_opening": {"wanted_digest", "code_digest"},
     "delivery": {"modified_at", "notice", "covered_by"},
     "delivery_attempt": {"delivery_id"},
     "proof_run": {"seen_at"},

@@ -117,3 +117,17 @@ async def test_whoever_died_after_it_was_begun_begins_no_second_one(giver: Shop)
     await work(giver)
     (listed,) = await read_unmatched(giver)
     assert (listed.given_back, giver.there.given_back_cents) == ("made", 1000)
+
+
+async def test_what_has_paid_a_charge_does_not_go_back_though_it_is_noted(giver: Shop) -> None:
+    await giver.allow()
+    charge = await giver.charge()
+    await receive(giver, txid=charge.txid)
+    await giver.context.pool.execute(
+        "insert into give_back (transfer_id, holder_id, institution_id, state, due_at, created_at) "
+        "select id, holder_id, institution_id, 'waiting', created_at, created_at from transfer"
+    )
+    await work(giver)
+    rows = await giver.live.fetch("select state, reason from give_back")
+    assert [tuple(row) for row in rows] == [("not_made", "it has paid a charge, or has not settled")]
+    assert giver.there.given_back_cents == 0

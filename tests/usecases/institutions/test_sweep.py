@@ -9,6 +9,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionUnavailable, KnownPayer
 from pixconnect.domain.institutions.malformed_item import MalformedItem
+from pixconnect.domain.institutions.sweep import is_due
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
@@ -190,11 +191,26 @@ async def test_an_institution_that_goes_away_in_a_page_leaves_the_watermark(shop
         await shop.read()
     after = await sweep_store.find(shop.context.pool, shop.account.id, "near")
     assert after is not None
-    assert (after.read_until, after.failure) == (before.read_until, "cut")
+    assert (after.began_at, after.failure) == (before.began_at, "cut")
     assert await read_funds(shop.live, shop.house) == (1, 0), "what was listed is recorded all the same"
     shop.there.list_received = answered  # type: ignore[method-assign]
     await shop.read()
     assert await read_funds(shop.live, shop.house) == (3, 0)
+
+
+async def test_a_reading_that_is_ahead_of_time_is_repeated_and_leaves_nothing_out(shop: Shop) -> None:
+    await shop.read()
+    shop.live.clock.advance(minutes=1)
+    await shop.context.pool.execute("update institution_sweep set began_at = began_at + interval '1 month'")
+    shop.pay(5)
+    near = await sweep_store.find(shop.context.pool, shop.account.id, "near")
+    now = shop.live.clock.real_now()
+    assert is_due("near", near, timedelta(minutes=1), now)
+    await shop.read()
+    assert await read_funds(shop.live, shop.house) == (5, 0)
+    near = await sweep_store.find(shop.context.pool, shop.account.id, "near")
+    assert near is not None
+    assert near.began_at == now
 
 
 async def test_one_item_that_cannot_be_read_stops_no_other(shop: Shop) -> None:

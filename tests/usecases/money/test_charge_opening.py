@@ -51,6 +51,13 @@ async def test_a_charge_has_the_code_of_its_institution(shop: Shop) -> None:
     await check_books(shop.live)
 
 
+async def test_its_code_never_changes(shop: Shop) -> None:
+    await shop.charge("order-1")
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refused:
+        await shop.context.pool.execute("update charge set br_code = replace(br_code, 'demo', 'evil') || 'x'")
+    assert refused.value.constraint_name == "a_charge_keeps_its_code_there"
+
+
 async def test_it_is_durable_before_it_is_asked_for(shop: Shop) -> None:
     seen: list[list[str]] = []
 

@@ -7,17 +7,20 @@ field is no part of it: the api may give a request's fields names of its own.
 
 - Version 1, 16 bytes: the hash of all fields that existed then, with the request's name in place of ``external_id``.
 - Version 2, the byte ``02`` and 16 more: the hash of the request's operation and of the fields that differ from their defaults.
+- Version 3, the byte ``03`` and 16 more, of a request whose row holds all that is hashed: the same by SHA-256, with fields in
+  the form in which they are kept. ``verify`` computes it again from the row.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cache
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-_VERSION = b"\x02"
+_VERSION, _KEPT_VERSION = b"\x02", b"\x03"
 _HASH_SIZE = 16
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -41,15 +44,22 @@ class IdempotentRequest(Protocol):
 
 
 def fingerprint(request: IdempotentRequest) -> bytes:
-    """Hash what a client asked for: the operation, and its fields as they were sent."""
-    return _VERSION + _hash({"type": request.operation} | _sent(request))
+    """Hash what a client asked for: the operation, and its fields as they were sent, or are kept."""
+    contents = {"type": request.operation} | _sent(request)
+    kept_forms: Mapping[str, Callable[[Any], Any]] | None = getattr(type(request), "kept_forms", None)
+    if kept_forms is None:
+        return _VERSION + _hash(contents)
+    contents |= {name: keep(contents[name]) for name, keep in kept_forms.items()}
+    return _KEPT_VERSION + sha256(_encode(contents)).digest()[:_HASH_SIZE]
 
 
 def was_made_by(stored: bytes, request: IdempotentRequest) -> bool:
-    """Whether a stored fingerprint, of either version, is that of this request."""
+    """Whether a stored fingerprint, of any version, is that of this request."""
     # Only version 1 has no version byte in front.
     if len(stored) == _HASH_SIZE:
         return stored == _first_fingerprint(request)
+    if stored.startswith(_VERSION):
+        return stored == _VERSION + _hash({"type": request.operation} | _sent(request))
     return stored == fingerprint(request)
 
 

@@ -33,9 +33,8 @@ class Sweep(Struct, frozen=True, kw_only=True):
 
     institution_id: int
     pace: Pace
-    read_until: datetime
-    """Whatever happened there before is recorded, but for the institution's lag."""
     began_at: datetime
+    """Whatever happened there before is recorded, but for the institution's lag."""
     ended_at: datetime
     items_count: int
     failed_at: datetime | None = None
@@ -46,13 +45,16 @@ class Sweep(Struct, frozen=True, kw_only=True):
 def begin_sweep(pace: Pace, last: Sweep | None, opened_at: datetime, now: datetime) -> datetime:
     """From which instant a sweep reads: nothing before the account's books begin."""
     span = _SPANS.get(pace)
-    since = now - span if span is not None else opened_at if last is None else last.read_until - OVERLAP
+    # One that began in the future was written by hand or by another clock: it has read nothing of that.
+    since = now - span if span is not None else opened_at if last is None else min(last.began_at, now) - OVERLAP
     return max(since, opened_at)
 
 
 def is_due(pace: Pace, last: Sweep | None, poll: timedelta, now: datetime, lost_at: datetime | None = None) -> bool:
     """Whether a pace is to be read again; ``lost_at`` is when the database was seen to have forgotten something."""
-    return last is None or not is_read_since(last, lost_at) or now - last.began_at >= _EVERY.get(pace, poll)
+    if last is None or last.began_at > now:
+        return True
+    return not is_read_since(last, lost_at) or now - last.began_at >= _EVERY.get(pace, poll)
 
 
 def is_read_since(last: Sweep, lost_at: datetime | None) -> bool:

@@ -19,6 +19,7 @@ there once that door has made or changed the charge.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 
@@ -32,8 +33,15 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Payer, find_expiry, set_rule
+from pixconnect.domain.money import pix_key, reject_code
+from pixconnect.domain.money.charge_contents import (
+    LIFETIME_S,
+    ChargeContents,
+    Payer,
+    digest_contents,
+    find_expiry,
+    set_rule,
+)
 
 PAYER_NAME_LENGTH_MAX: Final = 200
 """As in the official Pix API 2.9.0 (``devedor.nome``)."""
@@ -56,6 +64,8 @@ class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A client's request as it was sent: not yet checked or normalised."""
 
     operation: ClassVar[str] = "charge"
+    # Its row holds all of it, with these fields in another form.
+    kept_forms: ClassVar[Mapping[str, Callable[[str], str]]] = {"key": pix_key.as_kept}
 
     amount_cents: int
     key: str
@@ -89,7 +99,7 @@ class Charge(Struct, frozen=True, kw_only=True):
     external_id: str
     """The client's name for it; unique for the holder."""
     fingerprint: bytes
-    """The fingerprint of the request that made it, to tell a replay from a conflict."""
+    """Of the request that made it, to tell a replay from a conflict; at the standard's door of its first contents."""
     txid: str
     """32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it."""
     amount_cents: int
@@ -128,13 +138,14 @@ class Charge(Struct, frozen=True, kw_only=True):
 def open_standard_charge(
     charge_id: int, holder_id: int, txid: str, contents: ChargeContents, br_code: str, now: datetime
 ) -> Charge:
+    contents = set_rule(contents, discounts_roll=True)
     return Charge(
         id=charge_id,
         holder_id=holder_id,
         # The client's own name for it: the other door finds the charge by the same name, and cannot reuse it.
         external_id=txid,
-        # No request of the contract has made it, so none is a replay.
-        fingerprint=b"",
+        # No request of the contract has made it, so none is a replay: its fingerprint has another length.
+        fingerprint=digest_contents(contents),
         txid=txid,
         amount_cents=contents.amount_cents,
         key=contents.key,
@@ -145,7 +156,7 @@ def open_standard_charge(
         created_at=now,
         modified_at=now,
         expires_at=find_expiry(contents, now),
-        contents=set_rule(contents, discounts_roll=True),
+        contents=contents,
         due_on=contents.due and contents.due.due_on,
     )
 

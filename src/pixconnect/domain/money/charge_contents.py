@@ -6,6 +6,7 @@ They are stored as JSON and read by later programs: a field may be added if it h
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -93,6 +94,11 @@ decode_contents = msgspec.json.Decoder(ChargeContents).decode
 
 def encode_contents(contents: ChargeContents) -> str:
     return _encode(contents).decode()
+
+
+def digest_contents(contents: ChargeContents) -> bytes:
+    """SHA-256 of what is stored, which ``verify`` computes again from the row."""
+    return sha256(_encode(contents)).digest()
 
 
 def change_contents(contents: ChargeContents, change: ContentsChange) -> ChargeContents:

@@ -119,7 +119,10 @@ async def give_up_all(connection: Connection, institution_id: int) -> None:
 # That it was opened counts whoever has heard it, for there is a charge then. That it was not, only who asked last may say.
 _END: Final[LiteralString] = """
     update charge_opening set state = $3, refusal_code = $4, refusal_reason = left($5, 1000), reference = $6,
-        network_txid = $7
+        network_txid = $7, code_digest = (
+            select sha256(convert_to(br_code, 'UTF8')) from charge
+            where id = $1 and charge.holder_id = $2 and $3 = 'opened'
+        )
     where charge_id = $1 and holder_id = $2 and state = 'opening' and (calls_count = $8 or $3 = 'opened')
     returning charge_id
 """

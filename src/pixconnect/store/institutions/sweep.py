@@ -13,8 +13,8 @@ SWEEP: Final = Table(
     "institution_sweep",
     Sweep,
     """
-    institution_id smallint, pace text, read_until timestamptz, began_at timestamptz, ended_at timestamptz,
-    items_count bigint, failed_at timestamptz, failure text
+    institution_id smallint, pace text, began_at timestamptz, ended_at timestamptz, items_count bigint, failed_at timestamptz,
+    failure text
     """,
     key=("institution_id", "pace"),
 )
@@ -37,12 +37,12 @@ async def list_last_of(connection: Connection | Pool, institution_id: int) -> di
     return {sweep.pace: sweep for sweep in found}
 
 
-# Two workers may end the same sweep: the one that read further stays.
+# Two workers may end the same sweep: the one that read further stays, but none that is ahead of time.
 _WRITE: Final[LiteralString] = f"""
     insert into institution_sweep as kept ({SWEEP.names}) values ({SWEEP.parameters})
     on conflict (institution_id, pace) do update set
-        read_until = greatest(kept.read_until, excluded.read_until), began_at = greatest(kept.began_at, excluded.began_at),
-        ended_at = excluded.ended_at, items_count = excluded.items_count, failed_at = null, failure = null
+        began_at = greatest(least(kept.began_at, excluded.ended_at), excluded.began_at), ended_at = excluded.ended_at,
+        items_count = excluded.items_count, failed_at = null, failure = null
 """
 
 

@@ -116,4 +116,43 @@ BLOCKS: Final = (
         """,
         meaning="the infraction, its block, a return or an event of it was written by hand or lost",
     ),
+    _rule(
+        name="contest_is_as_told",
+        says="a contest is what its events say, to be answered as its block is, and was told before it was written",
+        broken="""
+            select told.holder_id, array['infraction ' || told.id] as ids,
+                format('%s %s %s, by %s, told %s', said ->> 'amount', said ->> 'reason', said ->> 'situation',
+                    block.respond_by, block.told_at) as expected,
+                format('%s %s %s, by %s, told %s', amount_cents, told.reason, situation, told.respond_by, told.told_at)
+                    as found,
+                told.modified_at as since
+            from (select * from infraction where holder_id between $1 and $2) as told
+            left join block on block.reference = told.name and block.holder_id = told.holder_id and block.state = 'open'
+                and block.institution_id is not distinct from told.institution_id
+            left join lateral (
+                select body::jsonb -> 'payload' as said from event
+                where event.resource = 'infraction' and resource_id = told.id and event.holder_id = told.holder_id
+                order by event.id desc limit 1
+            ) as last on true
+            where (said ->> 'amount')::bigint <> amount_cents
+                or (said ->> 'reason', said ->> 'situation') <> (told.reason, situation)
+                -- Words are emptied years after its end.
+                or case when words is null and told.state in ('taken', 'released') then false
+                    else said is not null and said ->> 'words' is distinct from words end
+                -- A report of its block may be later.
+                or told.told_at > block.told_at
+                or told.told_at = block.told_at and told.respond_by <> block.respond_by
+                or told.state = 'open' and defence is null and remind_at is null
+                    and told.modified_at < told.respond_by - interval '6 hours'
+            union all
+            select holder_id, array[kind || ' ' || id], 'by ' || modified_at, 'told ' || told_at, modified_at
+            from (
+                select holder_id, 'infraction' as kind, id, modified_at, told_at from infraction
+                union all
+                select holder_id, 'block', id, modified_at, told_at from block
+            ) as each
+            where holder_id between $1 and $2 and told_at > modified_at + interval '1 day' and {runs_on}
+        """,
+        meaning="the holder answers too late or about something else, or later words of the institution are passed over",
+    ),
 )

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
 _rule: Final = partial(
     Rule, todo="look at the charge and at the payment, `pixconnect find ID`: what the rail settled is the truth"
 )
+
+# As `fingerprint` and `digest_contents` make them. Once it was revised, the last revision knows what took its place.
+DIGEST: Final[LiteralString] = """
+    case when length(fingerprint) = 32 then sha256(convert_to(charge.contents, 'UTF8'))
+        else decode('03', 'hex') || substr(sha256(convert_to(format(
+            '{"amount_cents":%s,"key":%s%s,"type":"charge"}', amount_cents, to_json(key), case when payer_name is not null
+                then format(',"payer":{"name":%s,"tax_id":%s}', to_json(payer_name), to_json(payer_tax_id)) end
+        ), 'UTF8')), 1, 16)
+    end
+"""
 
 # Other rules follow from the money; these from what a payer is shown and what becomes of it.
 CHARGES: Final = (
@@ -73,15 +83,25 @@ CHARGES: Final = (
     ),
     _rule(
         name="charge_and_location_agree",
-        says="a charge and its location agree, and its code leads there",
+        says="a charge and its location agree, and its code leads there, at an address of ours",
         broken="""
             select coalesce(charge.holder_id, location.holder_id) as holder_id,
                 array['charge ' || coalesce(charge.id, location.charge_id), 'location ' || location.id] as ids,
-                location.token as expected, charge.br_code as found, coalesce(charge.created_at, location.created_at) as since
+                path as expected, charge.br_code as found, coalesce(charge.created_at, location.created_at) as since
             from (select * from charge where holder_id between $1 and $2) as charge
             full join (select * from location where holder_id between $1 and $2 and charge_id is not null) as location
                 on location.charge_id = charge.id and location.holder_id = charge.holder_id
-            where charge.id is null or location.id is not null and (is_unbound or br_code not like '%' || token || '%')
+            cross join lateral (
+                select coalesce(case when due_on is not null then 'cobv/' else '' end || token, txid) as path,
+                    case substr(br_code, 7, 6) when '010212' then 17 else 11 end as begins_at
+            ) as each
+            where charge.id is null or location.id is not null and is_unbound
+                -- As `format_dynamic_br_code` writes it; a code without a location keeps its last one.
+                or charge.institution_id is null and is_unbound is not true and not (
+                    select bool_or(substr(br_code, begins_at) ^@ format('0014br.gov.bcb.pix25%s%s5204',
+                        lpad(length(prefix || path)::text, 2, '0'), prefix || path))
+                    from installation cross join unnest(location_prefixes) as prefix
+                )
                 or location.id is null and charge.contents is not null and charge.institution_id is null
                     and is_unbound is not true
         """,
@@ -123,6 +143,25 @@ CHARGES: Final = (
                 )
         """,
         meaning="payers are asked for another amount, or to pay to another key, than was wanted; or a revision was lost",
+    ),
+    _rule(
+        name="open_charge_is_as_wanted",
+        says="an open charge asks for what the request that made it did, or its last revision",
+        broken="""
+            select charge.holder_id, array['charge ' || charge.id] as ids, encode(wanted, 'hex') as expected,
+                encode(said, 'hex') as found, modified_at as since
+            from {charges} as charge
+            left join charge_revision as last on last.charge_id = charge.id and last.holder_id = charge.holder_id
+                and last.revision = charge.revision - 1
+            cross join lateral (
+                select case when charge.revision is null then fingerprint else next_digest end as wanted,
+                    case when charge.revision is null then """
+        + DIGEST
+        + """ else sha256(convert_to(charge.contents, 'UTF8')) end as said
+            ) as each
+            where status = 'PENDING' and wanted is distinct from said
+        """,
+        meaning="its amount, payer, discounts, fine or interest were written by hand: less is paid, or more is asked for",
     ),
     _rule(
         name="lot_has_its_charges",

@@ -34,21 +34,48 @@ _PADDED: Final[LiteralString] = """
 INSTITUTIONS: Final = (
     _rule(
         name="opening_has_its_charge",
-        says="a charge at an institution was opened there, and what was opened is a charge",
+        says="a charge at an institution was opened there by its code, and what was opened is a charge",
         broken="""
             select coalesce(charge.holder_id, opened.holder_id) as holder_id,
                 array['charge ' || coalesce(charge.id, charge_id)] as ids,
-                format('%s %s %s', opened.txid, opened.institution_id, opened.external_id) as expected,
-                format('%s %s %s', charge.txid, charge.institution_id, charge.external_id) as found,
+                format('%s %s %s %s', opened.txid, opened.institution_id, opened.external_id, code_digest) as expected,
+                format('%s %s %s %s', charge.txid, charge.institution_id, charge.external_id, said_digest) as found,
                 coalesce(charge.created_at, opened.created_at) as since
             from (select * from charge where holder_id between $1 and $2 and institution_id is not null) as charge
             full join (select * from charge_opening where holder_id between $1 and $2 and state = 'opened') as opened
                 on charge_id = charge.id and opened.holder_id = charge.holder_id
-            where (charge.txid, charge.institution_id, charge.external_id)
-                is distinct from (opened.txid, opened.institution_id, opened.external_id)
+            cross join lateral (select sha256(convert_to(br_code, 'UTF8')) as said_digest) as said
+            where (charge.txid, charge.institution_id, charge.external_id, said_digest)
+                is distinct from (opened.txid, opened.institution_id, opened.external_id, code_digest)
         """,
         is_of_whole_runs=True,
-        meaning="payers see a charge that is not known here, or a charge here leads nowhere",
+        meaning="payers see a charge that is not known here, or a charge here leads nowhere or to somebody else",
+    ),
+    _rule(
+        name="what_is_to_be_asked_is_as_wanted",
+        says="what is still to be opened, revised or given back at an institution is what was wanted here",
+        broken="""
+            select holder_id, array['charge ' || charge_id] as ids, encode(wanted_digest, 'hex') as expected,
+                encode(sha256(convert_to(wanted, 'UTF8')), 'hex') as found, created_at as since
+            from (
+                select holder_id, charge_id, wanted, wanted_digest, created_at from charge_opening where state = 'opening'
+                union all
+                select holder_id, charge_id, contents, wanted_digest, created_at from charge_change where state = 'asked'
+            ) as asked
+            where holder_id between $1 and $2 and wanted_digest is distinct from sha256(convert_to(wanted, 'UTF8'))
+            union all
+            -- It was noted with the payment, which paid nothing here.
+            select given.holder_id, array['transfer ' || given.transfer_id], 'a Pix that paid no charge',
+                concat_ws(' ', transfer.direction, transfer.status, 'charge ' || charge_id), given.created_at
+            from give_back as given
+            left join transfer on transfer.id = given.transfer_id and transfer.holder_id = given.holder_id
+                and direction = 'IN' and settled_at is not null and charge_id is null
+                and transfer.institution_id = given.institution_id
+                and given.created_at in (transfer.created_at, transfer.settled_at)
+            where given.holder_id between $1 and $2 and transfer.id is null
+        """,
+        meaning="the institution will be asked for something else: another amount is charged, or what was paid goes back",
+        todo="pause the account (`pixconnect institution pause NAME`) before a worker asks, and compare with a backup",
     ),
     _rule(
         name="removal_has_removed",
@@ -245,6 +272,23 @@ INSTITUTIONS: Final = (
                 and (charge_id is not null or refund.external_id <> 'auto:' || transfer.end_to_end_id)
         """,
         meaning="a Pix that its payer should have back stayed, or one that has paid a charge went back",
+    ),
+    _rule(
+        name="reading_is_not_ahead",
+        says="no reading of an account is of the future, which would keep what comes in until then from being read",
+        broken="""
+            select null::bigint as holder_id, array['account ' || name, 'pace ' || pace] as ids, now_at::text as expected,
+                greatest(began_at, ended_at)::text as found, now_at as since
+            from institution_sweep join institution_account on id = institution_id
+            cross join (
+                select greatest(clock_timestamp(), max(created_at)) + interval '1 minute' as now_at
+                from (select created_at from event order by id desc limit 1) as last
+            ) as present
+            where greatest(began_at, ended_at) > now_at
+        """,
+        of="installation",
+        meaning="the instant was written by hand, or a clock jumped",
+        todo="delete the row as the owner: a worker then reads the account from the beginning of its books",
     ),
     _rule(
         name="what_leaves_in_a_day_is_counted",

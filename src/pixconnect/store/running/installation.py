@@ -123,6 +123,16 @@ async def find_noted_server(
     return None if row is None else DatabaseServer(**row)
 
 
+_NOTE_PREFIX: Final[LiteralString] = """
+    update installation set location_prefixes = location_prefixes || $1::text where $1 <> all (location_prefixes)
+"""
+
+
+async def note_location_prefix(connection: Connection, prefix: str) -> None:
+    """Keep the address with which codes of charges begin: ``verify`` compares them with it."""
+    await connection.execute(_NOTE_PREFIX, prefix)
+
+
 _LOCK_TIMEOUT_S: Final = 60
 
 

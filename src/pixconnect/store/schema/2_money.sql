@@ -410,7 +410,8 @@ comment on table charge is
 comment on column charge.id is 'Counts up, in blocks.';
 comment on column charge.holder_id is 'The holder who wants to be paid.';
 comment on column charge.external_id is 'The client''s own name for it, unique for the holder: the idempotency key.';
-comment on column charge.fingerprint is 'A hash of the request that made it, which tells a replay from a conflict.';
+comment on column charge.fingerprint is
+    'A hash of the request that made it, which tells a replay from a conflict; of a charge of the standard''s door of its first contents.';
 comment on column charge.txid is 'Its name on the network, 26 to 35 letters and digits.';
 comment on column charge.amount_cents is 'How much, in cents; 0 where the payer chooses, until it is paid.';
 comment on column charge.key is 'The Pix key that is paid.';
@@ -459,6 +460,9 @@ create trigger check_revision after update of revision on charge for each row wh
 create trigger instants_are_finite after insert or update of expires_at on charge for each row when (not
     isfinite(new.expires_at)) execute function refuse_row('instants_are_finite',
     'a row of charge is dated to an instant that never comes');
+create trigger keep_code_there after update of br_code on charge for each row when (old.institution_id is not null and
+    old.br_code <> new.br_code) execute function refuse_row('a_charge_keeps_its_code_there',
+    'charge %s of holder %s is paid at the account %s by the code that it has', 'id', 'holder_id', 'institution_id');
 create trigger keep_held after update of contents, key, expires_at on charge for each row when (old.held_by is not null and
     (old.contents is distinct from new.contents or old.key <> new.key or old.expires_at < new.expires_at)) execute function
     refuse_row('a_held_charge_stays_as_it_is', 'charge %s of holder %s is held by %s and stays as it was accepted', 'id',
@@ -3552,6 +3556,8 @@ create table infraction (
     constraint infraction_taken_cents_check check (taken_cents >= 0 and taken_cents <= 999999999999),
     constraint infraction_told_at_check check (isfinite(told_at)),
     constraint infraction_words_check check (length(words) >= 1 and length(words) <= 2000),
+    constraint reminded_before_it_is_over check (respond_by - remind_at = any (array[interval '48 hours', interval '24 hours',
+        interval '6 hours'])),
     constraint reminded_while_it_is_open check (remind_at is null or state = 'open'),
     constraint sent_while_it_is_open check (send_at is null or state = 'open' and defence_state = 'sending'),
     constraint infraction_holder_id_fkey foreign key (holder_id) references balance(holder_id),

@@ -96,6 +96,13 @@ begin
     return null;
 end $function$;
 
+create function note_digest() returns trigger language plpgsql
+as $function$
+begin
+    new.wanted_digest := sha256(convert_to(to_jsonb(new) ->> tg_argv[0], 'UTF8'));
+    return new;
+end $function$;
+
 create function keep_opening_ended() returns trigger language plpgsql
 as $function$
 begin
@@ -126,6 +133,8 @@ create table charge_opening (
     created_at timestamp with time zone not null,
     reference text collate "C",
     network_txid text collate "C",
+    wanted_digest bytea,
+    code_digest bytea,
     constraint charge_opening_pkey primary key (charge_id, holder_id),
     constraint a_reference_fits_a_static_code check (reference is null or reference ~ '^[a-zA-Z0-9]{1,25}$' and state =
         'opened'),
@@ -161,6 +170,8 @@ comment on column charge_opening.created_at is 'When it was asked for, in real t
 comment on column charge_opening.reference is
     'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
 comment on column charge_opening.network_txid is 'The institution''s own, where it takes none of ours; null otherwise.';
+comment on column charge_opening.wanted_digest is 'SHA-256 of what is to be opened, as it was asked for.';
+comment on column charge_opening.code_digest is 'SHA-256 of the QR code with which it was opened; null before.';
 create index charge_opening_due on charge_opening (due_at) where state = 'opening';
 create unique index charge_opening_name on charge_opening (external_id, holder_id) where state in ('opening', 'opened');
 create index charge_opening_network_txid on charge_opening (network_txid) where network_txid is not null;
@@ -168,10 +179,11 @@ create unique index charge_opening_reference on charge_opening (institution_id, 
 create unique index charge_opening_txid on charge_opening (institution_id, txid) where state in ('opening', 'opened');
 create trigger check_heir after insert on charge_opening for each row execute function check_opening_is_of_heir();
 create trigger check_opening after insert on charge_opening for each row execute function check_opening();
+create trigger note_wanted before insert on charge_opening for each row execute function note_digest('wanted');
 create trigger keep_opening_ended before update on charge_opening for each row when (old.state <> 'opening') execute function
     keep_opening_ended();
-grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at, reference, network_txid) on table
-    charge_opening to pixconnect_service;
+grant insert, select, update (state, refusal_code, refusal_reason, calls_count, due_at, reference, network_txid, code_digest) on
+    table charge_opening to pixconnect_service;
 
 create function keep_change_ended() returns trigger language plpgsql
 as $function$
@@ -201,6 +213,7 @@ create table charge_change (
     calls_count integer not null,
     due_at timestamp with time zone not null,
     created_at timestamp with time zone not null,
+    wanted_digest bytea,
     constraint charge_change_pkey primary key (id),
     constraint a_removal_says_whose_it_is check ((kind = 'remove') = (removal is not null)),
     constraint a_revision_says_something check ((kind = 'revise') = (contents is not null)),
@@ -237,9 +250,11 @@ comment on column charge_change.asked_by is 'The caller, as JSON; null if an ope
 comment on column charge_change.calls_count is 'How often somebody has begun to ask the institution.';
 comment on column charge_change.due_at is 'When a worker asks next, in real time.';
 comment on column charge_change.created_at is 'When it was asked for, in real time.';
+comment on column charge_change.wanted_digest is 'SHA-256 of what the charge is to say, as it was asked for.';
 create unique index charge_change_asked on charge_change (charge_id, holder_id) where state = 'asked';
 create index charge_change_due on charge_change (institution_id, due_at) where state = 'asked';
 create index charge_change_of_charge on charge_change (charge_id, holder_id, id);
+create trigger note_wanted before insert on charge_change for each row execute function note_digest('contents');
 create trigger keep_change_ended before update on charge_change for each row when (old.state <> 'asked') execute function
     keep_change_ended();
 grant insert, select, update (state, reason) on table charge_change to pixconnect_operator;
@@ -657,7 +672,6 @@ grant insert, select, update (state, reason, due_at) on table give_back to pixco
 create table institution_sweep (
     institution_id smallint not null,
     pace text not null,
-    read_until timestamp with time zone not null,
     began_at timestamp with time zone not null,
     ended_at timestamp with time zone not null,
     items_count bigint not null,
@@ -669,7 +683,6 @@ create table institution_sweep (
     constraint institution_sweep_failed_at_check check (isfinite(failed_at)),
     constraint institution_sweep_failure_check check (length(failure) <= 300),
     constraint institution_sweep_pace_check check (pace in ('near', 'wide', 'deep', 'statement', 'contests')),
-    constraint institution_sweep_read_until_check check (isfinite(read_until)),
     constraint institution_sweep_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
         cascade
 );
@@ -677,9 +690,8 @@ comment on table institution_sweep is 'How far the lists of an account were read
 comment on column institution_sweep.institution_id is 'The account.';
 comment on column institution_sweep.pace is
     'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own.';
-comment on column institution_sweep.read_until is
-    'All that happened there before this instant is recorded, but for the institution''s lag.';
-comment on column institution_sweep.began_at is 'When the last whole sweep began, in real time.';
+comment on column institution_sweep.began_at is
+    'When the last whole sweep began, in real time: what happened there before is recorded, but for the institution''s lag.';
 comment on column institution_sweep.ended_at is 'When it ended, all its items recorded or kept.';
 comment on column institution_sweep.items_count is 'How many it found.';
 comment on column institution_sweep.failed_at is 'When a sweep failed last, in real time; null once one has succeeded since.';

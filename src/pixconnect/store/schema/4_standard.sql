@@ -5,6 +5,7 @@ create table charge_revision (
     holder_id bigint not null,
     revision integer not null,
     contents text not null,
+    next_digest bytea not null,
     constraint charge_revision_pkey primary key (charge_id, holder_id, revision),
     constraint charge_revision_revision_check check (revision >= 0)
 );
@@ -13,6 +14,7 @@ comment on column charge_revision.charge_id is 'The charge.';
 comment on column charge_revision.holder_id is 'The holder of the charge.';
 comment on column charge_revision.revision is 'Which revision the contents were, from 0.';
 comment on column charge_revision.contents is 'The contents, as JSON.';
+comment on column charge_revision.next_digest is 'SHA-256 of the contents that took their place.';
 create trigger check_new after insert on charge_revision for each row execute function check_revisions();
 grant insert, select on table charge_revision to pixconnect_service;
 

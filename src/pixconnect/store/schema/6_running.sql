@@ -16,6 +16,7 @@ create table installation (
     environment text,
     waiting_cluster text,
     beat_at timestamp with time zone,
+    location_prefixes text[] default '{}' not null,
     constraint installation_pkey primary key (is_only_row),
     constraint installation_environment_check check (environment in ('production', 'homologation', 'counterpart')),
     constraint installation_is_only_row_check check (is_only_row),
@@ -48,6 +49,8 @@ comment on column installation.waiting_cluster is
     'The name of the cluster whose commits wait for a standby, as last seen; null where they wait for none.';
 comment on column installation.beat_at is
     'When the primary was last told to note its own clock, in real time: a standby that has this instant is no older. Only where one is read from.';
+comment on column installation.location_prefixes is
+    'With which addresses, without a scheme, the codes of charges of its own rail have begun.';
 create trigger environment_is_kept before update of environment on installation for each row when (old.environment is not null
     and old.environment is distinct from new.environment) execute function refuse_row('mode_is_kept',
     'the mode of an installation never changes');
@@ -57,7 +60,7 @@ create trigger mode_is_kept before update of mode on installation for each row w
     function refuse_row('mode_is_kept', 'the mode of an installation never changes');
 grant update (environment) on table installation to pixconnect_operator;
 grant insert (mode), select, update (system_identifier, timeline, seen_at, database_oid, started_at, tables_oid,
-    waiting_cluster, beat_at) on table installation to pixconnect_service;
+    waiting_cluster, beat_at, location_prefixes) on table installation to pixconnect_service;
 
 create function refuse_old_session() returns boolean language plpgsql stable
 as $function$

@@ -17,12 +17,14 @@ class ChargeRevision(Struct, frozen=True, kw_only=True):
     holder_id: int
     revision: int
     contents: ChargeContents
+    next_digest: bytes
+    """Of the contents that took their place."""
 
 
 REVISION: Final = Table(
     "charge_revision",
     ChargeRevision,
-    "charge_id bigint, holder_id bigint, revision integer, contents text",
+    "charge_id bigint, holder_id bigint, revision integer, contents text, next_digest bytea",
     key=("charge_id", "holder_id", "revision"),
     read={"contents": (decode_contents, "contents")},
     write={"contents": lambda revision: encode_contents(revision.contents)},

@@ -45,6 +45,8 @@ async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -
     received = await transfer_store.find_by_id(context.pool, waiting.holder_id, waiting.transfer_id)
     if received is None:
         raise errors.InvariantBroken("it was noted with its transfer")
+    if received.charge_id is not None or received.settled_at is None:
+        return _leave(waiting, "it has paid a charge, or has not settled")
     planned = plan_giving_back(
         received,
         await context.ids.refund_id(),

@@ -76,7 +76,7 @@ async def _find_first(context: Context, account: InstitutionAccount, last: Sweep
         return min([opened_on, *forgotten])
     days = await day_store.list_days(context.pool, account.id, today - DISAGREEING_BEHIND, today - timedelta(days=1))
     behind = today - DAYS_BEHIND
-    first = min(today, to_day(last.read_until))
+    first = min(today, to_day(last.began_at))
     # The first reading of each hour goes further back; the others to what is not closed.
     if int(last.began_at.timestamp()) // 3600 == int(now.timestamp()) // 3600:
         behind = min((day.day for day in days if day.day >= behind and not day.is_closed), default=today)

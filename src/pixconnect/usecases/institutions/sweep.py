@@ -207,7 +207,6 @@ async def note_end(
     done = Sweep(
         institution_id=account.id,
         pace=pace,
-        read_until=began_at,
         began_at=began_at,
         ended_at=context.clock.real_now(),
         items_count=items_count,

@@ -13,7 +13,7 @@ from pixconnect.domain.institutions.charge_opening import REFERENCE_LENGTH, Char
 from pixconnect.domain.institutions.institution import NotSent, OpenedCharge, UnknownOutcome
 from pixconnect.domain.money import br_code
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.charge_contents import ChargeContents, find_expiry, set_rule
+from pixconnect.domain.money.charge_contents import ChargeContents, digest_contents, find_expiry, set_rule
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
@@ -51,11 +51,12 @@ async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) 
 def _write_charge(
     work: UnitOfWork, opening: ChargeOpening, contents: ChargeContents, code: str, *, counted_from: datetime
 ) -> Charge:
+    contents = set_rule(contents, discounts_roll=True)
     charge = Charge(
         id=opening.charge_id,
         holder_id=opening.holder_id,
         external_id=opening.external_id,
-        fingerprint=opening.fingerprint,
+        fingerprint=opening.fingerprint or digest_contents(contents),
         txid=opening.txid,
         amount_cents=contents.amount_cents,
         key=contents.key,
@@ -66,7 +67,7 @@ def _write_charge(
         created_at=work.now,
         modified_at=work.now,
         expires_at=find_expiry(contents, counted_from),
-        contents=set_rule(contents, discounts_roll=True),
+        contents=contents,
         due_on=contents.due and contents.due.due_on,
         institution_id=opening.institution_id,
     )

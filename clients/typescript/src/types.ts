@@ -73,7 +73,7 @@ export interface Charge {
 
 /** A discount until a date. */
 export interface ChargeDatedDiscount {
-  /** The last day on which it is given; not later than the due date. A date in Sao Paulo. */
+  /** The last day on which it is given, or rolls; not later than the due date. A date in Sao Paulo. */
   until: string;
   /** Less than the amount, or than 100 %. Cents of a sum, hundredths of a per cent. */
   value: number;
@@ -85,7 +85,7 @@ export interface ChargeDiscount {
   kind: "percentage_a_business_day" | "percentage_a_day" | "percentage_until_a_date" | "sum_a_business_day" | "sum_a_day" | "sum_until_a_date";
   /** For each day, of a kind by the day. Cents of a sum, hundredths of a per cent. */
   value?: number;
-  /** Of a kind until dates: the earliest that has not passed is given. */
+  /** Of a kind until dates: the earliest that has not passed is given. One without business rolls to the next business day. */
   dated?: ChargeDatedDiscount[];
 }
 

@@ -266,7 +266,7 @@ class SicoobInstitution(StandardInstitution):
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
         # It has no pages, so that a day alone is the least that can be asked for.
         while since <= until:
-            path = _STATEMENT.format(month=f"{since.month:02d}", year=since.year)
+            path = _STATEMENT.format(month=since.month, year=since.year)
             query = {"diaInicial": str(since.day), "diaFinal": str(since.day), **self._number()}
             content = await self._calls.read("statement", path, query, body_max=FILE_MAX)
             rows = self._read_required(content, lambda content=content: take_rows(_unwrap(content), "transacoes"))

@@ -30,6 +30,7 @@ from pixconnect.domain.institutions.institution import (
     Webhook,
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_payee
+from pixconnect.domain.institutions.sent_return import SentReturns
 from pixconnect.domain.money import br_code
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import WaitsFor
@@ -95,6 +96,7 @@ class FakeInstitution:
         self.items: list[InstitutionItem] = []
         self.day_files: DayFiles | None = None
         self.contests: Contests | None = None
+        self.sent_returns: SentReturns | None = None
         self.closing_balances: dict[date, int] = {}
         self.before_answer: Callable[[], Any] | None = None
 

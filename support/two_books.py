@@ -22,11 +22,11 @@ from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.allowance import WantedAllowance
-from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable
+from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.money.block_report import InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge, ChargeRequest
-from pixconnect.domain.money.rail import RailUnavailable, Rejected, Settled
+from pixconnect.domain.money.rail import RailUnavailable, Rejected, ReturnReport, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
@@ -56,6 +56,7 @@ from pixconnect.worker.accounts import (
     move_orders,
     read_contests,
     read_own_statement,
+    read_sent_returns,
     send_defences,
 )
 from support import postgres
@@ -71,7 +72,7 @@ CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon, or was not answered, is asked for again after a day."""
 _LETTER = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 _AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
-_WORK = (look_after, read_own_statement, move_orders, go_on_with_charges)
+_WORK = (look_after, read_own_statement, read_sent_returns, move_orders, go_on_with_charges)
 _CONTESTS_WORK = (read_contests, send_defences)
 
 
@@ -100,6 +101,21 @@ class There(Struct, frozen=True, kw_only=True):
         request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)
         with suppress(errors.Refusal):
             await refund_usecases.start_refund(self.context, self.caller, request)
+
+    async def return_sent(self, name: str, amount_cents: int) -> str:
+        """The payee gives back some of a Pix that left the account; the return's name."""
+        now = self.context.clock.now()
+        returned = ReturnReport(
+            report_id=self.context.entropy.token(12),
+            return_id=f"D{OUTSIDE_ISPB}{now:%Y%m%d%H%M}{self.context.entropy.token(11)}",
+            original_end_to_end_id=name,
+            amount_cents=amount_cents,
+            reason="MD06",
+            description=None,
+            reported_at=now,
+        )
+        assert await take_reports(self.context, [returned]) == 1
+        return returned.return_id
 
     async def send(self, amount_cents: int) -> bool:
         """A person pays somebody in the bank's app; whether there is enough for it."""
@@ -232,10 +248,7 @@ class Here(Struct, kw_only=True):
         """What the worker's tasks of an account do once, side by side."""
         opened = await self.accounts.find(self.account.id)
         assert opened is not None, "a loss paused the account"
-        if self.rail is None:
-            memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, opened)
-            self.rail = InstitutionRail(opened.institution, memory, self.live.clock, opened.own_sender)
-        context = at_account(self.context, opened.account, self.rail)
+        context = self.at(opened)
 
         tasks = (*_WORK, *_CONTESTS_WORK) if self.follows_contests else _WORK
 
@@ -244,6 +257,13 @@ class Here(Struct, kw_only=True):
                 await tasks[number](context, opened, no_fence, frozenset())
 
         await asyncio.gather(*map(do_one, range(len(tasks))))
+
+    def at(self, opened: OpenAccount) -> Context:
+        """The worker's context of the account."""
+        if self.rail is None:
+            memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, opened)
+            self.rail = InstitutionRail(opened.institution, memory, self.live.clock, opened.own_sender)
+        return at_account(self.context, opened.account, self.rail)
 
     async def die_at_work(self, turns_count: int) -> None:
         """Begin, and be killed after so many turns of the loop."""

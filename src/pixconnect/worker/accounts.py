@@ -39,6 +39,7 @@ from pixconnect.usecases.institutions.defence import send_due_there
 from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
+from pixconnect.usecases.institutions.sent_return import follow_sent_returns
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
 from pixconnect.usecases.money.charge_change import go_on_changing
@@ -156,7 +157,7 @@ class AccountReaders:
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: who takes the news takes it from nobody.
         self._news: Mapping[LookAfter, CallbackNews] = {
-            do: CallbackNews(context.clock.monotonic_s) for do in (look_after, read_contests)
+            do: CallbackNews(context.clock.monotonic_s) for do in (look_after, read_contests, read_sent_returns)
         }
         for news in self._news.values():
             leases.listen(CALLBACK_CHANNEL, news.hear)
@@ -278,6 +279,15 @@ async def read_contests(context: Context, opened: OpenAccount, fence: Fence, tol
     await follow_contests(context, opened, is_called=bool(told))
 
 
+async def read_sent_returns(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    """Read what payees gave back; where the credential may not list that, payments are read all the same.
+
+    Raises:
+        InstitutionUnavailable: As ``look_after``.
+    """
+    await follow_sent_returns(context, opened, is_told="deep" in told)
+
+
 async def send_defences(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Send what holders answer to contests."""
     await send_due_there(context, opened, ORDERS_MAX)
@@ -304,7 +314,7 @@ async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, 
         pass
 
 
-_READING: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, read_contests)
+_READING: Final[tuple[LookAfter, ...]] = (look_after, read_own_statement, read_contests, read_sent_returns)
 
 
 def _choose_work(account: InstitutionAccount) -> tuple[LookAfter, ...]:

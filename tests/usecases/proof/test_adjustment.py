@@ -143,7 +143,7 @@ async def test_only_what_has_no_id_is_adjusted_and_never_beyond_its_case(shop: S
     for amount_cents in (0, 301, -5):
         with pytest.raises(errors.BadRequest, match="amount: must be from 1 to the 300 cents"):
             await want(shop, case_id, amount_cents=amount_cents)
-    with pytest.raises(errors.BadRequest, match="case: what it is about has an id"):
+    with pytest.raises(errors.BadRequest, match="case: its line did not come in"):
         await want(shop, await open_case(shop, 500, "L1", "line_there"))
     with pytest.raises(errors.NotFound, match="none with the id 99"):
         await want(shop, 99)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -16,9 +16,11 @@ from pixconnect.adapters.institutions.efi_records import (
     decode_sent,
     is_as_accepted,
     is_static,
+    read_returns,
     write_payee,
 )
 from pixconnect.adapters.institutions.message import Content
+from pixconnect.adapters.institutions.paging import PagedList, list_rows
 from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.wire import Malformed, take_reais, take_text
 from pixconnect.domain.frame.money import format_reais
@@ -34,14 +36,18 @@ from pixconnect.domain.institutions.institution import (
     SendAnswer,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.sent_return import SentReturn, SentReturns
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.profiles.account_traits import CertainAnswer
 
 _SEND: Final = "/v3/gn/pix"
 _CODE: Final = "/v2/gn/qrcodes/detalhar"
 _CODE_SEND: Final = "/v2/gn/pix/{name}/qrcode"
-_SENT: Final = "/v2/gn/pix/enviados/id-envio"
+_LISTED: Final = "/v2/gn/pix/enviados"
+_RETURNED: Final = PagedList(route="sent", path=_LISTED, query={"devolucaoPresente": "true"})
+_SENT: Final = f"{_LISTED}/id-envio"
 _RESENT_FOR: Final = timedelta(hours=12)
 _OUTCOME_S: Final = 3.0
 """About so long an order takes until we know how it ended."""
@@ -70,7 +76,7 @@ _RECORDS: Final = (
 
 
 class EfiInstitution(StandardInstitution):
-    """The ports ``Institution`` and ``DayFiles``."""
+    """The ports ``Institution``, ``DayFiles`` and ``SentReturns``."""
 
     @property
     def traits(self) -> InstitutionTraits:
@@ -184,6 +190,16 @@ class EfiInstitution(StandardInstitution):
         if sent is not None and sent.name != name:
             raise InstitutionUnavailable("the institution answered another Pix than we asked for")
         return sent
+
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        return self
+
+    async def list_returns(
+        self, since: datetime, until: datetime
+    ) -> AsyncGenerator[Sequence[SentReturn | MalformedItem]]:
+        async for rows in list_rows(self._calls, _RETURNED, since, until):
+            yield [item for row in rows for item in read_returns(row)]
 
     async def request_day_file(self, day: date) -> str:
         body = {"dataMovimento": day.isoformat(), "tipoRegistros": dict.fromkeys(_RECORDS, True)}

@@ -10,20 +10,17 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from pixconnect.adapters.institutions.calls import Calls, ChangingCall, read_required
-from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
-from pixconnect.adapters.institutions.standard import format_second, split
+from pixconnect.adapters.institutions.calls import Calls, ChangingCall
+from pixconnect.adapters.institutions.message import Content, as_members
+from pixconnect.adapters.institutions.paging import PagedList, list_rows
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_free_text,
     find_instant,
     keep_malformed,
-    take_count,
     take_end_to_end_id,
     take_instant,
-    take_members,
     take_number_of_reais,
-    take_rows,
     take_text,
 )
 from pixconnect.domain.frame.clock import Clock
@@ -43,10 +40,8 @@ from pixconnect.domain.money.block_report import (
 from pixconnect.domain.rules.register import ARRANGEMENT
 
 CONTESTS: Final = "/v2/gn/infracoes"
-_WINDOW: Final = timedelta(days=30)
-"""Of one list: no source says how long it may be."""
-_PAGE_SIZE: Final = 100
-_PAGES_MAX: Final = 1000
+# No source says how long one list may be.
+_LIST: Final = PagedList(route="account", path=CONTESTS, member="infracoes", page_size=100, window=timedelta(days=30))
 _WORDS_MAX: Final = 2000
 _NAME_MAX: Final = 64
 _STATUSES: Final = dict[str, ContestWord](
@@ -76,15 +71,8 @@ class EfiContests:
     async def list_contests(
         self, since: datetime, until: datetime
     ) -> AsyncGenerator[Sequence[ListedContest | MalformedItem]]:
-        for begin, end in split(since, until, _WINDOW):
-            query = {"inicio": format_second(begin), "fim": format_second(end + timedelta(seconds=1))}
-            number, count = 0, 1
-            while number < count:
-                paged = query | {"paginacao.paginaAtual": str(number), "paginacao.itensPorPagina": str(_PAGE_SIZE)}
-                content = await self._calls.read("account", CONTESTS, paged, body_max=LIST_MAX)
-                rows, count = read_required(self._calls, content, lambda content=content: _read_page(content.members))
-                yield _read_items(rows)
-                number += 1
+        async for rows in list_rows(self._calls, _LIST, since, until):
+            yield _read_items(rows)
 
     async def defend(self, defence: Defence) -> DefenceAnswer:
         answer = await self._calls.change(
@@ -121,11 +109,6 @@ class EfiContests:
         except InstitutionUnavailable:
             pass
         return DefenceUnknown()
-
-
-def _read_page(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
-    paging = take_members(take_members(members, "parametros"), "paginacao")
-    return take_rows(members, "infracoes"), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
 
 
 def _read_items(rows: Sequence[object]) -> Sequence[ListedContest | MalformedItem]:

@@ -6,23 +6,28 @@ A static code says the same to everybody. What a dynamic one asks for stands at 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
 
-from pixconnect.adapters.institutions.message import as_members
+from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_instant,
+    find_return_id,
     find_whole_key,
+    keep_malformed,
     take_end_to_end_id,
+    take_instant,
     take_members,
     take_reais,
     take_text,
 )
+from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.sent_return import SentReturn
 from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.tax_id import is_cpf
@@ -73,6 +78,34 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
         paid=find_listed_payee(
             owner, name="nome", tax_id="cpf,cnpj", ispb="codigoBanco", branch="agencia", account_number="conta"
         ),
+        returns=[each for each in read_returns(members) if isinstance(each, SentReturn)],
+    )
+
+
+def read_returns(row: object) -> Sequence[SentReturn | MalformedItem]:
+    """What was returned of a Pix that was sent; what cannot be read of it, for people."""
+    members = as_members(row) or {}
+    listed = members.get("devolucoes")
+    if listed is None:
+        return ()
+    found = list[SentReturn | MalformedItem]()
+    for returned in as_list(listed) or (None,):
+        try:
+            found.append(_decode_return(take_end_to_end_id(members, "endToEndId"), as_members(returned) or {}))
+        except Malformed as error:
+            found.append(keep_malformed({**members, "devolucoes": returned}, f"devolucoes: {error.reason}"))
+    return found
+
+
+def _decode_return(end_to_end_id: str, members: Mapping[str, object]) -> SentReturn:
+    return_id = find_return_id(members, "rtrId")
+    if return_id is None:
+        raise Malformed("rtrId is not there")
+    return SentReturn(
+        end_to_end_id=end_to_end_id,
+        return_id=return_id,
+        amount_cents=take_reais(members, "valor"),
+        settled_at=take_instant(members, "horario"),
     )
 
 

@@ -11,17 +11,16 @@ from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
 from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, read_required
-from pixconnect.adapters.institutions.message import LIST_MAX, Content
+from pixconnect.adapters.institutions.message import Content
+from pixconnect.adapters.institutions.paging import PagedList, format_second, list_rows
 from pixconnect.adapters.institutions.standard_records import (
     decode_charge,
     decode_pix,
     decode_refund,
     read_items,
-    read_page,
     write_charge,
 )
 from pixconnect.adapters.institutions.wire import Malformed, find_instant, take_text
-from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.institution import (
@@ -44,13 +43,11 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.sent_return import SentReturns
 from pixconnect.domain.profiles.account_traits import CertainAnswer, Route
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 
-WINDOW: Final = timedelta(days=1)
-"""Of one list: the standard sets no bound, and institutions may."""
-_PAGE_SIZE: Final = 1000
 _TXID_LENGTH: Final = 32
 _DUE_SCOPE: Final = "cobv.write"
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
@@ -106,6 +103,10 @@ class StandardInstitution:
         # Neither the standard nor the documents of most tell of any.
         return None
 
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        return None
+
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         # Never without our txid: there is no name by which a repeat would be one.
         if terms.due is not None and await self._calls.lacks(_DUE_SCOPE):
@@ -141,19 +142,11 @@ class StandardInstitution:
     async def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
     ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
-        for begin, end in split(since, until):
-            # Instants without milliseconds are taken everywhere; the second that they cut is read too.
-            query = {"inicio": format_second(begin), "fim": format_second(end + timedelta(seconds=1))}
-            if only_returned:
-                query["devolucaoPresente"] = "true"
-            number, count = 0, 1
-            while number < count:
-                paged = query | {"paginacao.paginaAtual": str(number), "paginacao.itensPorPagina": str(_PAGE_SIZE)}
-                content = await self._calls.read("list", self._path("pix.listar"), paged, body_max=LIST_MAX)
-                rows, count = self._read_required(content, lambda content=content: read_page(content.members))
-                # What breaks its form is told beside the others.
-                yield read_items(rows)
-                number += 1
+        # What breaks its form is told beside the others.
+        returned = {"devolucaoPresente": "true"} if only_returned else {}
+        listed = PagedList(route="list", path=self._path("pix.listar"), query=returned)
+        async for rows in list_rows(self._calls, listed, since, until):
+            yield read_items(rows)
 
     async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
         content = await self._calls.read("pix", self._path("pix.consultar", e2eid=end_to_end_id))
@@ -364,25 +357,6 @@ class StandardInstitution:
         # What is absent may be a webhook of a key that is ours, and what is there is of one that is.
         told = tried.explanation or "whether it is a key of this account is known at its first use"
         return PermissionTried(name=tried.name, is_given=tried.is_given, explanation=told)
-
-
-def split(since: datetime, until: datetime, window: timedelta = WINDOW) -> list[tuple[datetime, datetime]]:
-    """An interval in parts that share their ends, the oldest first.
-
-    Example:
-        >>> from datetime import datetime
-        >>> [begin.day for begin, _ in split(datetime(2026, 1, 1), datetime(2026, 1, 3, 12))]
-        [1, 2, 3]
-    """
-    parts = list[tuple[datetime, datetime]]()
-    while since < until or not parts:
-        parts.append((since, min(since + window, until)))
-        since += window
-    return parts
-
-
-def format_second(instant: datetime) -> str:
-    return f"{format_instant(instant)[:19]}Z"
 
 
 def _look_up_scope(name: str, granted: Collection[str] | None) -> PermissionTried:

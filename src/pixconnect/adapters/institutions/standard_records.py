@@ -205,7 +205,6 @@ _URL_MAX: Final = 300
 _NAME_MAX: Final = 200
 _MESSAGE_MAX: Final = 140
 _REFUNDS_MAX: Final = 1000
-_PAGES_MAX: Final = 10_000
 
 
 def write_charge(terms: ChargeTerms) -> dict[str, object]:
@@ -304,12 +303,6 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
         refunds=refunds,
     )
     return pix, unreadable
-
-
-def read_page(members: Mapping[str, object]) -> tuple[Sequence[object], int]:
-    """The items of a page, and how many pages there are by now."""
-    paging = take_members(take_members(members, "parametros"), "paginacao")
-    return take_rows(members, "pix"), take_count(paging, "quantidadeDePaginas", _PAGES_MAX)
 
 
 def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:

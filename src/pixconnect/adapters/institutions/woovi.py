@@ -15,7 +15,7 @@ from msgspec import structs
 
 from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
-from pixconnect.adapters.institutions.standard import split
+from pixconnect.adapters.institutions.paging import split
 from pixconnect.adapters.institutions.wire import (
     Malformed,
     find_instant,
@@ -56,6 +56,7 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.sent_return import SentReturns
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 
@@ -113,6 +114,11 @@ class WooviInstitution:
     @property
     def contests(self) -> Contests | None:
         # Its sheet names disputes and their evidence, and no form of either.
+        return None
+
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        # By what names its list of movements has them no source says.
         return None
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:

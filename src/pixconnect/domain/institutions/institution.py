@@ -21,6 +21,7 @@ from pixconnect.domain.institutions.certificate import AccountCertificate
 from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.sent_return import SentReturns
 from pixconnect.domain.money.charge_contents import PayerAddress
 from pixconnect.domain.money.rail import InitiationType, MovementKind
 
@@ -274,6 +275,11 @@ class DayFiles(Protocol):
 class Sender(Protocol):
     """What sends over one account there; the calls are those of ``Institution``, with the credential that may send."""
 
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        """Where the institution lists what payees give back."""
+        ...
+
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         """Send a Pix under our name; only where ``traits.sends``."""
         ...
@@ -381,3 +387,7 @@ class OpenAccount(Struct, frozen=True, kw_only=True):
     institution: Institution
     own_sender: Sender | None = None
     """What sends, where the account has a credential for that alone."""
+
+    @property
+    def sender(self) -> Sender:
+        return self.own_sender or self.institution

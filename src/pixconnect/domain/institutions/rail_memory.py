@@ -25,6 +25,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct
 
+from pixconnect.domain.institutions.sent_return import SentReturn
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import WaitsFor
 
@@ -81,6 +82,8 @@ class SentPix(Struct, frozen=True, kw_only=True):
     """Of one that is under way, where it waits for a person there."""
     reject_code: str | None = None
     """The scheme's reason that says the same, where the institution tells it."""
+    returns: Sequence[SentReturn] = ()
+    """What its payee gave back, where the institution tells it."""
 
 
 def name_payee(payee: Party, *, is_by_key: bool) -> str:

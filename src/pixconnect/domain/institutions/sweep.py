@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-Pace = Literal["near", "wide", "deep", "statement", "contests"]
+Pace = Literal["near", "wide", "deep", "statement", "contests", "sent"]
 
 OVERLAP: Final = timedelta(minutes=10)
 CONTESTS_SPAN: Final = timedelta(days=190)

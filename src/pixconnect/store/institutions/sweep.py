@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.sweep import Pace, Sweep
@@ -49,6 +49,16 @@ _WRITE: Final[LiteralString] = f"""
 async def write(connection: Connection | Pool, sweep: Sweep) -> None:
     """Note a sweep that has ended with all its items recorded or kept."""
     await connection.execute(_WRITE, *SWEEP.values(sweep))
+
+
+_HAS_SENT: Final[LiteralString] = """
+    select exists (select from transfer_day where institution_id = $1 and day >= $2 and cents > 0)
+"""
+
+
+async def has_sent(pool: Pool, institution_id: int, since: date) -> bool:
+    """Whether anything was accepted since a day to be sent over an account."""
+    return await pool.fetchval(_HAS_SENT, institution_id, since)
 
 
 _NOTE_FAILURE: Final[LiteralString] = """

@@ -682,14 +682,14 @@ create table institution_sweep (
     constraint institution_sweep_ended_at_check check (isfinite(ended_at)),
     constraint institution_sweep_failed_at_check check (isfinite(failed_at)),
     constraint institution_sweep_failure_check check (length(failure) <= 300),
-    constraint institution_sweep_pace_check check (pace in ('near', 'wide', 'deep', 'statement', 'contests')),
+    constraint institution_sweep_pace_check check (pace in ('near', 'wide', 'deep', 'statement', 'contests', 'sent')),
     constraint institution_sweep_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
         cascade
 );
 comment on table institution_sweep is 'How far the lists of an account were read, by each pace.';
 comment on column institution_sweep.institution_id is 'The account.';
 comment on column institution_sweep.pace is
-    'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own.';
+    'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own; contests: what payers contest; sent: returns of what was sent.';
 comment on column institution_sweep.began_at is
     'When the last whole sweep began, in real time: what happened there before is recorded, but for the institution''s lag.';
 comment on column institution_sweep.ended_at is 'When it ended, all its items recorded or kept.';

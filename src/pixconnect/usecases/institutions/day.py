@@ -34,8 +34,8 @@ FIRST_DAY: Final = date(2020, 11, 16)
 """Of Pix."""
 LAST_DAY: Final = date(2999, 12, 31)
 UNMATCHED_MAX: Final = 10_000
-_WAITS_FOR_TIME: Final = frozenset(("not_yet_read", "day_not_over"))
-"""Nobody has to look at what the next reading decides."""
+READ_WITHIN: Final = timedelta(days=2)
+"""All readings of an account come again within a day: a line that no reading has explained by then waits for a person."""
 
 
 class ShownDay(Struct, frozen=True, kw_only=True):
@@ -118,10 +118,14 @@ async def find_unmatched(context: Context, account: InstitutionAccount) -> Unmat
     return UnmatchedSpan(
         since=since,
         days=[one.judged for one in judged if one.judged.difference_cents and day_rules.is_over(one.judged.day, now)],
-        items=[item for item in items if item.waits not in _WAITS_FOR_TIME and day_rules.is_over(item.day, now)],
+        items=[item for item in items if not _waits_for_time(item, now) and day_rules.is_over(item.day, now)],
         lines=[line for line in lines if line.day in whole],
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
     )
+
+
+def _waits_for_time(item: RecordedItem, now: datetime) -> bool:
+    return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
 
 async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:

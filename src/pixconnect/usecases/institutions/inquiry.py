@@ -17,12 +17,15 @@ from pixconnect.domain.institutions.institution import (
     OpenedCharge,
     ReceivedPix,
 )
+from pixconnect.domain.institutions.rail_memory import SentPix
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import find_account, name_account
+from pixconnect.usecases.institutions.sent_return import record_sent_returns
 from pixconnect.usecases.institutions.sweep import record_page
 
 
@@ -36,11 +39,17 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
     before: Mapping[str, Transfer]
     """What of it was recorded before we asked, by end-to-end id."""
     now: Mapping[str, Transfer]
+    order: Transfer | None = None
+    """Where a transfer that left over the account was asked for, as it is recorded now."""
+    sent: SentPix | None = None
+    """What the institution says of that."""
+    lists_returns: bool = False
+    """Whether the institution tells what payees give back."""
 
     @property
     def is_unknown(self) -> bool:
         """Whether the institution knows nothing of that name."""
-        return self.charge is None and not self.received
+        return self.charge is None and not self.received and self.sent is None
 
     def find_when_recorded(self, end_to_end_id: str) -> Literal["before", "now", "no"]:
         return "before" if end_to_end_id in self.before else "now" if end_to_end_id in self.now else "no"
@@ -74,13 +83,37 @@ async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) 
         await audit.record(operator, connection, "institution ask", subject, after=dict(asked=asked))
     try:
         charge, received = await _read(opened.institution, asked)
+        order, sent = (None, None) if charge or received else await _read_sent(at, opened, asked)
     except InstitutionUnavailable as error:
         raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
+    if order is not None and sent is not None:
+        await record_sent_returns(at, opened.account, sent.returns)
+        order = (await transfer_store.find_named(at.pool, [asked], "OUT"))[asked]
     names = [pix.end_to_end_id for pix in received]
     before = await transfer_store.find_named(at.pool, names, "IN")
     await record_page(at, received)
     now = await transfer_store.find_named(at.pool, names, "IN")
-    return InquiryAnswer(account=opened.account, charge=charge, received=received, before=before, now=now)
+    return InquiryAnswer(
+        account=opened.account,
+        charge=charge,
+        received=received,
+        before=before,
+        now=now,
+        order=order,
+        sent=sent,
+        lists_returns=opened.sender.sent_returns is not None,
+    )
+
+
+async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Transfer | None, SentPix | None]:
+    """A transfer that left over the account, and what the institution says of it by the name that it has there."""
+    order = (await transfer_store.find_named(at.pool, [asked], "OUT")).get(asked)
+    if order is None or order.institution_id != opened.account.id:
+        return None, None
+    step = (await step_store.find(at.pool, opened.account.id, [order.end_to_end_id])).get(order.end_to_end_id)
+    if step is None or step.name_there is None:
+        return order, None
+    return order, await opened.sender.read_sent(step.name_there, step.code_there, step.called_at)
 
 
 async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | None, Sequence[ReceivedPix]]:

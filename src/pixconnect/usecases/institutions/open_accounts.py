@@ -19,6 +19,7 @@ from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.institutions.account import UNNAMED_ISPB, InstitutionAccount, abilities_of
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, NotSent, OpenAccount, SendAnswer, Sender
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.sent_return import SentReturns
 from pixconnect.domain.money.rail import Rail
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import account as account_store
@@ -36,6 +37,10 @@ class NoSender:
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
+
+    @property
+    def sent_returns(self) -> SentReturns | None:
+        return None
 
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         return NotSent(reason=self._reason)

@@ -32,11 +32,12 @@ from pixconnect.usecases.institutions.proposing import (
     propose,
     record_confirmed,
 )
+from pixconnect.usecases.proof import returned_line
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 _ADJUSTED: Final = ("day", "line_here")
-"""What has an id of its own ends by recording it, under that id."""
+"""Other cases end when the missing fact is recorded; a line that gives a transfer back is recorded as that."""
 
 
 class WantedAdjustment(Struct, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class WantedAdjustment(Struct, frozen=True, kw_only=True):
     """``None`` is the case's."""
     undone_id: int | None = None
     """The adjustment that is to be undone."""
+    returns: str | None = None
+    """The end-to-end id of the transfer that a line gives back, where the line does not name it."""
 
 
 class _Step(Struct, frozen=True, kw_only=True):
@@ -71,9 +74,16 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
     """
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
-        case = await _lock_case(connection, wanted.case_id)
+        case = await lock_case(connection, wanted.case_id)
         account = await find_account_of(connection, case)
         _refuse_closed(account)
+        if case.kind == "line_there":
+            returned = await returned_line.plan_return(connection, account, case, wanted.returns)
+            said = dict[str, str | int](
+                case_id=case.id, kind=wanted.kind, amount_cents=case.amount_cents or 0, **returned
+            )
+            return await propose(context, connection, account.id, "adjust", said, f"case {case.id}")
+        _check_kind(case)
         steps = _plan(case, account, await adjustment_store.list_of_case(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
         said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
@@ -85,11 +95,14 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
 
 async def adjust_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """Post what was proposed, as far as it still is within its case, and end the case when nothing of it is left."""
-    del writes  # A transaction of its own: the service's queues may write no adjustment.
+    if returned_line.RETURNS in proposal.proposal:
+        await returned_line.record_return(context, writes, account, proposal)
+        return
     wanted = msgspec.convert(proposal.proposal, WantedAdjustment)
     async with confirming(context, account, proposal) as (connection, locked):
         _refuse_closed(locked)
-        case = await _lock_case(connection, wanted.case_id)
+        case = await lock_case(connection, wanted.case_id)
+        _check_kind(case)
         made = await adjustment_store.list_of_case(connection, case.id)
         # Planned anew: the case may have got smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
@@ -117,11 +130,11 @@ async def _check_holders(connection: Connection, account: InstitutionAccount, st
             raise errors.BadRequest(f"holder_id: holder {step.holder_id} does not lie on the account {account.name}")
 
 
-async def _lock_case(connection: Connection, case_id: int) -> Case:
-    case = await lock_case(connection, case_id)
+def _check_kind(case: Case) -> None:
     if case.kind not in _ADJUSTED:
-        raise errors.BadRequest("case: what it is about has an id: record it under that, and the case ends by itself")
-    return case
+        raise errors.BadRequest(
+            f"case: a case of kind {case.kind} is not adjusted: record what is missing under its own id, and it ends by itself"
+        )
 
 
 def _plan(case: Case, account: InstitutionAccount, made: Sequence[Adjustment], wanted: WantedAdjustment) -> list[_Step]:

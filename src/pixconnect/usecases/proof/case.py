@@ -17,6 +17,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
@@ -161,7 +162,7 @@ def _of_span(account: InstitutionAccount, span: UnmatchedSpan) -> list[Differenc
             institution_id=account.id,
             name=item.item_id[:255],
             amount_cents=item.amount_cents if item.direction == "IN" else -item.amount_cents,
-            said=_cut(f"{item.kind} of {item.day}, {item.waits or 'not posted'}: {item.text}"),
+            said=_cut(f"{item.kind} of {item.day}, {_say_waiting(item)}: {item.text}"),
             since=datetime.combine(item.day, time(0), SAO_PAULO),
         )
         for item in span.items
@@ -180,6 +181,12 @@ def _of_span(account: InstitutionAccount, span: UnmatchedSpan) -> list[Differenc
         for line in span.lines
     ]
     return [*days, *there, *here]
+
+
+def _say_waiting(item: RecordedItem) -> str:
+    if item.waits == "not_yet_read" and item.direction == "IN":
+        return "not_yet_read (no reading tells it; if it gives a transfer back, `case adjust` records that)"
+    return item.waits or "not posted"
 
 
 def _within_bounds(cents: int) -> int | None:

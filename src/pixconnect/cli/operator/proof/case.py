@@ -103,9 +103,17 @@ def adjust(
     undo: Annotated[
         int | None, WHOLE_NUMBER, Parameter(help="The adjustment, of `show`, to undo by its opposite.")
     ] = None,
+    returns: Annotated[
+        str | None,
+        Parameter(
+            help="Of a line of the institution: the end-to-end id of the transfer that it gives back, if it names none."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Propose to adjust the books for a day or a line that nothing records; another operator confirms it.
+
+    A line of the institution that gives a transfer back is recorded as the transfer's return, for its holder.
 
     The other one does it by `pixconnect institution confirm`. It is dated then, and stays within the case's amount and sign.
 
@@ -114,7 +122,9 @@ def adjust(
         kind: Whose error it is, or that it was found; `written_off` moves what is adjusted to the house, for good.
         holder_id: Whose money it is; the case's holder, if it is missing.
     """
-    wanted = WantedAdjustment(case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo)
+    wanted = WantedAdjustment(
+        case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo, returns=returns
+    )
     proposed = operating.run(adjustment_usecases.propose_adjustment, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
 

@@ -1,0 +1,122 @@
+"""Records what a payee gave back of a transfer, where only a line of the statement tells it: by two operators.
+
+The institution lists no returns of sent Pix, so no reading records them. The return is recorded as a fact (a refund IN of the
+transfer), not as an adjustment: its line is joined to it, and the case ends by itself. The return has the network's name, or
+one made of the line: the same each time, so that it is recorded once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.identifiers import is_return_id
+from pixconnect.domain.institutions.account import UNNAMED_ISPB, InstitutionAccount
+from pixconnect.domain.institutions.joining import ItemJoin, RecordedItem
+from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.money.rail import ReturnReport
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.proof.case import Case
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.frame.identifiers import IdBlocks
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
+from pixconnect.usecases.frame.context import Operator, Writer
+from pixconnect.usecases.institutions.proposing import confirming, lock_case, record_confirmed
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.money.incoming import RECEIVE_RETURNS, GivenBack
+from pixconnect.writing.batch import Batch
+
+RETURNS: Final = "returns"
+"""The member of a proposal that names the transfer."""
+_DIGEST_LENGTH: Final = 11
+
+
+async def plan_return(
+    connection: Connection, account: InstitutionAccount, case: Case, returns: str | None
+) -> dict[str, str | int]:
+    """What is to be proposed for a line that gives back a transfer.
+
+    Args:
+        connection: Where the case is locked.
+        account: The case's.
+        case: Of the line.
+        returns: The end-to-end id of the transfer, where the line does not name it.
+
+    Raises:
+        BadRequest: The case or its line is none of the kind, or the transfer is not one that this line can give back.
+    """
+    _, original = await _find(connection, account, case, returns)
+    return dict(holder_id=original.holder_id, direction="IN", **{RETURNS: original.end_to_end_id})
+
+
+async def record_return(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+    """Record the return as it was proposed, and join its line."""
+    async with confirming(context, account, proposal) as (connection, locked):
+        case = await lock_case(connection, int(proposal.proposal["case_id"]))
+        # Judged once more: since the proposal a reading may have recorded it.
+        item, original = await _find(connection, locked, case, str(proposal.proposal[RETURNS]))
+        report = _as_report(item, original, context)
+        given_back = GivenBack(
+            holder_id=original.holder_id,
+            original_id=original.id,
+            report=report,
+            refund_id=await IdBlocks(writes.pool).refund_id(),
+            is_refusable=False,
+        )
+        (outcome,) = await RECEIVE_RETURNS.write(Batch([given_back], connection, context.clock))
+        if isinstance(outcome, Exception) or outcome.misfit or outcome.acknowledgement is None:
+            raise errors.BadRequest("confirm: a return of this name is recorded with other contents")
+        recorded = (await refund_store.find_named(connection, [report.return_id], "IN"))[report.return_id]
+        join = ItemJoin(item_id=item.item_id, key=("refund", recorded.id), by="name")
+        await item_store.join(connection, account.id, [join])
+        await record_confirmed(context, connection, account, proposal, report)
+    await settle_items(writes, account, item.day)
+
+
+async def _find(
+    connection: Connection, account: InstitutionAccount, case: Case, returns: str | None
+) -> tuple[RecordedItem, Transfer]:
+    if case.kind != "line_there" or case.ended_at is not None:
+        raise errors.BadRequest("case: only an open case of a line of the institution gives a transfer back")
+    item = (await item_store.find(connection, account.id, [case.name])).get(case.name)
+    if item is None or item.joined_kind is not None or item.direction != "IN":
+        raise errors.BadRequest("case: its line did not come in, or is joined by now")
+    name = returns or item.end_to_end_id
+    if name is None:
+        raise errors.BadRequest("returns: the line names no Pix: say the end-to-end id of the one that it gives back")
+    original = (await transfer_store.find_named(connection, [name], "OUT")).get(name)
+    if original is None or original.institution_id != account.id or original.settled_at is None:
+        raise errors.BadRequest(f"returns: no transfer {name} has left over {account.name}")
+    left_cents = original.amount_cents - original.returned_cents
+    if item.amount_cents > left_cents:
+        raise errors.BadRequest(
+            f"returns: {left_cents} cents of the transfer were not given back, and the line has more"
+        )
+    return item, original
+
+
+def _as_report(item: RecordedItem, original: Transfer, context: Operator) -> ReturnReport:
+    # A line dated by its day alone is of no certain instant: the return is dated when it is recorded.
+    at = item.settled_at or context.clock.now()
+    return ReturnReport(
+        report_id=item.item_id,
+        return_id=_name(item),
+        original_end_to_end_id=original.end_to_end_id,
+        amount_cents=item.amount_cents,
+        reason="MD06",
+        description=None,
+        reported_at=at,
+        settled_at=at,
+    )
+
+
+def _name(item: RecordedItem) -> str:
+    """The network's, or one that this line alone has."""
+    for name in (item.return_id, item.end_to_end_id):
+        if name is not None and is_return_id(name):
+            return name
+    digest = hashlib.sha256(f"{item.institution_id}|{item.item_id}".encode()).hexdigest()[:_DIGEST_LENGTH]
+    return f"D{UNNAMED_ISPB}{item.day:%Y%m%d}0000{digest}"

@@ -109,6 +109,7 @@ CASES: dict[str, Case] = {
         stops_at="40m",
         labels=LOJA,
     ),
+    "BalanceDiffers": gauge("pixconnect_cases", "1", kind="account"),
     "CaseAges": gauge("pixconnect_case_oldest_open_age_seconds", "90000", kind="day"),
     "ReportWaits": gauge("pixconnect_reports_kept", "1", reason="contradiction"),
     "ChargeUnanswered": gauge("pixconnect_institution_charge_oldest_waiting_age_seconds", "1000", **LOJA),

@@ -31,6 +31,7 @@ from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.institutions import account_alarm as alarm_store
+from pixconnect.store.institutions import books as books_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import charge_search as charge_search_store
 from pixconnect.store.money import ledger as ledger_store
@@ -133,6 +134,8 @@ _FILL: Final = (
     where holder_id = $3 and direction = 'IN' and settled_at between $4::timestamptz + $1::int * interval '1 s'
         and $4::timestamptz + $2::int * interval '1 s'
     group by 1, 2 on conflict (holder_id, hour) do update set count = received_hour.count + excluded.count""",
+    """update holder set institution_id = 1
+    where id = $3 and $1::int <= $2::int and $4::timestamptz is not null""",
     f"""insert into received_known (holder_id, until) select distinct holder_id, $4 + interval '1 day' from {_ROWS}
     on conflict (holder_id) do nothing""",
 )
@@ -420,6 +423,9 @@ STATEMENTS: Final[dict[str, Statement]] = {
         PAGE,
     ),
     "what left an account of late": lambda c: alarm_store.sum_out(a_pool(c), 1, STARTED_AT + timedelta(days=365)),
+    "the books of an account": lambda c: books_store.read_books(
+        a_pool(c), 1, STARTED_AT + timedelta(seconds=ROWS_COUNT - 30), tells_fees_later=True
+    ),
     "strays of an account": lambda c: alarm_store.count_strays(a_pool(c), 1, STARTED_AT + timedelta(days=365)),
     "locations of charges": lambda c: location_store.find_of_charges(c, PAIRS),
     "locations locked": lambda c: location_store.lock(c, PAIRS),

@@ -6,8 +6,8 @@ what had left is asked about. One that a loss of the database has paused is only
 
 What institutions say is on accounts from which orders wait to leave, as this worker last read it: for metrics alone.
 
-A balance is asked for only while something is queued, at most once a minute, and forgotten when nothing is: an account that
-rests costs its institution no call.
+A balance for metrics is asked for only while something is queued, at most once a minute, and forgotten when nothing is. Each
+account's balance is compared with the books every ten minutes (``usecases/proof/comparison``).
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ from pixconnect.usecases.money.charge_change import go_on_changing
 from pixconnect.usecases.money.charge_opening import go_on_opening
 from pixconnect.usecases.money.handover import ask_there, give_up_there, move_due_there
 from pixconnect.usecases.money.settlement import Fence
+from pixconnect.usecases.proof.comparison import BalanceComparisons
 from pixconnect.worker.leases import LeaseLost, SlotLeases
 
 READ_EVERY_S: Final = 60.0
@@ -154,6 +155,7 @@ class AccountReaders:
         self._leases = leases
         self._open_rail = open_rail
         self._balances = AccountBalances() if balances is None else balances
+        self._comparisons = BalanceComparisons()
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: who takes the news takes it from nobody.
         self._news: Mapping[LookAfter, CallbackNews] = {
@@ -198,6 +200,8 @@ class AccountReaders:
 
     def _choose_work(self, account: InstitutionAccount) -> tuple[LookAfter, ...]:
         work = _choose_work(account)
+        if account.may_receive:
+            work = (*work, self._comparisons.compare)
         # What may not leave needs no balance.
         return (*work, self._balances.watch) if account.state == "active" else work
 

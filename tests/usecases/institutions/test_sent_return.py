@@ -88,7 +88,9 @@ async def follow(shop: Shop) -> None:
 
 
 async def list_returned(shop: Shop) -> list[tuple[Any, ...]]:
-    rows = await shop.live.fetch("select holder_id, amount_cents, status from refund where flow = 'IN' order by id")
+    rows = await shop.live.fetch(
+        "select holder_id, amount_cents, status from refund where flow = 'IN' order by amount_cents"
+    )
     return [tuple(row) for row in rows]
 
 

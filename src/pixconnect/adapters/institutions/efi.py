@@ -83,6 +83,8 @@ class EfiInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
+            # Whether blocked money is in it no source says.
+            balance_means="unclear",
             # In its test environment paying codes is switched off.
             sends=("KEY", "MANUAL") if self._account.environment == "homologation" else ("KEY", "MANUAL", "QRCODE"),
             compares_owner=True,
@@ -102,7 +104,6 @@ class EfiInstitution(StandardInstitution):
         return EfiContests(self._calls, self._clock, length_max) if length_max else None
 
     async def read_balance(self) -> int:
-        # Whether blocked money is in it no source says.
         content = await self._calls.read("account", _BALANCE)
         return self._read_required(content, lambda: take_reais(content.members, "saldo", is_balance=True))
 

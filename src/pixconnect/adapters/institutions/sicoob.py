@@ -184,6 +184,8 @@ class SicoobInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
+            # Whether blocked money is in it no source says.
+            balance_means="unclear",
             # It is told of a number alone; without one it would be asked for in vain for ever, and be waited for after a loss.
             has_statement=bool(self._account.account),
             # An account is paid in one step there, whose answer alone has its name: once lost, nothing could be asked.
@@ -257,7 +259,7 @@ class SicoobInstitution(StandardInstitution):
         self._sending.close()
 
     async def read_balance(self) -> int:
-        # The limit is lent money. Whether what is blocked is in it no source says.
+        # The limit is lent money.
         content = await self._calls.read("account", _BALANCE, self._number())
         return self._read_required(content, lambda: take_number_of_reais(_unwrap(content), "saldo"))
 

@@ -38,13 +38,15 @@ from pixconnect.usecases.institutions.day import ReadDays
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import proposal as proposal_usecases
+from pixconnect.usecases.proof.comparison import BalanceThere, read_balance_there
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 
 
 def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
     """Read a Pix or a charge at the institution now, and record what came in and is not recorded yet.
 
-    It ends with 1 where the institution knows nothing of that name, and with 3 where it gives no answer.
+    Of a Pix that was sent it records what its payee gave back, where the institution tells that. It ends with 1 where
+    the institution knows nothing of that name, and with 3 where it gives no answer.
 
     Args:
         asked: The end-to-end id of a Pix, or the txid of a charge.
@@ -57,15 +59,38 @@ def ask(name: AccountName, asked: str, *, json: Json = False) -> None:
 
     says = run_with_settings(do)
     if says.is_unknown:
-        raise errors.NotFound(f"asked: the institution knows nothing of {asked}")
+        what = "Pix received" if says.order is None else f"transfer {says.order.id}, which is {says.order.status} here,"
+        raise errors.NotFound(f"asked: the institution knows no {what} under {asked}")
     rows = [_show(says, pix) for pix in says.received]
     if json:
         charge = None if says.charge is None else dict(txid=says.charge.txid, status=says.charge.status)
-        output.show(dict(charge=charge, received=rows), as_json=True)
+        output.show(dict(charge=charge, received=rows, sent=_show_sent(says)), as_json=True)
+        return
+    if says.sent is not None:
+        output.show(_show_sent(says) or {}, as_json=False)
         return
     if says.charge is not None:
         output.show(dict(txid=says.charge.txid, status_there=says.charge.status), as_json=False)
     output.show_list("received", rows, as_json=False, money=("amount_there_cents", "amount_here_cents"))
+
+
+def _show_sent(says: InquiryAnswer) -> Shown | None:
+    sent, order = says.sent, says.order
+    if sent is None or order is None:
+        return None
+    returns = [f"{one.return_id}: {one.amount_cents}" for one in sent.returns]
+    return dict(
+        end_to_end_id=sent.end_to_end_id,
+        status_there=sent.status,
+        amount_there_cents=sent.amount_cents,
+        settled_at=sent.settled_at,
+        returns_there=(returns or None) if says.lists_returns else "not told by this institution",
+        transfer_id=order.id,
+        holder_id=order.holder_id,
+        status_here=order.status,
+        amount_here_cents=order.amount_cents,
+        returned_here_cents=order.returned_cents,
+    )
 
 
 def _show(says: InquiryAnswer, pix: ReceivedPix) -> Shown:
@@ -169,7 +194,7 @@ def show(name: AccountName, *, json: Json = False) -> None:
 
     async def read(context: Operator, opener: OpenInstitution) -> Shown:
         shown = await account_usecases.read_account(context, name)
-        there = await account_usecases.read_balance_there(context, opener, shown.account)
+        there = await read_balance_there(context, opener, shown.account)
         days = await day_usecases.read_how(context, opener, shown.account)
         alarm: Shown = dict(alarm=await alarm_usecases.tell_alarm(context, shown.account.id))
         try:
@@ -285,8 +310,9 @@ def _set_state(name: str, state: AccountState) -> None:
     terminal.say(f"{account.name} is {account.state}")
 
 
-def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook: str | None = None) -> Shown:
+def _shown(shown: ShownAccount, there: BalanceThere | None = None, webhook: str | None = None) -> Shown:
     account: InstitutionAccount = shown.account
+    there = there or BalanceThere()
     allowed = "refunds_day_cents transfer_cents transfers_day_cents to=payees by=allowed_by"
     return dict(
         **output.pick(account, "name kind profile environment state paused_because lost_at"),
@@ -295,7 +321,9 @@ def _shown(shown: ShownAccount, balance_there_cents: int | None = None, webhook:
         holders=list(shown.holder_ids),
         keys=list(account.keys),
         webhook=webhook,
-        balance_there_cents=balance_there_cents,
+        balance_there_cents=there.cents,
+        balance_there_means=there.means,
+        balance_there_at=there.read_at,
         balance_here_cents=shown.balance_here_cents,
         opened_at=account.opened_at,
         last_reading_at=shown.last_reading_at,

@@ -135,6 +135,15 @@ async def find(connection: Connection | Pool, case_id: int) -> Case | None:
     return CASE.read_found(await connection.fetchrow(_FIND, case_id))
 
 
+_FIND_NAMED: Final[LiteralString] = f"""
+    select {CASE.select} from kept_case where kind = $1 and institution_id = $2 and name = $3
+"""
+
+
+async def find_named(connection: Connection, kind: CaseKind, institution_id: int, name: str) -> Case | None:
+    return CASE.read_found(await connection.fetchrow(_FIND_NAMED, kind, institution_id, name))
+
+
 async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, Case]:
     rows = await connection.fetch(_LOCK_CASES, list(case_ids))
     return {case.id: case for case in map(CASE.read, rows)}

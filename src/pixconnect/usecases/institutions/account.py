@@ -36,7 +36,6 @@ from pixconnect.usecases.institutions.credential import (
     KnownAccount,
     OpenInstitution,
     list_ending,
-    open_for_operator,
     read_no_file,
     refuse_same_account,
     seal_credentials,
@@ -129,19 +128,6 @@ async def read_account(context: Operator, name: str) -> ShownAccount:
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
         return await _show(connection, account, await list_ending(connection, context.clock.real_now()))
-
-
-async def read_balance_there(
-    context: Operator, open_institution: OpenInstitution, account: InstitutionAccount
-) -> int | None:
-    """In cents; ``None`` where the institution gives no answer."""
-    institution = await open_for_operator(context, open_institution, account)
-    try:
-        return await institution.read_balance() if institution.traits.has_balance else None
-    except InstitutionUnavailable:
-        return None
-    finally:
-        await institution.close()
 
 
 async def set_state(context: Operator, name: str, state: AccountState) -> InstitutionAccount:

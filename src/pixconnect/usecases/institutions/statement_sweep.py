@@ -67,6 +67,18 @@ async def sweep_statement(context: Context, account: InstitutionAccount, institu
     return count
 
 
+async def read_day_of_now(context: Context, account: InstitutionAccount, institution: Institution) -> None:
+    """Read today's lines at once, and join or post them.
+
+    Raises:
+        InstitutionUnavailable: As ``sweep_statement``.
+        ServiceUnavailable: Another process works on the account's lines.
+    """
+    today = to_day(context.clock.real_now())
+    await _record(context, account, institution, (today, today))
+    await settle_items(context, account, today)
+
+
 async def _find_first(context: Context, account: InstitutionAccount, last: Sweep | None, now: datetime) -> date:
     """The first day to read: none is left out, what is not closed comes again, and each hour more does."""
     today, opened_on = to_day(now), to_day(account.opened_at)

@@ -75,6 +75,8 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
         case = await lock_case(connection, wanted.case_id)
+        if case.kind != "line_there":
+            _check_kind(case)
         account = await find_account_of(connection, case)
         _refuse_closed(account)
         if case.kind == "line_there":
@@ -83,7 +85,6 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
                 case_id=case.id, kind=wanted.kind, amount_cents=case.amount_cents or 0, **returned
             )
             return await propose(context, connection, account.id, "adjust", said, f"case {case.id}")
-        _check_kind(case)
         steps = _plan(case, account, await adjustment_store.list_of_case(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
         said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
@@ -133,7 +134,7 @@ async def _check_holders(connection: Connection, account: InstitutionAccount, st
 def _check_kind(case: Case) -> None:
     if case.kind not in _ADJUSTED:
         raise errors.BadRequest(
-            f"case: a case of kind {case.kind} is not adjusted: record what is missing under its own id, and it ends by itself"
+            f"case: a case of kind {case.kind} is not adjusted: what is missing has an id: record it under that"
         )
 
 

@@ -27,6 +27,7 @@ from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import waiting_order as waiting_order_store
+from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.institutions import Institutions
 from pixconnect.usecases.identity.keyring import Keyring
@@ -157,16 +158,10 @@ async def check_disk(pool: Pool) -> None:
 
 async def check_accounts(context: Context) -> None:
     """Check whether each active account was read lately, none is paused by a loss or an alarm, and no charge waits."""
-    late: list[str] = []
     problems: list[str] = []
-    for account in await context.institutions.list_active():
-        near = await sweep_store.find(context.pool, account.id, "near")
-        since = account.created_at if near is None else near.ended_at
-        if context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s)):
-            late.append(account.name)
     # Which ones is no stranger's to know: `institution list` says it.
-    if late:
-        unread = _count(len(late), "account at an institution was", "accounts at institutions were")
+    if late_count := await _count_unread(context):
+        unread = _count(late_count, "account at an institution was", "accounts at institutions were")
         problems.append(f"{unread} not read for over {UNREAD_MAX // timedelta(seconds=1)} s")
     lost = [account for account in await account_store.list_all(context.pool) if account.lost_at is not None]
     if lost:
@@ -175,6 +170,9 @@ async def check_accounts(context: Context) -> None:
     if alarms := await alarm_store.list_alarms(context.pool):
         paused = _count(len(alarms), "account at an institution is", "accounts at institutions are")
         problems.append(f"{paused} paused by an alarm: money left as by theft")
+    if apart := (await case_store.count_open(context.pool)).get("account"):
+        differing = _count(apart.count, "account at an institution has", "accounts at institutions have")
+        problems.append(f"{differing} another balance there than in the books")
     if waiting := await unresolved.list_late_charges(context):
         charges = _count(len(waiting), "charge at an institution has", "charges at institutions have")
         problems.append(
@@ -192,6 +190,15 @@ async def check_accounts(context: Context) -> None:
         problems.append(f"a certificate of an account at an institution {ending[0].said}")
     if problems:
         raise errors.ServiceUnavailable("; ".join(problems))
+
+
+async def _count_unread(context: Context) -> int:
+    late_count = 0
+    for account in await context.institutions.list_active():
+        near = await sweep_store.find(context.pool, account.id, "near")
+        since = account.created_at if near is None else near.ended_at
+        late_count += context.clock.real_now() - since > max(UNREAD_MAX, timedelta(seconds=3 * account.poll_s))
+    return late_count
 
 
 async def check_rail(

@@ -19,11 +19,12 @@ Tone = Literal["good", "going", "bad", "over", "back", "dot"]
 _WORDS: Final[Mapping[Tone, str]] = {
     "good": "APPROVED CONFIRMED delivered active enabled fine done released joined proof_ended recorded_now "
     "recorded_before",
-    "going": "PENDING PROCESSING pending running open answered block_open provisional day_not_over proof_running",
-    "bad": "ERROR failed disabled failing closed_with_cases unmatched not_yet_read order_unknown could_be_ours "
+    "going": "PENDING PROCESSING pending running open answered block_open provisional announced day_not_over proof_running",
+    "bad": "ERROR failed disabled failing closed_with_cases unmatched perhaps_balance perhaps_known contradicts "
+    "not_yet_read order_unknown could_be_ours "
     "opening_day proof_wrong recorded_no",
     "over": "EXPIRED CANCELLED REMOVED_BY_RECEIVER REMOVED_BY_PSP inactive idle cancelled block_ended closed "
-    "before_opening proof_stopped",
+    "before_opening balance_line same_line withdrawn proof_stopped",
     "back": "RETURNED taken",
 }
 TONES: Final[Mapping[str, Tone]] = {word: tone for tone, words in _WORDS.items() for word in words.split()}

@@ -102,6 +102,16 @@ def test_a_gap_breaks_the_chain() -> None:
     assert [day.state for day in judged] == ["closed", "provisional"]
 
 
+@pytest.mark.parametrize("opening", [1100, None])
+def test_a_gap_between_equal_balances_is_empty(opening: int | None) -> None:
+    later = DAY + timedelta(days=3)
+    judged = judge(told(), told(day=later, opening=opening, closing=1105), nets={DAY: 100, later: 5})
+    assert [(day.day.day, day.state) for day in judged] == [(2, "closed"), (3, "closed"), (4, "closed"), (5, "closed")]
+    assert {day.opening_cents for day in judged[1:]} == {1100}
+    judged = judge(told(), told(day=later, opening=opening, closing=1106), nets={DAY: 100, later: 5})
+    assert [day.state for day in judged][-1] != "closed"
+
+
 def test_a_late_item_opens_the_day_again() -> None:
     assert [day.state for day in judge(told(), nets={DAY: 100})] == ["closed"]
     assert [day.state for day in judge(told(), nets={DAY: 130})] == ["open"]

@@ -11,11 +11,10 @@ from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import (
     BookLine,
     Joined,
-    OpenAmounts,
     join_items,
-    judge_left,
     make_movement_id,
 )
+from pixconnect.domain.institutions.judging import OpenAmounts, judge_left
 
 DAY = date(2026, 11, 2)
 AT = datetime(2026, 11, 2, 15, 0, 0, 400_000, UTC)
@@ -85,12 +84,13 @@ def test_names_come_before_what_looks_alike() -> None:
     assert joined_by(joined) == [("N1", 2, "amount"), ("N2", 1, "name")]
 
 
-def test_as_many_alike_as_lines_are_paired_and_others_are_left() -> None:
+def test_no_more_alike_than_lines_are_paired_and_others_are_left() -> None:
     items = [an_item(f"N{number}") for number in range(3)]
     lines = [a_line(number) for number in range(3)]
     assert [by for _, _, by in joined_by(join_items(items, lines))] == ["alike"] * 3
     assert join_items(items, lines[:2]).joins == ()
-    assert join_items(items[:2], lines).joins == ()
+    joined = join_items(items[:2], lines)
+    assert (len(joined.joins), len(joined.lines_left)) == (2, 1)
 
 
 def test_as_many_equal_parts_of_one_pix_as_returns_of_it_are_paired_though_only_the_pix_is_named() -> None:

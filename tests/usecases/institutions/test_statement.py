@@ -30,7 +30,7 @@ from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.records import a_new_holder, own_key
 from support.service import Service, credit_report, open_service
-from support.statement_files import make_efi_file, make_ofx, make_ofx_line
+from support.statement_files import make_camt, make_camt_entry, make_efi_file, make_ofx, make_ofx_line
 
 # The service's clock stands at noon of the first of July in Sao Paulo; files speak of that day and of the next ones.
 DAY = date(2026, 7, 1)
@@ -226,6 +226,8 @@ async def test_a_file_of_another_account_is_refused(books: Books) -> None:
         await books.read(make_ofx_line(amount="1.234"))
     with pytest.raises(errors.NotFound):
         await statement_usecases.record_file(as_operator(books.context), "other", make_ofx())
+    with pytest.raises(errors.BadRequest, match="9999-12-31 is outside of the years 2000 to 2999"):
+        await books.read_file(make_camt(make_camt_entry(at="9999-12-31"), account="12345-6"))
     with pytest.raises(errors.BadRequest, match="400 days"):
         await books.read(first="20240101")
 
@@ -303,7 +305,7 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
 async def test_what_is_only_scheduled_moves_nothing_before_its_day(books: Books) -> None:
     line = make_ofx_line(item_id="S1", at="20260702", amount="-3.00", memo="BOLETO AGENDADO")
     _, settled = await books.read(line, last="20260702", closing="97.00")
-    assert (settled.posted_count, (await books.item("S1")).waits) == (0, "day_not_over")
+    assert (settled.posted_count, (await books.item("S1")).waits) == (0, "announced")
     await books.tomorrow()
     _, settled = await books.read(line, last="20260702", closing="97.00")
     assert (settled.posted_count, await books.movements()) == (1, [("S1", "boleto", "OUT", 300)])

@@ -16,6 +16,7 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.institution_opening import AccountName
 from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.judging import JudgedLine
 from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.frame.context import Operator, Writer
@@ -66,6 +67,7 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
         posted_count=settled.posted_count,
         unmatched_count=settled.waiting_count,
         changed=[_name_item(item, json=json) for item in recorded.changed] or None,
+        set_aside=[_name_aside(line, json=json) for line in recorded.set_aside] or None,
         days_of_another_source=[day.isoformat() for day in recorded.skipped_days] or None,
         notes=list(recorded.notes) or None,
     )
@@ -153,10 +155,15 @@ def _show_day(shown: ShownDay) -> Shown:
     )
 
 
-def _name_item(item: InstitutionItem, *, json: bool) -> object:
+def _name_item(item: InstitutionItem, *, json: bool) -> dict[str, object] | str:
     if not json:
         return item.item_id
     return output.pick(item, "item_id") | {"day": item.day.isoformat()} | output.pick(item, "direction amount_cents")
+
+
+def _name_aside(line: JudgedLine, *, json: bool) -> object:
+    named = _name_item(line.item, json=json)
+    return {**named, "outcome": line.outcome} if isinstance(named, dict) else f"{named} ({line.outcome})"
 
 
 def _write_csv(rows: Sequence[Shown]) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct, structs
@@ -133,12 +134,12 @@ def is_over(day: date, now: datetime) -> bool:
 def judge_days(
     told: Sequence[DayBalances], sums: Mapping[date, DaySums], cases: Mapping[date, DayCases], now: datetime
 ) -> list[JudgedDay]:
-    """Judge the days of one account, in their order; days that no statement speaks of break the chain of balances."""
+    """Judge the days of one account, in their order, and the empty days between them that no statement speaks of."""
     days = sorted(told, key=lambda balances: balances.day)
     forward = _carry(days, sums)
     proved = _find_proved(forward)
     empty = sum_items((), ())
-    return [
+    judged = [
         JudgedDay(
             day=balances.day,
             state=_find_state(
@@ -156,6 +157,21 @@ def judge_days(
         )
         for balances, link in zip(_carry_back(forward, sums), forward, strict=True)
     ]
+    for before, after in pairwise(forward) if any(link.follows for link in forward) else ():
+        cents, state = before.carried.closing_cents, "closed" if proved[after.told.day] else "provisional"
+        judged += [
+            JudgedDay(
+                day=before.told.day + timedelta(days=number),
+                state=state,
+                opening_cents=cents,
+                closing_cents=cents,
+                difference_cents=0,
+                sums=empty,
+                cases=DayCases(),
+            )
+            for number in range(1, (after.told.day - before.told.day).days if after.follows else 1)
+        ]
+    return sorted(judged, key=lambda one: one.day)
 
 
 class _Link(Struct, frozen=True, kw_only=True):
@@ -163,6 +179,8 @@ class _Link(Struct, frozen=True, kw_only=True):
 
     told: DayBalances
     carried: DayBalances
+    follows: bool
+    """Nothing moved between the day before it in the chain and it: it is the next day, or the balances on both sides agree."""
     reckoned_cents: int | None
     """What its end must be by its beginning and its items."""
     difference_cents: int | None
@@ -171,9 +189,9 @@ class _Link(Struct, frozen=True, kw_only=True):
 def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_Link]:
     links: list[_Link] = []
     for told in days:
-        # A day that no statement speaks of breaks the chain: nobody knows what moved on it.
-        before = links[-1].carried if links and _follow(links[-1].told, told) else None
-        carried = None if before is None else before.closing_cents
+        # Days that no statement speaks of break the chain, unless the balances on both sides of them are the same.
+        follows = bool(links) and _follow(links[-1].carried, told, sums)
+        carried = links[-1].carried.closing_cents if follows else None
         opening = told.opening_cents if carried is None else carried
         closing, reckoned, differences = told.closing_cents, None, list[int]()
         # Only where the items of the whole day were read: a balance alone says nothing of them.
@@ -187,6 +205,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
         links.append(
             _Link(
                 told=told,
+                follows=follows,
                 carried=structs.replace(told, opening_cents=opening, closing_cents=closing),
                 reckoned_cents=reckoned,
                 # The first that is not zero says most.
@@ -202,7 +221,7 @@ def _find_proved(links: Sequence[_Link]) -> dict[date, bool]:
     after: _Link | None = None
     # Backwards: a day without a told end is proved by the first balance that is told after it.
     for link in reversed(links):
-        follower = after if after is not None and _follow(link.told, after.told) else None
+        follower = after if after is not None and after.follows else None
         told = link.told.closing_cents
         if told is None and follower is not None:
             told = follower.told.opening_cents
@@ -220,19 +239,26 @@ def _find_proved(links: Sequence[_Link]) -> dict[date, bool]:
 def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[DayBalances]:
     """Also to days before the first that is told; nothing is compared there."""
     shown: list[DayBalances] = []
+    after: _Link | None = None
     for link in reversed(links):
         balances = link.carried
         closing, opening = balances.closing_cents, balances.opening_cents
-        if closing is None and shown and _follow(balances, shown[-1]):
+        if closing is None and after is not None and after.follows:
             closing = shown[-1].opening_cents
+        after = link
         if opening is None and closing is not None and balances.read_at is not None:
             opening = closing - _net_of(balances, sums)
         shown.append(structs.replace(balances, opening_cents=opening, closing_cents=closing))
     return shown[::-1]
 
 
-def _follow(before: DayBalances, after: DayBalances) -> bool:
-    return after.day - before.day == timedelta(days=1)
+def _follow(before: DayBalances, after: DayBalances, sums: Mapping[date, DaySums]) -> bool:
+    if after.day - before.day == timedelta(days=1):
+        return True
+    opening = after.opening_cents
+    if opening is None and after.closing_cents is not None and after.read_at is not None:
+        opening = after.closing_cents - _net_of(after, sums)
+    return opening is not None and opening == before.closing_cents
 
 
 def _net_of(balances: DayBalances, sums: Mapping[date, DaySums]) -> int:

@@ -1,7 +1,7 @@
 """Which line of an institution's statement is which transfer, refund or movement of ours, and what becomes of the rest.
 
-The network's names decide first. What has no name is joined by what only one item and one line have in common; and where as
-many items as lines are alike in direction, amount and day, any pairing tells the same sums. An item that names something is
+The network's names decide first. What has no name is joined by what only one item and one line have in common; and where no
+more items than lines are alike in direction, amount and day, any pairing has the same sums. An item that names something is
 never joined to another thing because it looks like it, and one that may be ours is never a movement: it waits, and is listed.
 """
 
@@ -17,27 +17,17 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files.statement_file import ItemKind, ItemSource, StatementAccount
-from pixconnect.domain.money.rail import MovementKind
 
 DAYS_APART_MAX: Final = 4
 """Institutions book what happens at a weekend or on a holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
-_MOVEMENT_KINDS: Final = dict[str, MovementKind](
-    pix="by_hand",
-    by_hand="by_hand",
-    refund="reversal",
-    reversal="reversal",
-    fee="fee",
-    wire="wire",
-    boleto="boleto",
-    judicial="judicial",
-)
-"""Of what is left over: a Pix that left the account and that nobody ordered here was sent by hand there."""
-
 LineKey = tuple[Literal["transfer", "refund", "movement"], int | str]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near"]
-Waiting = Literal["order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "opening_day", "before_opening"]
-"""Why an item is neither joined nor a movement: see docs/guides/reconcile.md."""
+Waiting = Literal[
+    "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "withdrawn",
+    "order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "opening_day", "before_opening",
+]  # fmt: skip
+"""Why an item is neither joined nor a movement: ``judging.OUTCOMES`` has what each means."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
 """Kinds of items of which nothing is a Pix, whatever it costs."""
 
@@ -112,9 +102,11 @@ def join_items(
     _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
     _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
     _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
-    _join_alike(pairing, "amount", lambda one: one.day)
-    _join_same(pairing)
-    _join_near(pairing)
+    # What the institution calls a Pix comes before what only has its amount.
+    for only_pix in (True, False):
+        _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
+        _join_same(pairing, only_pix=only_pix)
+        _join_near(pairing, only_pix=only_pix)
     named = _index(lines, lambda line: (*line.names, *line.original))
     return Joined(
         joins=(*pairing.joins, *reversals),
@@ -150,9 +142,9 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
             candidates += [line for name in item.names for line in by_name[name]]
             # Many name of a return only what it returns.
             if item.return_id is None and (own := [line for name in item.names for line in by_original[name]]):
-                fitting = [line for line in own if line.key in pairing.lines and _fits(item, line)]
+                fitting = [line for line in own if line.key in pairing.lines and fits(item, line)]
                 candidates += fitting if len(fitting) == 1 else []
-        line = next((line for line in candidates if line.key in pairing.lines and _fits(item, line)), None)
+        line = next((line for line in candidates if line.key in pairing.lines and fits(item, line)), None)
         if line is not None:
             pairing.join(item, line, "name")
     return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
@@ -167,14 +159,14 @@ def _join_parts(pairing: _Pairing) -> None:
             groups[item.end_to_end_id, item.direction, item.amount_cents].append(item)
     for items in groups.values():
         named = settled[items[0].end_to_end_id or ""]
-        lines = [line for line in named if line.key in pairing.lines and _fits(items[0], line)]
+        lines = [line for line in named if line.key in pairing.lines and fits(items[0], line)]
         if len(items) == len(lines):
             lines.sort(key=lambda line: (line.day, str(line.key[1])))
             for item, line in zip(sorted(items, key=lambda item: (item.day, item.item_id)), lines, strict=True):
                 pairing.join(item, line, "name")
 
 
-def _fits(item: InstitutionItem, line: BookLine) -> bool:
+def fits(item: InstitutionItem, line: BookLine) -> bool:
     return (item.direction, item.amount_cents) == (line.direction, line.amount_cents)
 
 
@@ -193,17 +185,14 @@ def _join_reversals(pairing: _Pairing, lines: Collection[BookLine], debited: set
     return found
 
 
-def _may_look_alike(item: InstitutionItem) -> bool:
-    return not item.names and item.kind not in NO_PIX
-
-
 def _group(
-    pairing: _Pairing, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None]
+    pairing: _Pairing, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None], *, only_pix: bool = False
 ) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
     """Items and lines alike in direction, amount and a mark, where both have it."""
     groups = defaultdict[Hashable, tuple[list[InstitutionItem], list[BookLine]]](lambda: ([], []))
     for item in pairing.items.values():
-        if _may_look_alike(item) and (mark := mark_of(item)) is not None:
+        is_wanted = item.kind in ("pix", "refund") if only_pix else item.kind not in NO_PIX
+        if is_wanted and not item.names and (mark := mark_of(item)) is not None:
             groups[item.direction, item.amount_cents, mark][0].append(item)
     for line in pairing.lines.values():
         if line.state == "settled" and line.key[0] != "movement" and (mark := mark_of(line)) is not None:
@@ -212,10 +201,14 @@ def _group(
 
 
 def _join_alike(
-    pairing: _Pairing, by: JoinedBy, mark_of: Callable[[InstitutionItem | BookLine], Hashable | None]
+    pairing: _Pairing,
+    by: JoinedBy,
+    mark_of: Callable[[InstitutionItem | BookLine], Hashable | None],
+    *,
+    only_pix: bool = False,
 ) -> None:
     """Join what no other item and no other line is alike in."""
-    for items, lines in _group(pairing, mark_of):
+    for items, lines in _group(pairing, mark_of, only_pix=only_pix):
         if len(items) == len(lines) == 1 and _agree(items[0], lines[0]):
             pairing.join(items[0], lines[0], by)
 
@@ -226,24 +219,30 @@ def _agree(item: InstitutionItem, line: BookLine) -> bool:
     return len(whole) < 2
 
 
-def _join_same(pairing: _Pairing) -> None:
-    """Join as many items as lines of one direction, amount and day, in the order of their instants."""
-    for items, lines in _group(pairing, lambda one: one.day):
+def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
+    """Join items of one direction, amount and day with as many lines or more, in the order of their instants.
+
+    Which of equal lines lacks its item is not known, and does not matter to any sum: one of them is left.
+    """
+    for items, lines in _group(pairing, lambda one: one.day, only_pix=only_pix):
         items.sort(key=lambda item: (item.settled_at is None, item.settled_at, item.item_id))
         lines.sort(key=lambda line: (line.settled_at is None, line.settled_at, str(line.key[1])))
-        if len(items) == len(lines) and all(_agree(item, line) for item in items for line in lines):
-            for item, line in zip(items, lines, strict=True):
+        if len(items) <= len(lines) and all(_agree(item, line) for item in items for line in lines):
+            for item, line in zip(items, lines, strict=False):
                 pairing.join(item, line, "alike")
 
 
-def _join_near(pairing: _Pairing) -> None:
+def _join_near(pairing: _Pairing, *, only_pix: bool) -> None:
     """Join the one item and the one line of a direction and amount, if their days are near."""
-    for items, lines in _group(pairing, lambda _: ""):
-        if len(items) == len(lines) == 1 and _agree(items[0], lines[0]) and _are_near(items[0], lines[0]):
+    for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
+        # Only of a Pix may we have been told after the day on which the institution booked it.
+        is_in_order = only_pix or lines[0].day <= items[0].day
+        is_only = len(items) == len(lines) == 1
+        if is_only and is_in_order and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
             pairing.join(items[0], lines[0], "near")
 
 
-def _are_near(item: InstitutionItem, line: BookLine) -> bool:
+def are_near(item: InstitutionItem, line: BookLine) -> bool:
     return abs(item.day - line.day) <= timedelta(days=DAYS_APART_MAX)
 
 
@@ -268,60 +267,6 @@ class ReversedMovement(Struct, frozen=True, kw_only=True):
     def key(self) -> tuple[int, str]:
         """That of the movement."""
         return self.holder_id, self.item_id
-
-
-class OpenAmounts(Struct, frozen=True, kw_only=True):
-    """What items are judged by beside the lines: orders under way, and where the books begin."""
-
-    unnamed_cents: frozenset[int]
-    """Amounts of open orders and refunds whose name on the network nobody knows yet."""
-    our_names: frozenset[str]
-    """Names of the items that a transfer or refund of ours has, whatever its day, amount and side."""
-    begins_at: datetime
-    """The opening balance's instant: what was before it is in it."""
-    begins_on: date
-    today: date
-    sent_there: frozenset[tuple[str, int]] = frozenset()
-    """Names and cents of Pix that a person sent there and that are movements, or become some now, and did not come back."""
-
-
-class UnmatchedItem(Struct, frozen=True, kw_only=True):
-    """What becomes of an item that is joined to nothing: it waits, or is a movement of a kind."""
-
-    item: InstitutionItem
-    waits: Waiting | None
-    kind: MovementKind
-
-
-def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> UnmatchedItem:
-    # Exports name what is scheduled beside what has moved.
-    waits = "day_not_over" if item.day > known.today else _find_waiting(item, lines_left, known)
-    return UnmatchedItem(item=item, waits=waits, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
-
-
-def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> Waiting | None:
-    if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
-        return "before_opening"
-    if item.day == known.begins_on and item.settled_at is None:
-        return "opening_day"  # a day alone does not tell whether the opening balance has it
-    if any(name in known.our_names for name in item.names) and item.kind not in NO_PIX:
-        # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
-        return "not_yet_read"
-    # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
-    if not item.names and any(_fits(item, line) and _are_near(item, line) for line in lines_left):
-        return "could_be_ours"
-    is_pix = item.kind in ("pix", "refund")
-    if item.direction == "IN":
-        # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
-        is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
-        # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
-        if is_pix or (item.names and item.kind not in NO_PIX and not is_back):
-            return "not_yet_read"
-        if item.day >= known.today and not item.names:
-            return "day_not_over"
-    elif item.amount_cents in known.unnamed_cents and (is_pix or not item.names):
-        return "order_unknown"
-    return None
 
 
 class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
@@ -355,4 +300,8 @@ class RecordedFile(Struct, frozen=True, kw_only=True):
     first_on: date
     last_on: date
     items_count: int
+    same_ids_count: int = 0
+    """Lines known before that came again under the same id."""
+    other_ids_count: int = 0
+    """Those that came under another id, and ids that two lines have."""
     recorded_at: datetime

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX
+from pixconnect.domain.institutions.judging import SET_ASIDE
 from pixconnect.domain.proof.case_ending import CaseEnding, SilentOrder
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
@@ -45,7 +46,7 @@ async def find_silent(connection: Connection | Pool, institution_id: int, order_
 _LIST_LIKE: Final[LiteralString] = """
     select item_id from institution_item
     where institution_id = $1 and direction = 'OUT' and amount_cents = $2 and kind <> all($3) and joined_kind is null
-        and day between $4 and $5 order by day, item_id limit 20
+        and not coalesce(waits, '') = any($6) and day between $4 and $5 order by day, item_id limit 20
 """
 
 
@@ -53,7 +54,7 @@ async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[s
     """Lines of the statement, of nobody yet, which by amount and day may be the order."""
     first_on, last_on = order.days
     until = last_on + timedelta(days=DAYS_APART_MAX)
-    asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until)
+    asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until, SET_ASIDE)
     return [row["item_id"] for row in await connection.fetch(_LIST_LIKE, *asked)]
 
 

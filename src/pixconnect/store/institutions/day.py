@@ -100,6 +100,18 @@ async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
     await connection.executemany(_TELL, [DAY.values(day) for day in days])
 
 
+_REPLACE: Final[LiteralString] = """
+    update institution_day set closing_cents = case when day < $3 then null else closing_cents end,
+        opening_cents = case when day > $2 then null else opening_cents end
+    where institution_id = $1 and day between $2 and $3
+"""
+
+
+async def replace_proof(connection: Connection, institution_id: int, days: tuple[date, date]) -> None:
+    """Forget the balances between the beginning of the first day and the end of the last, which others have replaced."""
+    await connection.execute(_REPLACE, institution_id, *days)
+
+
 _WRITE_CLOSING: Final[LiteralString] = """
     update institution_day set closing_cents = $3 where institution_id = $1 and day = $2 and source = 'api'
 """

@@ -15,22 +15,17 @@ from pixconnect.domain.institutions.joining import (
     NO_PIX,
     ItemJoin,
     LineKey,
-    RecordedFile,
     RecordedItem,
     ReversedMovement,
     Waiting,
 )
-from pixconnect.domain.institutions.statement_files.statement_file import StatementAccount
+from pixconnect.domain.institutions.judging import ASK_NOBODY, SET_ASIDE
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 
 _decode_others = msgspec.json.Decoder(list[InstitutionItem]).decode
 _encode = msgspec.json.Encoder().encode
 _OTHERS_MAX: Final = 8
-
-
-def _read_account(bank: str, branch: str, number: str) -> StatementAccount:
-    return StatementAccount(bank=bank, branch=branch, number=number)
 
 
 ITEM: Final = Table(
@@ -47,42 +42,17 @@ ITEM: Final = Table(
     write={"others": lambda item: _encode(item.others).decode()},
 )
 
-FILE: Final = Table(
-    "institution_file",
-    RecordedFile,
-    """
-    institution_id smallint, digest bytea, format text, bank text, branch text, number text, first_on date, last_on date,
-    items_count integer, recorded_at timestamptz
-    """,
-    key=("institution_id", "digest"),
-    read={"account": (_read_account, "bank", "branch", "number")},
-    write={
-        "bank": lambda file: file.account.bank,
-        "branch": lambda file: file.account.branch,
-        "number": lambda file: file.account.number,
-    },
-)
-
-_INSERT_FILE: Final[LiteralString] = f"""
-    insert into institution_file ({FILE.names}) values ({FILE.parameters}) on conflict do nothing
-"""
-_FIND_FILE: Final[LiteralString] = f"""
-    select {FILE.select} from institution_file where institution_id = $1 order by recorded_at desc limit 1
-"""
+_RECORDING: Final = 0x1D58
+"""The first half of the advisory locks of accounts whose lines are being recorded."""
 
 
-async def insert_file(connection: Connection, file: RecordedFile) -> None:
-    await connection.execute(_INSERT_FILE, *FILE.values(file))
-
-
-async def find_last_file(connection: Connection, institution_id: int) -> RecordedFile | None:
-    return FILE.read_found(await connection.fetchrow(_FIND_FILE, institution_id))
+async def lock_recording(connection: Connection, institution_id: int) -> None:
+    """Keep others from recording lines of the account until the transaction ends: each judges by what it finds."""
+    await connection.execute("select pg_advisory_xact_lock($1, $2)", _RECORDING, institution_id)
 
 
 _ADDED_AT_ONCE: Final = 5_000
-_ADD: Final[LiteralString] = f"""
-    insert into institution_item ({ITEM.names}) values ({ITEM.parameters}) on conflict do nothing
-"""
+_ADD: Final[LiteralString] = f"insert into institution_item ({ITEM.names}) values ({ITEM.parameters})"
 
 
 async def add(connection: Connection, items: Sequence[RecordedItem]) -> None:
@@ -133,17 +103,28 @@ async def list_days(
 
 _LIST_ALONE: Final[LiteralString] = f"""
     select {ITEM.select} from institution_item
-    where institution_id = $1 and joined_kind is null and waits is distinct from 'before_opening' and (day, item_id) > ($2, $3)
+    where institution_id = $1 and joined_kind is null and not coalesce(waits, '') = any($5) and (day, item_id) > ($2, $3)
     order by day, item_id limit $4
 """
 
 
 async def list_unjoined(
-    connection: Connection, institution_id: int, after: tuple[date, str], count: int
+    connection: Connection, institution_id: int, after: tuple[date, str], count: int, without: Sequence[str]
 ) -> list[RecordedItem]:
-    """Items that are joined to nothing yet and may be, by day and id from after one of them."""
-    rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count)
+    """Items that are joined to nothing and do not wait for one of some reasons, by day and id from after one of them."""
+    rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count, without)
     return [ITEM.read(row) for row in rows]
+
+
+_LIST_ASIDE: Final[LiteralString] = f"""
+    select {ITEM.select} from institution_item
+    where institution_id = $1 and joined_kind is null and day between $2 and $3 and waits = any($4) order by day, item_id
+"""
+
+
+async def list_set_aside(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[RecordedItem]:
+    """Lines of some days that are no money, as far as the files show."""
+    return [ITEM.read(row) for row in await connection.fetch(_LIST_ASIDE, institution_id, *days, SET_ASIDE)]
 
 
 _JOIN: Final[LiteralString] = """
@@ -352,20 +333,22 @@ async def find_joined(
 _SUM: Final[LiteralString] = """
     select day, direction, kind, joined_kind is not distinct from 'refund' as is_return,
         sum(amount_cents)::bigint as amount_cents, count(*) as items_count
-    from institution_item where institution_id = $1 and day between $2 and $3 group by 1, 2, 3, 4
+    from institution_item where institution_id = $1 and day between $2 and $3 and not coalesce(waits, '') = any($4)
+    group by 1, 2, 3, 4
 """
 
 
 async def sum_days(
     connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
 ) -> list[ItemGroup]:
-    return [ItemGroup(**row) for row in await connection.fetch(_SUM, institution_id, first_on, last_on)]
+    """What the lines that count moved on each day."""
+    return [ItemGroup(**row) for row in await connection.fetch(_SUM, institution_id, first_on, last_on, SET_ASIDE)]
 
 
 # A debit of an order that failed is a case until it is given back.
 _COUNT_CASES: Final[LiteralString] = """
     select day,
-        count(*) filter (where joined_kind is null and waits is distinct from 'before_opening') +
+        count(*) filter (where joined_kind is null and not coalesce(waits, '') = any($4)) +
         count(*) filter (where joined_kind = 'transfer' and direction = 'OUT' and not exists (
             select from institution_item as reversal
             where reversal.institution_id = $1 and reversal.joined_kind = 'transfer'
@@ -383,7 +366,7 @@ async def count_cases(
     connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
 ) -> dict[date, DayCases]:
     """Unmatched items, and those told with two contents, by day."""
-    rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on)
+    rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on, ASK_NOBODY)
     return {row["day"]: DayCases(items_count=row["items_count"], changed_count=row["changed_count"]) for row in rows}
 
 

@@ -708,6 +708,8 @@ create table institution_file (
     first_on date not null,
     last_on date not null,
     items_count integer not null,
+    same_ids_count integer not null,
+    other_ids_count integer not null,
     recorded_at timestamp with time zone not null,
     constraint institution_file_pkey primary key (institution_id, digest),
     constraint institution_file_bank_check check (length(bank) <= 255),
@@ -716,6 +718,7 @@ create table institution_file (
     constraint institution_file_digest_check check (length(digest) = 32),
     constraint institution_file_first_on_check check (isfinite(first_on)),
     constraint institution_file_format_check check (format in ('ofx', 'camt.053', 'cnab240', 'efi')),
+    constraint institution_file_ids_check check (same_ids_count >= 0 and other_ids_count >= 0),
     constraint institution_file_items_count_check check (items_count >= 0),
     constraint institution_file_number_check check (length(number) >= 1 and length(number) <= 255),
     constraint institution_file_recorded_at_check check (isfinite(recorded_at)),
@@ -732,6 +735,9 @@ comment on column institution_file.number is 'The account, as the file names it:
 comment on column institution_file.first_on is 'The first day that it speaks of, in Sao Paulo.';
 comment on column institution_file.last_on is 'The last day that it speaks of.';
 comment on column institution_file.items_count is 'How many lines of money it has.';
+comment on column institution_file.same_ids_count is 'Lines known before that it names by the same id.';
+comment on column institution_file.other_ids_count is
+    'Lines known before that it names by another id, and ids that two of its lines have.';
 comment on column institution_file.recorded_at is 'When it was read, in service time.';
 grant insert, select on table institution_file to pixconnect_service;
 
@@ -792,7 +798,8 @@ create table institution_item (
     constraint institution_item_tax_id_check check (length(tax_id) <= 255),
     constraint institution_item_text_check check (length(text) <= 255),
     constraint institution_item_txid_check check (length(txid) <= 255),
-    constraint institution_item_waits_check check (waits in ('order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over',
+    constraint institution_item_waits_check check (waits in ('announced', 'balance_line', 'perhaps_balance', 'same_line',
+        'perhaps_known', 'contradicts', 'withdrawn', 'order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over',
         'opening_day', 'before_opening')),
     constraint joined_by_something check ((joined_kind is null) = (joined_id is null) and (joined_kind is null) = (joined_by is
         null)),
@@ -801,7 +808,8 @@ create table institution_item (
 );
 comment on table institution_item is 'Lines of institutions'' own statements, each once; what each says never changes.';
 comment on column institution_item.institution_id is 'The account.';
-comment on column institution_item.item_id is 'The institution''s name of the line, unique on the account.';
+comment on column institution_item.item_id is
+    'The institution''s name of the line, unique on the account: with its day and a number where another line has it.';
 comment on column institution_item.day is 'Its day in Sao Paulo.';
 comment on column institution_item.settled_at is 'Its instant by the institution''s clock, where it tells one.';
 comment on column institution_item.direction is 'Whether money came in (IN) or went out (OUT).';

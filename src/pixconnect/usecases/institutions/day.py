@@ -16,6 +16,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.domain.institutions.institution import DaySource, find_day_source
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem
+from pixconnect.domain.institutions.judging import ASK_NOBODY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
@@ -108,7 +109,7 @@ async def find_unmatched(context: Context, account: InstitutionAccount) -> Unmat
         judged = await _judge_span(connection, account, open_days, today, now)
         # Behind whatever the day before has: a position is a day and an item's id.
         after = (first_on - timedelta(days=1), "\U0010ffff")
-        items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX)
+        items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
         begins_on = max(first_on, to_day(account.opened_at))
         lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
     # Before it is read when it is over, a day says nothing of what is missing in it.
@@ -218,18 +219,20 @@ async def _judge_span(
         cases[day] = structs.replace(cases.get(day, DayCases()), lines_count=count)
     told = [await _read_balances(connection, account, day) for day in recorded]
     judged = {one.day: one for one in day_rules.judge_days(told, sums, cases, now)}
-    return [
+    shown = [
         ShownDay(
             # What proved it may be older than what is looked at here.
-            judged=structs.replace(judged[day.day], state=day.state)
+            judged=structs.replace(judged.pop(day.day), state=day.state)
             if day.day < open_days.judged_from
-            else judged[day.day],
+            else judged.pop(day.day),
             read_at=day.read_at,
             closed_at=day.closed_at,
             reopened_at=day.reopened_at,
         )
         for day in recorded
     ]
+    # Days that no statement speaks of, and on which nothing moved.
+    return sorted([*shown, *(ShownDay(judged=one) for one in judged.values())], key=lambda one: one.judged.day)
 
 
 async def _read_balances(connection: Connection, account: InstitutionAccount, day: RecordedDay) -> DayBalances:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -17,15 +17,21 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions import joining
+from pixconnect.domain.institutions import joining, judging
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import (
     DAYS_APART_MAX,
     BookLine,
-    OpenAmounts,
     RecordedFile,
     RecordedItem,
+)
+from pixconnect.domain.institutions.judging import (
+    OUTCOMES,
+    SET_ASIDE,
+    JudgedLine,
+    Judgement,
+    OpenAmounts,
     UnmatchedItem,
 )
 from pixconnect.domain.institutions.statement_files.statement_file import (
@@ -40,12 +46,14 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
+from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.line_judging import judge_file
 from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
 
@@ -53,7 +61,10 @@ DAYS_MAX: Final = 400
 """A file speaks of at most so many days."""
 WAITED_MAX: Final = timedelta(days=35)
 """What has waited for longer is looked at again only where a statement speaks of its day."""
+YEARS: Final = range(2000, 3000)
 AT_ONCE: Final = 2_000
+_DONE: Final = ("before_opening", *SET_ASIDE)
+"""Lines that wait for one of these are joined to nothing, and posted as nothing."""
 
 
 class RecordedStatement(Struct, frozen=True, kw_only=True):
@@ -65,20 +76,14 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     known_count: int
     changed: Sequence[InstitutionItem]
     """Told before under the same id with other contents."""
+    set_aside: Sequence[JudgedLine] = ()
+    """What is no money, or may be none."""
     closing_cents: int | None = None
     """The balance at the end of the last day, where it is told."""
     skipped_days: Sequence[date] = ()
     """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
     notes: Sequence[str] = ()
     """What the file's reader passed over or cannot prove."""
-
-
-class RecordedItems(Struct, frozen=True, kw_only=True):
-    """What a list of lines brought, as in ``RecordedStatement``."""
-
-    new: Sequence[InstitutionItem] = ()
-    known_count: int = 0
-    changed: Sequence[InstitutionItem] = ()
 
 
 async def record_file(context: Operator, name: str, content: bytes) -> RecordedStatement:
@@ -91,7 +96,7 @@ async def record_file(context: Operator, name: str, content: bytes) -> RecordedS
     account = await day_usecases.read_named_account(context, name)
     file = _parse(content)
     async with write_alone(context.pool) as connection:
-        _check_account(account, await item_store.find_last_file(connection, account.id), file.account)
+        _check_account(account, await file_store.find_last_file(connection, account.id), file.account)
         recorded = await _record_file(connection, account, file, content, context.clock.now())
         said = dict(format=file.format, first_on=file.first_on, last_on=file.last_on, new_count=len(recorded.new))
         await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
@@ -121,12 +126,16 @@ def _parse(content: bytes) -> StatementFile:
         raise errors.BadRequest(f"file: {error}") from error
     if (file.last_on - file.first_on).days >= DAYS_MAX:
         raise errors.BadRequest(f"file: it speaks of more than {DAYS_MAX} days")
+    for day in (file.first_on, file.last_on, *(item.day for item in file.items)):
+        if day.year not in YEARS:
+            raise errors.BadRequest(f"file: {day} is outside of the years {YEARS[0]} to {YEARS[-1]}")
     return file
 
 
 async def _record_file(
     connection: Connection, account: InstitutionAccount, file: StatementFile, content: bytes, now: datetime
 ) -> RecordedStatement:
+    recorded, judgement = await _record(connection, account, file, now)
     read = RecordedFile(
         institution_id=account.id,
         digest=hashlib.sha256(content).digest(),
@@ -135,10 +144,11 @@ async def _record_file(
         first_on=file.first_on,
         last_on=file.last_on,
         items_count=len(file.items),
+        same_ids_count=judgement.same_ids_count,
+        other_ids_count=judgement.other_ids_count,
         recorded_at=now,
     )
-    recorded = await _record(connection, account.id, file, now)
-    await item_store.insert_file(connection, read)
+    await file_store.insert_file(connection, read)
     return recorded
 
 
@@ -155,55 +165,45 @@ def _plain(number: str) -> str:
     return "".join(filter(str.isalnum, number)).upper().lstrip("0")
 
 
-async def _record(connection: Connection, institution_id: int, file: StatementFile, now: datetime) -> RecordedStatement:
+async def _record(
+    connection: Connection, account: InstitutionAccount, file: StatementFile, now: datetime
+) -> tuple[RecordedStatement, Judgement]:
     spoken = list_span(file.first_on, file.last_on)
-    days = sorted({*spoken, *(item.day for item in file.items)})
-    others = await find_others(connection, institution_id, file.format, days)
-    recorded = await record_items(connection, institution_id, file.format, (file.items, file.changed), others, now)
+    others = await find_others(
+        connection, account.id, file.format, sorted({*spoken, *(item.day for item in file.items)})
+    )
+    judged = await judge_file(connection, account, file, others, now)
+    lines = {outcome: [line.item for line in judged.lines if line.outcome == outcome] for outcome in OUTCOMES}
     # A line may be dated beyond the days that the file speaks of: it is kept, and proves nothing of its day.
-    told = [tell_day(institution_id, day, file.format, now if day in spoken else None) for day in days]
+    days = sorted({*spoken, *(item.day for item in lines["new"])} - others)
+    if judged.judgement.replaced_from is not None and file.closing is not None:
+        await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
+    # What contradicts proved days without a proof of its own says nothing of their balances.
+    kept = judged.closed if lines["contradicts"] else frozenset[date]()
+    opening, closing = file.opening, file.closing
     await day_store.tell(
         connection,
         [
             structs.replace(
-                day,
-                opening_cents=file.opening.cents if file.opening is not None and day.day == file.first_on else None,
-                closing_cents=file.closing.cents if file.closing is not None and day.day == file.closing.on else None,
+                tell_day(account.id, day, file.format, now if day in spoken else None),
+                opening_cents=opening.cents if opening and day == file.first_on and day not in kept else None,
+                closing_cents=closing.cents if closing and day == closing.on and day not in kept else None,
             )
-            for day in told
-            if day.day not in others
+            for day in days
         ],
     )
-    return RecordedStatement(
+    recorded = RecordedStatement(
         first_on=file.first_on,
         last_on=file.last_on,
-        new=recorded.new,
-        known_count=recorded.known_count,
-        changed=recorded.changed,
-        closing_cents=None if file.closing is None or file.closing.on != file.last_on else file.closing.cents,
+        new=lines["new"],
+        known_count=len(lines["known"]),
+        changed=lines["changed"],
+        set_aside=[line for line in judged.lines if line.outcome in SET_ASIDE],
+        closing_cents=None if closing is None or closing.on != file.last_on else closing.cents,
         skipped_days=sorted(others),
         notes=file.notes,
     )
-
-
-async def record_items(
-    connection: Connection,
-    institution_id: int,
-    source: ItemSource,
-    told: tuple[Sequence[InstitutionItem], Sequence[InstitutionItem]],
-    others: Collection[date],
-    now: datetime,
-) -> RecordedItems:
-    """Keep items, and those that were told with two contents; of days that another source has told nothing is taken."""
-    items, changed = ([item for item in part if item.day not in others] for part in told)
-    known = await item_store.find(connection, institution_id, [item.item_id for item in items])
-    # The first word stands, and another one under the same id is kept beside it.
-    changed = [item for item in items if item.item_id in known and not known[item.item_id].says(item)] + changed
-    new = [item for item in items if item.item_id not in known]
-    await item_store.add(connection, [_keep(item, institution_id, source, now) for item in new])
-    for item in changed:
-        await item_store.keep_other(connection, institution_id, item)
-    return RecordedItems(new=new, known_count=len(items) - len(new), changed=changed)
+    return recorded, judged.judgement
 
 
 async def find_others(
@@ -222,10 +222,6 @@ def tell_day(institution_id: int, day: date, source: ItemSource, read_at: dateti
     return RecordedDay(
         institution_id=institution_id, day=day, opening_cents=None, closing_cents=None, read_at=read_at, source=source
     )
-
-
-def _keep(item: InstitutionItem, institution_id: int, source: ItemSource, now: datetime) -> RecordedItem:
-    return RecordedItem(**structs.asdict(item), institution_id=institution_id, source=source, recorded_at=now)
 
 
 class SettledStatement(Struct, frozen=True, kw_only=True):
@@ -275,7 +271,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
 async def _list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
     found: list[RecordedItem] = []
     after = (since, "")
-    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE):
+    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE, _DONE):
         found += part
         after = (part[-1].day, part[-1].item_id)
     return found
@@ -332,7 +328,7 @@ async def _judge_left(
         today=to_day(now),
     )
     known = structs.replace(known, sent_there=await _find_sent_there(connection, account, left, lines, known))
-    verdicts = [joining.judge_left(item, lines, known) for item in left]
+    verdicts = [judging.judge_left(item, lines, known) for item in left]
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
 
@@ -352,6 +348,6 @@ async def _find_sent_there(
     sent = await item_store.find_sent_there(connection, account.id, names, amounts)
     for item in left:
         is_pix = item.direction == "OUT" and item.kind == "pix"
-        if is_pix and joining.judge_left(item, lines, known).waits is None:
+        if is_pix and judging.judge_left(item, lines, known).waits is None:
             sent |= {(name, item.amount_cents) for name in item.names}
     return frozenset(pair for pair in sent if names.count(pair[0]) == 1)

@@ -15,7 +15,8 @@ from typing import Final
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ItemJoin, UnmatchedItem
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
+from pixconnect.domain.institutions.judging import UnmatchedItem
 from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.domain.proof.case_ending import CaseEnding

@@ -14,18 +14,17 @@ from typing import Final
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution, InstitutionItem, InstitutionUnavailable
-from pixconnect.domain.institutions.statement_files.statement_file import ItemList
 from pixconnect.domain.institutions.sweep import REPEATED_FOR, Sweep, is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import STILL_TRIES_MAX
+from pixconnect.usecases.institutions.line_judging import judge_listed
 from pixconnect.usecases.institutions.statement import (
     AT_ONCE,
     find_others,
     list_span,
-    record_items,
     settle_items,
     tell_day,
 )
@@ -132,18 +131,17 @@ async def record_listed(context: Writer, account: InstitutionAccount, items: Seq
     """
     new_count = 0
     for start in range(0, len(items), AT_ONCE):
-        listed = ItemList()
-        for line, item in enumerate(items[start : start + AT_ONCE], start + 1):
-            listed.add(item, line)
-        days = sorted({item.day for item in listed.items})
+        part = [item for item in items[start : start + AT_ONCE] if item.amount_cents]
         async with write_alone(context.pool) as connection:
-            others = await find_others(connection, account.id, "api", days)
-            told = listed.items, listed.changed
-            recorded = await record_items(connection, account.id, "api", told, others, context.clock.now())
-            await day_store.tell(connection, [tell_day(account.id, day, "api") for day in days if day not in others])
-            if recorded.new:
-                await day_store.forget_closings(connection, account.id, min(item.day for item in recorded.new))
-        new_count += len(recorded.new)
+            others = await find_others(connection, account.id, "api", sorted({item.day for item in part}))
+            listed = [item for item in part if item.day not in others]
+            judged = await judge_listed(connection, account.id, listed, context.clock.now())
+            days = sorted({line.item.day for line in judged if line.outcome != "announced"})
+            await day_store.tell(connection, [tell_day(account.id, day, "api") for day in days])
+            new = [line.item for line in judged if line.outcome == "new"]
+            if new:
+                await day_store.forget_closings(connection, account.id, min(item.day for item in new))
+        new_count += len(new)
     return new_count
 
 

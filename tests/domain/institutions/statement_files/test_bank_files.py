@@ -45,7 +45,6 @@ def show(file: StatementFile) -> dict[str, Any]:
             ]
             for item in file.items
         ],
-        changed=[[item.item_id, item.signed_cents] for item in file.changed],
     )
 
 

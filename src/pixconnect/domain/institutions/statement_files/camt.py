@@ -173,7 +173,6 @@ class _Reader:
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=balances.get("closing"),
             items=self._items.items,
-            changed=self._items.changed,
             notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
         )
 

@@ -124,7 +124,6 @@ def read_efi_file(content: bytes) -> StatementFile:
         opening=balances.opening,
         closing=balances.closing,
         items=items.items,
-        changed=items.changed,
     )
 
 

@@ -76,18 +76,16 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     """At the end of the day before ``first_on``."""
     closing: StatedBalance | None = None
     items: tuple[InstitutionItem, ...]
-    changed: tuple[InstitutionItem, ...] = ()
-    """Items with the id of another one of this file and other contents: which of the two is true is for a person to find."""
+    """All lines with an amount, in the file's order; an id may stand more than once (``judging.judge_lines``)."""
     notes: tuple[str, ...] = ()
     """What the reader passed over or cannot prove, each with its place, as sentences for the operator."""
 
 
 class ItemList:
-    """Collects the items of one file: each id once, and not more lines than a file may have."""
+    """Collects the lines of one file, as many as a file may have."""
 
     def __init__(self) -> None:
-        self._items: dict[str, InstitutionItem] = {}
-        self._changed: dict[InstitutionItem, None] = {}
+        self._items: list[InstitutionItem] = []
         self._unnamed: Counter[InstitutionItem] = Counter()
         self._lines_count = 0
 
@@ -106,16 +104,11 @@ class ItemList:
             self._unnamed[item] += 1
             digest = hashlib.sha256(repr(item).encode("utf-8", "surrogatepass")).hexdigest()[:24]
             item = structs.replace(item, item_id=f"{item.day:%Y%m%d}-{digest}-{self._unnamed[item]}")
-        if self._items.setdefault(item.item_id, item) != item:
-            self._changed[item] = None
+        self._items.append(item)
 
     @property
     def items(self) -> tuple[InstitutionItem, ...]:
-        return tuple(self._items.values())
-
-    @property
-    def changed(self) -> tuple[InstitutionItem, ...]:
-        return tuple(self._changed)
+        return tuple(self._items)
 
 
 def check_content(content: bytes) -> None:

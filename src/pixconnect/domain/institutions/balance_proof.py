@@ -1,0 +1,155 @@
+"""Which lines in doubt are money: those of the only choice that makes the balances around them agree.
+
+Every balance at the end of a day is a fact that a file told or that the books begin with. Between two of them, the lines that
+count and a choice of the lines in doubt must make the later one of the earlier one. If no choice does, or several do, no line
+of that span is decided.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from datetime import date, timedelta
+from itertools import accumulate
+from typing import Final
+
+from msgspec import Struct
+
+from pixconnect.domain.institutions.statement_files.statement_file import StatedBalance
+
+_CHOICES_MAX: Final = 20_000
+"""Sums that are tried for one span of balances; beyond it, none of its lines is decided."""
+
+
+class Balances(Struct, frozen=True, kw_only=True):
+    """What a file tells of balances, and what was recorded before it."""
+
+    first_on: date
+    last_on: date
+    opening_cents: int | None = None
+    """By the file, at the end of the day before ``first_on``."""
+    closing: StatedBalance | None = None
+    """By the file."""
+    ends: Mapping[date, int] = {}
+    """Balances at the ends of days, by other files or by the account's opening balance."""
+    agreed: frozenset[date] = frozenset()
+    """Days of ``ends`` whose balance nothing contradicts: closed, provisional, or the one on which the books began."""
+    closed: frozenset[date] = frozenset()
+    """Days that two balances have proved."""
+    lacking: frozenset[date] = frozenset()
+    """Days of which the file does not list all recorded lines: the bank may have taken them out, or the file is filtered."""
+    nets: Mapping[date, int] = {}
+    """What the lines that count move on each day, from the first of ``ends`` to the last one."""
+
+
+class Doubt(Struct, frozen=True, kw_only=True):
+    day: date
+    signed_cents: int
+    alike: Hashable
+    """Of two lines that are alike it does not matter which one counts."""
+    is_contrary: bool = False
+    """It is only in doubt because its day was proved without it: together such lines may move nothing."""
+
+
+def carry(ends: Mapping[date, int], nets: Mapping[date, int], day: date) -> int | None:
+    """What is on the account at the end of a day by the last balance until then and the lines since."""
+    since = max((end for end in ends if end <= day), default=None)
+    return None if since is None else ends[since] + sum(net for on, net in nets.items() if since < on <= day)
+
+
+def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
+    """Which doubts count, by their places, of those that the balances decide."""
+    nets = balances.nets
+    decided = dict[int, bool]()
+    for ends, sure in _list_ends(balances):
+        order = sorted(ends)
+        spans = defaultdict[tuple[date, date], list[int]](list)
+        for number, doubt in enumerate(doubts):
+            place = bisect_left(order, doubt.day)
+            if number not in decided and 0 < place < len(order):
+                spans[order[place - 1], order[place]].append(number)
+        for (since, until), numbers in spans.items():
+            target = ends[until] - ends[since] - sum(net for day, net in nets.items() if since < day <= until)
+            chosen = _choose_whole([(number, doubts[number]) for number in numbers], target)
+            # Other balances may be of another state of the account: they may keep a line out, and never make one money.
+            is_sure = {since, until} <= sure and not any(since < day <= until for day in balances.lacking)
+            if is_sure or not any(chosen.values()):
+                decided |= chosen
+    return decided
+
+
+def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[date]]]:
+    """All balances by which to decide, with the days that are sure: first the file's in place of older ones, then beside."""
+    told = dict[date, int]()
+    if balances.opening_cents is not None:
+        told[balances.first_on - timedelta(days=1)] = balances.opening_cents
+    closing = balances.closing
+    is_dated = closing is not None and balances.first_on <= closing.on <= balances.last_on
+    if closing is None or not is_dated or not _chains(balances, told, closing):
+        # Of closed days the older balances stand.
+        told |= {closing.on: closing.cents} if closing is not None and is_dated else {}
+        told = {day: cents for day, cents in told.items() if day not in balances.closed}
+        return [({**balances.ends, **told}, balances.agreed | told.keys())]
+    told[closing.on] = closing.cents
+    around = {day: cents for day, cents in balances.ends.items() if not balances.first_on <= day < closing.on}
+    return [
+        ({**around, **told}, balances.agreed | told.keys()),
+        ({**balances.ends, **told}, frozenset(balances.closed - told.keys())),
+    ]
+
+
+def _chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance) -> bool:
+    """Whether the file's balances agree with the closed days beside it."""
+    before = balances.first_on - timedelta(days=1)
+    if before in balances.closed and told.get(before, balances.ends.get(before)) != balances.ends.get(before):
+        return False
+    after = min((day for day in balances.ends if day > closing.on and day in balances.closed), default=None)
+    if after is None:
+        return True
+    return (
+        closing.cents + sum(net for day, net in balances.nets.items() if closing.on < day <= after)
+        == balances.ends[after]
+    )
+
+
+def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
+    """Like ``_choose``; what a file lists beyond a proof counts as a whole if the balances agree with all of it."""
+    contrary = {number: True for number, doubt in doubts if doubt.is_contrary}
+    rest = [(number, doubt) for number, doubt in doubts if not doubt.is_contrary]
+    more = sum(doubt.signed_cents for _, doubt in doubts if doubt.is_contrary)
+    if contrary and (more == target if not rest else _choose(rest, target - more)):
+        return contrary | (_choose(rest, target - more) if rest else {})
+    return _choose(doubts, target)
+
+
+def _choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
+    """Which of some doubts count, if exactly one choice has this sum; of equal lines it does not matter which."""
+    groups = defaultdict[Hashable, list[int]](list)
+    for number, doubt in doubts:
+        groups[doubt.signed_cents, doubt.alike].append(number)
+    values = {number: doubt.signed_cents for number, doubt in doubts}
+    ordered = sorted(groups.values(), key=lambda group: -abs(values[group[0]]))
+    sums = [values[group[0]] * len(group) for group in reversed(ordered)]
+    highest = [*accumulate((max(total, 0) for total in sums), initial=0)][::-1]
+    lowest = [*accumulate((min(total, 0) for total in sums), initial=0)][::-1]
+    # How often each sum is reached, and by how many of each group it was first.
+    ways: dict[int, tuple[int, tuple[int, ...]]] = {0: (1, ())}
+    for place, group in enumerate(ordered, 1):
+        reached = dict[int, tuple[int, tuple[int, ...]]]()
+        for total, (count, taken) in ways.items():
+            for more in range(len(group) + 1):
+                now = total + more * values[group[0]]
+                if lowest[place] <= target - now <= highest[place]:
+                    reached[now] = (
+                        (reached[now][0] + count, reached[now][1]) if now in reached else (count, (*taken, more))
+                    )
+        if len(reached) > _CHOICES_MAX:
+            return {}
+        ways = reached
+    count, taken = ways.get(target, (0, ()))
+    if count != 1:
+        return {}
+    return {
+        number: place < more for group, more in zip(ordered, taken, strict=True) for place, number in enumerate(group)
+    }

@@ -1,0 +1,391 @@
+"""What each line of an institution's statement is, and whether it moves money: one table of outcomes and the rules behind it.
+
+Entry points, all pure:
+
+``judge_lines(lines, evidence)``
+    Judges the lines of one statement file, in the file's order, against the recorded lines and balances of their days.
+    Returns a ``JudgedLine`` for each line, and for each recorded line whose outcome the file changes.
+``judge_listed(lines, known, today)``
+    Judges lines of an institution's API, whose ids are the lines' identity.
+``judge_left(item, lines_left, known)``
+    Judges a line that counts and is joined to no transfer, refund or movement: it waits, or becomes a movement.
+
+A file adds, of lines equal in day, direction, amount, text and names, as many as it lists beyond those recorded. A line is in
+doubt if it may be a balance, may be a recorded line under another text, day or id, or contradicts a day that two balances have
+proved. A line in doubt counts only if exactly one choice of such lines makes the balances around it agree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final, Literal
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.institutions.balance_proof import Balances, Doubt, carry, decide
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import NO_PIX, BookLine, RecordedItem, Waiting, are_near, fits
+from pixconnect.domain.money.rail import MovementKind
+
+Outcome = Literal["new", "known", "changed"] | Waiting
+
+
+class OutcomeTraits(Struct, frozen=True):
+    counts: bool
+    """The line is money that moved: it is in its day's sums, and is joined or posted."""
+    asks: Literal["nobody", "later", "person"]
+    """Later: only if no reading has explained it for a while."""
+
+
+OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
+    "new": OutcomeTraits(counts=True, asks="nobody"),
+    "known": OutcomeTraits(counts=True, asks="nobody"),
+    "changed": OutcomeTraits(counts=False, asks="person"),
+    "announced": OutcomeTraits(counts=False, asks="nobody"),
+    "balance_line": OutcomeTraits(counts=False, asks="nobody"),
+    "perhaps_balance": OutcomeTraits(counts=False, asks="person"),
+    "same_line": OutcomeTraits(counts=False, asks="nobody"),
+    "perhaps_known": OutcomeTraits(counts=False, asks="person"),
+    "contradicts": OutcomeTraits(counts=False, asks="person"),
+    "withdrawn": OutcomeTraits(counts=False, asks="nobody"),
+    # Of lines that count and are joined to nothing: see judge_left.
+    "before_opening": OutcomeTraits(counts=True, asks="nobody"),
+    "opening_day": OutcomeTraits(counts=True, asks="person"),
+    "not_yet_read": OutcomeTraits(counts=True, asks="later"),
+    "order_unknown": OutcomeTraits(counts=True, asks="person"),
+    "could_be_ours": OutcomeTraits(counts=True, asks="person"),
+    "day_not_over": OutcomeTraits(counts=True, asks="later"),
+}
+"""docs/guides/reconcile.md has what each means to an operator."""
+SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts and name != "changed")
+ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")
+_PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
+"""What a doubt becomes where the balances agree without the line."""
+_DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
+
+
+class Evidence(Balances, frozen=True, kw_only=True):
+    """What the lines of a file are judged by."""
+
+    today: date
+    known: Sequence[RecordedItem] = ()
+    """Recorded lines: of the file's days, with an id of the file, and those set aside on the days that ``nets`` covers."""
+    ids_are_stable: bool = False
+    """This account's overlapping files have named each line by the same id, and no two lines by one id."""
+
+
+class JudgedLine(Struct, frozen=True, kw_only=True):
+    item: InstitutionItem
+    """Under the id by which it is recorded, or is to be."""
+    outcome: Outcome
+    known_id: str | None = None
+    """The recorded line that it is."""
+
+
+class Judgement(Struct, frozen=True, kw_only=True):
+    lines: tuple[JudgedLine, ...]
+    """The file's in its order; then recorded lines that it does not list and whose outcome changes."""
+    replaced_from: date | None = None
+    """The first closed day whose proof the file's balances replace, up to its closing balance."""
+    same_ids_count: int = 0
+    other_ids_count: int = 0
+
+
+def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgement:
+    """Judge each line of a file."""
+    matches, unlisted = _match(lines, evidence.known)
+    reused = _list_reused(lines)
+    missing = [item for item in unlisted if not _is_set_aside(item) and _is_covered(item, evidence)]
+    evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
+    outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
+    aside = [item for item in unlisted if _is_set_aside(item)]
+    # What the file covers and does not list is no question any more.
+    others = [
+        JudgedLine(item=item, outcome="withdrawn", known_id=item.item_id)
+        for item in aside
+        if _is_covered(item, evidence)
+    ]
+    left: list[tuple[InstitutionItem, Outcome]] = [
+        (item, item.waits or "new") for item in aside if not _is_covered(item, evidence)
+    ]
+    judged = [*zip(lines, outcomes, strict=True), *left]
+    numbers = [number for number, (_, outcome) in enumerate(judged) if outcome in _DOUBTS]
+    decided = _decide([judged[number] for number in numbers], lines, outcomes, evidence) if numbers else {}
+    replaced: list[date] = []
+    for place, number in enumerate(numbers):
+        (item, doubt), counts = judged[number], decided.get(place)
+        outcome: Outcome = doubt
+        if counts is not None:
+            outcome = "new" if counts else _PROVED_NO_MONEY.get(doubt) or doubt
+        if counts and doubt == "contradicts" and item.day in evidence.closed:
+            replaced.append(item.day)
+        if number < len(lines):
+            outcomes[number] = outcome
+        elif outcome != doubt:
+            others.append(JudgedLine(item=item, outcome=outcome, known_id=item.item_id))
+    are_same = [match.item_id == line.item_id for line, match in zip(lines, matches, strict=True) if match is not None]
+    return Judgement(
+        lines=(*_name_lines(lines, matches, outcomes, evidence.known), *others),
+        replaced_from=min(replaced, default=None),
+        same_ids_count=are_same.count(True),
+        other_ids_count=are_same.count(False) + len(reused),
+    )
+
+
+def _decide(
+    doubts: Sequence[tuple[InstitutionItem, Outcome]],
+    lines: Sequence[InstitutionItem],
+    outcomes: Sequence[Outcome],
+    evidence: Evidence,
+) -> dict[int, bool]:
+    nets = Counter(evidence.nets)
+    for line, outcome in zip(lines, outcomes, strict=True):
+        nets[line.day] += line.signed_cents if outcome == "new" else 0
+    return decide(
+        [
+            Doubt(
+                day=item.day,
+                signed_cents=item.signed_cents,
+                alike=(_key(item), outcome),
+                is_contrary=outcome == "contradicts",
+            )
+            for item, outcome in doubts
+        ],
+        structs.replace(evidence, nets=nets),
+    )
+
+
+def judge_listed(
+    lines: Sequence[InstitutionItem], known: Mapping[str, RecordedItem], today: date
+) -> tuple[JudgedLine, ...]:
+    """Judge lines whose ids are their identity; the first of two under one id stands."""
+    firsts = dict[str, int]()
+    judged: list[JudgedLine] = []
+    for number, line in enumerate(lines):
+        before = known.get(line.item_id)
+        first = firsts.setdefault(line.item_id, number)
+        outcome: Outcome
+        if (before is not None and not before.says(line)) or lines[first] != line:
+            outcome = "changed"
+        elif first != number or (before is not None and before.waits != "announced"):
+            outcome = "known"
+        else:
+            outcome = "announced" if line.day > today else "new"
+        judged.append(JudgedLine(item=line, outcome=outcome, known_id=before and before.item_id))
+    return tuple(judged)
+
+
+def _key(item: InstitutionItem) -> Hashable:
+    """What equal lines of one day have in common."""
+    text = " ".join(item.text.split()).casefold()
+    return (
+        item.day,
+        item.direction,
+        item.amount_cents,
+        text,
+        (item.counterparty or "").casefold(),
+        item.return_id,
+        item.end_to_end_id,
+    )
+
+
+def _key_of_network(item: InstitutionItem) -> Hashable | None:
+    """A name of the network is a line's identity, whatever its day and text."""
+    return (item.names, item.direction, item.amount_cents, item.kind) if item.names else None
+
+
+def _match(
+    lines: Sequence[InstitutionItem], known: Iterable[RecordedItem]
+) -> tuple[list[RecordedItem | None], list[RecordedItem]]:
+    """Which recorded line each line is, each at most once; and the recorded lines that none is."""
+    matches: list[RecordedItem | None] = [None] * len(lines)
+    # Those that count come first: only what a file lists beyond them is more.
+    free = {item.item_id: item for item in sorted(known, key=_is_set_aside)}
+    keys: tuple[Callable[[InstitutionItem], Hashable | None], ...] = (
+        lambda item: (item.item_id, _key(item)),
+        _key,
+        _key_of_network,
+    )
+    for key_of in keys if free else ():
+        groups = defaultdict[Hashable, deque[RecordedItem]](deque)
+        for item in free.values():
+            if (key := key_of(item)) is not None:
+                groups[key].append(item)
+        for number, line in enumerate(lines):
+            if matches[number] is None and (group := groups.get(key_of(line))):
+                match = matches[number] = group.popleft()
+                del free[match.item_id]
+    return matches, list(free.values())
+
+
+def _is_set_aside(item: RecordedItem) -> bool:
+    return item.waits in SET_ASIDE
+
+
+def _is_covered(item: InstitutionItem, evidence: Evidence) -> bool:
+    return evidence.first_on <= item.day <= min(evidence.last_on, evidence.today)
+
+
+def _list_reused(lines: Sequence[InstitutionItem]) -> set[str]:
+    """Ids that two different lines of a file have, such as a document's number: they are no identity."""
+    counts = Counter(line.item_id for line in lines)
+    keys = {(line.item_id, _key(line)) for line in lines if counts[line.item_id] > 1}
+    return {item_id for item_id, count in Counter(item_id for item_id, _ in keys).items() if count > 1}
+
+
+def _judge_one_by_one(
+    lines: Sequence[InstitutionItem],
+    matches: Sequence[RecordedItem | None],
+    missing: Sequence[RecordedItem],
+    reused: Collection[str],
+    evidence: Evidence,
+) -> list[Outcome]:
+    """Each line's outcome, as it is before the balances decide doubts."""
+    missing_sums = {item.signed_cents for item in missing}
+    crowded = evidence.closed | evidence.lacking
+    if evidence.ids_are_stable:
+        changed_ids = {item.item_id for item in evidence.known if not _is_set_aside(item)}
+    else:
+        changed_ids = {item.item_id for item in missing}
+    marked = _find_marked(lines, evidence)
+    firsts = dict[str, int]()
+    outcomes: list[Outcome] = []
+    for number, (line, match) in enumerate(zip(lines, matches, strict=True)):
+        outcome: Outcome = "new"
+        first = firsts.setdefault(line.item_id, number)
+        if match is not None and not _is_set_aside(match):
+            outcome = "known"
+        elif line.day > min(evidence.last_on, evidence.today):
+            outcome = "announced"
+        elif number in marked:
+            outcome = "perhaps_balance"
+        elif match is None and line.item_id in changed_ids:
+            outcome = "changed"
+        elif first != number and line.item_id not in reused:
+            outcome = "same_line" if evidence.ids_are_stable else "perhaps_known"
+        elif line.signed_cents in missing_sums:
+            outcome = "perhaps_known"
+        elif line.day in crowded:
+            outcome = "contradicts"
+        outcomes.append(outcome)
+    return outcomes
+
+
+_BALANCE_WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
+
+
+def _may_be_balance(item: InstitutionItem) -> bool:
+    is_nameless = item.counterparty in (None, item.text) or _BALANCE_WORDS.search(item.counterparty or "") is not None
+    return not item.names and item.tax_id is None and is_nameless and item.kind in ("other", "judicial")
+
+
+def _find_marked(lines: Sequence[InstitutionItem], evidence: Evidence) -> set[int]:
+    """The places of lines that may be balances: by their words, or as the sum of what stands before or after them."""
+    able = {number for number, line in enumerate(lines) if _may_be_balance(line)}
+    marked = {
+        n for n in able if _BALANCE_WORDS.search(lines[n].text) or _BALANCE_WORDS.search(lines[n].counterparty or "")
+    }
+    opening = evidence.opening_cents
+    if opening is None:
+        opening = carry(evidence.ends, evidence.nets, evidence.first_on - timedelta(days=1))
+    counted = [number for number, line in enumerate(lines) if _is_covered(line, evidence) and number not in marked]
+    for order in (counted, counted[::-1]) if opening is not None else ():
+        running = opening or 0
+        for number in order:
+            if number in able and lines[number].signed_cents == running:
+                marked.add(number)
+            else:
+                running += lines[number].signed_cents
+    return marked
+
+
+def _name_lines(
+    lines: Sequence[InstitutionItem],
+    matches: Sequence[RecordedItem | None],
+    outcomes: Sequence[Outcome],
+    known: Iterable[RecordedItem],
+) -> list[JudgedLine]:
+    """Each line under an id of its own: the file's where it is free, else one made of it."""
+    taken = {item.item_id for item in known}
+    judged: list[JudgedLine] = []
+    for line, match, outcome in zip(lines, matches, outcomes, strict=True):
+        name, number = line.item_id, 1
+        if match is None and outcome != "changed":
+            while name in taken:
+                number += 1
+                name = f"{line.item_id[:230]}~{line.day:%Y%m%d}.{number}"
+            taken.add(name)
+        named = line if match is None else match
+        item = named if named.item_id == name or match is not None else structs.replace(line, item_id=name)
+        judged.append(JudgedLine(item=item, outcome=outcome, known_id=match and match.item_id))
+    return judged
+
+
+_MOVEMENT_KINDS: Final = dict[str, MovementKind](
+    pix="by_hand",
+    by_hand="by_hand",
+    refund="reversal",
+    reversal="reversal",
+    fee="fee",
+    wire="wire",
+    boleto="boleto",
+    judicial="judicial",
+)
+"""Of what is left over: a Pix that left the account and that nobody ordered here was sent by hand there."""
+
+
+class OpenAmounts(Struct, frozen=True, kw_only=True):
+    """What items are judged by beside the lines: orders under way, and where the books begin."""
+
+    unnamed_cents: frozenset[int]
+    """Amounts of open orders and refunds whose name on the network nobody knows yet."""
+    our_names: frozenset[str]
+    """Names of the items that a transfer or refund of ours has, whatever its day, amount and side."""
+    begins_at: datetime
+    """The opening balance's instant: what was before it is in it."""
+    begins_on: date
+    today: date
+    sent_there: frozenset[tuple[str, int]] = frozenset()
+    """Names and cents of Pix that a person sent there and that are movements, or become some now, and did not come back."""
+
+
+class UnmatchedItem(Struct, frozen=True, kw_only=True):
+    """What becomes of an item that is joined to nothing: it waits, or is a movement of a kind."""
+
+    item: InstitutionItem
+    waits: Waiting | None
+    kind: MovementKind
+
+
+def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> UnmatchedItem:
+    """Judge a line that counts, and that is joined to nothing of ours."""
+    waits = _find_waiting(item, lines_left, known)
+    return UnmatchedItem(item=item, waits=waits, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
+
+
+def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> Waiting | None:
+    if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
+        return "before_opening"
+    if item.day == known.begins_on and item.settled_at is None:
+        return "opening_day"  # a day alone does not tell whether the opening balance has it
+    if any(name in known.our_names for name in item.names) and item.kind not in NO_PIX:
+        # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
+        return "not_yet_read"
+    # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
+    if not item.names and any(fits(item, line) and are_near(item, line) for line in lines_left):
+        return "could_be_ours"
+    is_pix = item.kind in ("pix", "refund")
+    if item.direction == "IN":
+        # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
+        is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
+        # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
+        if is_pix or (item.names and item.kind not in NO_PIX and not is_back):
+            return "not_yet_read"
+        if item.day >= known.today and not item.names:
+            return "day_not_over"
+    elif item.amount_cents in known.unnamed_cents and (is_pix or not item.names):
+        return "order_unknown"
+    return None

@@ -1,0 +1,149 @@
+"""Judges lines of an account's statement by what is recorded of their days, and records what they are.
+
+The lock on recording is held until the transaction ends: two readings of one file at once would both find its lines new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions import judging
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.day import sum_groups
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import RecordedItem
+from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement
+from pixconnect.domain.institutions.statement_files.statement_file import ItemSource, StatementFile
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import statement_file as file_store
+from pixconnect.store.institutions.day import RecordedDay
+
+_AROUND: Final = timedelta(days=400)
+"""How far from a file's days balances are looked for."""
+_AFTER: Final = timedelta(days=35)
+
+
+class JudgedFile(Struct, frozen=True, kw_only=True):
+    judgement: Judgement
+    lines: Sequence[JudgedLine]
+    """Of the file."""
+    closed: frozenset[date]
+    """Days that were proved before it."""
+
+
+async def judge_file(
+    connection: Connection, account: InstitutionAccount, file: StatementFile, others: Collection[date], now: datetime
+) -> JudgedFile:
+    """Judge and record a file's lines, in the caller's transaction; of days that another source has told nothing is taken."""
+    await item_store.lock_recording(connection, account.id)
+    lines = [item for item in file.items if item.day not in others]
+    evidence = await _read_evidence(connection, account, file, lines, now)
+    judgement = judging.judge_lines(lines, evidence)
+    await _write(connection, account.id, file.format, judgement.lines, now)
+    return JudgedFile(judgement=judgement, lines=judgement.lines[: len(lines)], closed=evidence.closed)
+
+
+async def judge_listed(
+    connection: Connection, account_id: int, items: Sequence[InstitutionItem], now: datetime
+) -> Sequence[JudgedLine]:
+    """Judge and record lines that the institution's API lists, in the caller's transaction."""
+    await item_store.lock_recording(connection, account_id)
+    known = await item_store.find(connection, account_id, [item.item_id for item in items])
+    judged = judging.judge_listed(items, known, to_day(now))
+    await _write(connection, account_id, "api", judged, now)
+    return judged
+
+
+async def _write(
+    connection: Connection, account_id: int, source: ItemSource, lines: Sequence[JudgedLine], now: datetime
+) -> None:
+    fresh = [line for line in lines if line.known_id is None and line.outcome not in ("known", "changed")]
+    await item_store.add(connection, [_keep(line, account_id, source, now) for line in fresh])
+    found = {
+        line.known_id: line for line in lines if line.known_id is not None and line.outcome not in ("known", "changed")
+    }
+    await item_store.note_waiting(connection, account_id, {name: _waits(line) for name, line in found.items()})
+    for line in lines:
+        if line.outcome == "changed":
+            # The first word stands, and another one under the same id is kept beside it.
+            await item_store.keep_other(connection, account_id, line.item)
+
+
+def _waits(line: JudgedLine) -> judging.Waiting | None:
+    return None if line.outcome in ("new", "known", "changed") else line.outcome
+
+
+def _keep(line: JudgedLine, account_id: int, source: ItemSource, now: datetime) -> RecordedItem:
+    return RecordedItem(
+        **structs.asdict(line.item), institution_id=account_id, source=source, recorded_at=now, waits=_waits(line)
+    )
+
+
+async def _read_evidence(
+    connection: Connection,
+    account: InstitutionAccount,
+    file: StatementFile,
+    lines: Sequence[InstitutionItem],
+    now: datetime,
+) -> Evidence:
+    days = [file.first_on, file.last_on, *(line.day for line in lines)]
+    first_on, last_on = min(days), max(days)
+    recorded = await day_store.list_days(connection, account.id, first_on - _AROUND, last_on + _AFTER)
+    closed = frozenset(day.day for day in recorded if day.is_closed)
+    ends = _list_ends(recorded)
+    agreed = {day.day for day in recorded if day.state != "open"}
+    since = max((day for day in ends if day < first_on), default=None)
+    if since is None and first_on - _AROUND < to_day(account.opened_at) < first_on:
+        since = to_day(account.opened_at)
+        agreed.add(since)
+        if (cents := await _find_opening(connection, account)) is not None:
+            ends[since] = cents
+    later = sorted(day for day in ends if day > last_on)
+    # A closed day's balance must still agree; where there is none, another may decide what waited.
+    span = since or first_on, next((day for day in later if day in closed), later[0] if later else last_on)
+    nets = Counter[date]()
+    for group in await item_store.sum_days(connection, account.id, *span):
+        nets[group.day] += sum_groups([group]).net_cents
+    known = await item_store.find(connection, account.id, [line.item_id for line in lines])
+    near = await item_store.list_set_aside(connection, account.id, span)
+    of_days = await item_store.list_days(connection, account.id, first_on, last_on)
+    return Evidence(
+        first_on=file.first_on,
+        last_on=file.last_on,
+        opening_cents=None if file.opening is None else file.opening.cents,
+        closing=file.closing,
+        ends={day: cents for day, cents in ends.items() if span[0] <= day <= span[1]},
+        agreed=frozenset(agreed),
+        closed=closed,
+        nets=nets,
+        today=to_day(now),
+        known=tuple(
+            (known | {item.item_id: item for item in (*near, *of_days) if item.source == file.format}).values()
+        ),
+        ids_are_stable=await file_store.are_ids_stable(connection, account.id),
+    )
+
+
+def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:
+    """Balances at the ends of days that were over when they were told."""
+    ends = {day.day - timedelta(days=1): day.opening_cents for day in days if day.opening_cents is not None}
+    for day in days:
+        if day.closing_cents is not None and day.read_at is not None and to_day(day.read_at) > day.day:
+            ends[day.day] = day.closing_cents
+    return ends
+
+
+async def _find_opening(connection: Connection, account: InstitutionAccount) -> int | None:
+    """What was on the account at the end of the day on which its books began, unless a line of that day tells no hour."""
+    day = to_day(account.opened_at)
+    before_cents = await item_store.sum_before_opening(connection, account.id, day)
+    moved = sum_groups(await item_store.sum_days(connection, account.id, day, day)).net_cents
+    return None if before_cents is None else account.opening_cents + moved - before_cents

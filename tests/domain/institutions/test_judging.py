@@ -1,0 +1,239 @@
+"""What each line of a file is, by the lines and balances that are recorded: pure, without a database."""
+
+from collections import Counter
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Final, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import RecordedItem, Waiting
+from pixconnect.domain.institutions.judging import (
+    OUTCOMES,
+    SET_ASIDE,
+    Evidence,
+    Judgement,
+    judge_lines,
+    judge_listed,
+)
+from pixconnect.domain.institutions.statement_files.statement_file import StatedBalance
+
+GUIDE: Final = Path(__file__).parents[3] / "docs" / "guides" / "reconcile.md"
+JUNE_ENDS: Final = date(2026, 6, 30)
+
+
+def july(day: int) -> date:
+    return date(2026, 7, day)
+
+
+def a_line(item_id: str, cents: int, text: str = "TARIFA", day: int = 1, **changes: Any) -> InstitutionItem:
+    fields: dict[str, Any] = dict(
+        settled_at=None, direction="IN" if cents > 0 else "OUT", amount_cents=abs(cents), kind="other", text=text
+    )
+    return InstitutionItem(item_id=item_id, day=july(day), **fields | changes)
+
+
+class Recorded:
+    """What is recorded of an account whose books begin with 100.00 on the thirtieth of June."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, RecordedItem] = {}
+        self.ends = {JUNE_ENDS: 10_000}
+        self.closed = frozenset[date]()
+        self.is_stable = False
+
+    def read(
+        self,
+        *lines: InstitutionItem,
+        days: tuple[int, int] = (1, 1),
+        opening: int | None = None,
+        closing: int | None = None,
+    ) -> list[str]:
+        """Judge and record a file, and return what each of its lines is."""
+        nets = Counter[date]()
+        for item in self.items.values():
+            nets[item.day] += 0 if item.waits in SET_ASIDE else item.signed_cents
+        first_on, last_on = map(july, days)
+        evidence = Evidence(
+            first_on=first_on,
+            last_on=last_on,
+            today=july(20),
+            opening_cents=opening,
+            closing=None if closing is None else StatedBalance(cents=closing, on=last_on),
+            ends=self.ends,
+            agreed=self.closed | {JUNE_ENDS},
+            closed=self.closed,
+            nets=nets,
+            known=tuple(self.items.values()),
+            ids_are_stable=self.is_stable,
+        )
+        judgement = judge_lines(lines, evidence)
+        self._keep(judgement)
+        if closing is not None:
+            self.ends = {**self.ends, last_on: closing}
+        return [line.outcome for line in judgement.lines[: len(lines)]]
+
+    def _keep(self, judgement: Judgement) -> None:
+        for line in judgement.lines:
+            if line.outcome in ("known", "changed"):
+                continue
+            waits: Any = None if line.outcome == "new" else line.outcome
+            if line.known_id is not None:
+                self.items[line.known_id] = structs.replace(self.items[line.known_id], waits=waits)
+                continue
+            assert line.item.item_id not in self.items
+            fields = structs.asdict(line.item)
+            self.items[line.item.item_id] = RecordedItem(
+                **fields, institution_id=1, source="ofx", recorded_at=datetime(2026, 7, 20, tzinfo=UTC), waits=waits
+            )
+
+    @property
+    def counted(self) -> list[int]:
+        return sorted(item.signed_cents for item in self.items.values() if item.waits not in SET_ASIDE)
+
+
+def test_the_guide_has_each_outcome() -> None:
+    assert {*get_args(Waiting), "new", "known", "changed"} == {*OUTCOMES}
+    guide = GUIDE.read_text()
+    assert [name for name in OUTCOMES if f"`{name}`" not in guide] == []
+
+
+FEE: Final = a_line("F1", -100)
+
+
+@pytest.mark.parametrize(
+    ("lines", "closing", "outcomes"),
+    [
+        ([FEE, a_line("B1", 9_900, "SALDO DO DIA")], 9_900, ["new", "balance_line"]),
+        ([a_line("B1", 9_900, "SALDO DO DIA"), FEE], 9_900, ["balance_line", "new"]),
+        ([FEE, a_line("B1", 9_900, "S A L D O")], 9_900, ["new", "balance_line"]),
+        ([FEE, a_line("B1", 9_900, "DISPONIVEL")], 9_900, ["new", "balance_line"]),
+        # Sums that do not agree, or agree in two ways, or by no balance at all.
+        ([FEE, a_line("B1", 9_900, "SALDO DO DIA")], 9_800, ["new", "perhaps_balance"]),
+        ([FEE, a_line("B1", 9_900, "SALDO DO DIA")], None, ["new", "perhaps_balance"]),
+        ([a_line("B1", 500, "SALDO A"), a_line("B2", 500, "SALDO B")], 10_500, ["perhaps_balance"] * 2),
+        # The word alone is no proof, and no line with a name is a balance.
+        ([a_line("R1", 500, "RESGATE SALDO")], 10_500, ["new"]),
+        ([a_line("P1", 500, "PIX RECEBIDO saldo", kind="pix")], None, ["new"]),
+        ([a_line("P1", 500, "SALDO", tax_id="52998224725")], None, ["new"]),
+        ([a_line("P1", 500, "SALDO", counterparty="ANA")], None, ["new"]),
+        # Ids that several lines have, and one line under one id.
+        ([a_line("7", -100), a_line("7", -200), a_line("7", 300)], None, ["new"] * 3),
+        ([a_line("NONREF", -100), a_line("NONREF", -100)], None, ["new"] * 2),
+        ([a_line("F1", -100), a_line("F2", -100)], None, ["new"] * 2),
+        ([FEE, FEE], None, ["new", "perhaps_known"]),
+        ([FEE, FEE], 9_900, ["new", "same_line"]),
+        ([FEE, FEE], 9_800, ["new", "new"]),
+        # What is to come, by the file or by the clock.
+        ([a_line("S1", -100, day=2)], None, ["announced"]),
+    ],
+)
+def test_what_a_line_of_a_first_file_is(lines: list[InstitutionItem], closing: int | None, outcomes: list[str]) -> None:
+    assert Recorded().read(*lines, closing=closing) == outcomes
+
+
+@pytest.mark.parametrize(
+    ("closed", "known", "lines", "file", "outcomes"),
+    [
+        ((), [FEE], [a_line("X9", -100)], {}, ["known"]),
+        ((), [FEE], [FEE, a_line("X9", -100)], {}, ["known", "new"]),
+        ((), [FEE], [a_line("X8", -100), a_line("X9", -100)], {}, ["known", "new"]),
+        ((), [FEE], [a_line("F1", -100, "TARIFA JULHO")], {}, ["changed"]),
+        ((), [FEE], [a_line("F1", -200)], {}, ["changed"]),
+        ((), [FEE], [FEE, a_line("F1", -200)], {}, ["known", "new"]),
+        ((), [FEE], [a_line("X9", -100, "TARIFA JULHO")], {}, ["perhaps_known"]),
+        ((), [FEE], [a_line("X9", -100, day=2)], dict(days=(1, 2)), ["perhaps_known"]),
+        ((), [FEE], [a_line("X9", -100, day=2)], dict(days=(1, 2), closing=9_900), ["same_line"]),
+        ((), [FEE], [a_line("X9", -100, day=2)], dict(days=(2, 2)), ["new"]),
+        ((), [FEE], [a_line("F1", -100, day=2)], dict(days=(2, 2)), ["new"]),
+        ((), [FEE], [a_line("C1", 300)], {}, ["contradicts"]),
+        # The bank may have taken the missing line out: then the sum agrees by coincidence.
+        ((), [FEE], [a_line("C1", 300)], dict(closing=10_200), ["contradicts"]),
+        ((), [FEE], [a_line("B1", 100, "SALDO")], dict(closing=10_000), ["perhaps_balance"]),
+        ((1,), [FEE], [FEE, a_line("L1", -500)], {}, ["known", "contradicts"]),
+        ((1,), [FEE], [FEE, a_line("L1", -500)], dict(closing=9_400), ["known", "new"]),
+        ((1,), [FEE], [FEE, a_line("L1", -500)], dict(closing=9_500), ["known", "contradicts"]),
+        # What moves nothing together contradicts no balance, such as a sweep into an investment and out of it.
+        ((1,), [FEE], [FEE, a_line("L1", -500), a_line("L2", 500)], dict(closing=9_900), ["known", "new", "new"]),
+        (
+            (1,),
+            [FEE],
+            [FEE, a_line("L1", -500), a_line("B1", 9_400, "SALDO")],
+            dict(closing=9_400),
+            ["known", "new", "balance_line"],
+        ),
+        ((1,), [FEE], [FEE, a_line("L1", -500)], dict(opening=9_999, closing=9_399), ["known", "new"]),
+    ],
+)
+def test_what_a_line_is_beside_what_is_recorded(
+    closed: tuple[int, ...], known: list[InstitutionItem], lines: list[InstitutionItem], file: Any, outcomes: list[str]
+) -> None:
+    recorded = Recorded()
+    recorded.read(*known)
+    recorded.closed = frozenset(map(july, closed))
+    assert recorded.read(*lines, **file) == outcomes
+
+
+def test_ids_that_overlapping_files_have_shown_to_be_stable_set_lines_aside() -> None:
+    recorded = Recorded()
+    recorded.read(FEE)
+    recorded.is_stable = True
+    assert recorded.read(a_line("F1", -100, day=2), days=(2, 2)) == ["changed"]
+    assert recorded.read(a_line("F2", -100, day=2), a_line("F2", -100, day=2), days=(2, 2)) == ["new", "same_line"]
+
+
+def test_what_is_announced_is_withdrawn_or_becomes_money_with_the_file_of_its_day() -> None:
+    recorded = Recorded()
+    assert recorded.read(a_line("S1", -100, day=2), a_line("S2", -300, day=2)) == ["announced"] * 2
+    assert recorded.read(a_line("S1", -100, day=2), a_line("P9", -300, "PAGO", day=2), days=(1, 2)) == ["new"] * 2
+    assert (recorded.counted, recorded.items["S2"].waits) == ([-300, -100], "withdrawn")
+
+
+def test_a_balance_that_never_agreed_makes_no_line_money() -> None:
+    # The second day's balance has a line of the first day that its file lacks, dated back since.
+    recorded = Recorded()
+    recorded.read(FEE, closing=9_900)
+    recorded.closed = frozenset({july(1)})
+    line = a_line("R1", -200, "APLICACAO SALDO", day=2)
+    assert recorded.read(line, days=(2, 2), closing=9_600) == ["perhaps_balance"]
+    assert recorded.read(a_line("R2", -100, "TARIFA", day=3), days=(3, 3), closing=9_400) == ["new"]
+    assert recorded.items["R1"].waits == "perhaps_balance"
+
+
+def test_of_too_many_choices_none_is_made() -> None:
+    amounts = [7**number % 999_983 for number in range(20, 52)]
+    lines = [a_line(f"B{number}", cents, "SALDO") for number, cents in enumerate(amounts)]
+    assert Recorded().read(*lines, closing=10_000 + sum(amounts[:16])) == ["perhaps_balance"] * 32
+
+
+def test_lines_of_an_api_are_known_by_their_ids() -> None:
+    recorded = Recorded()
+    recorded.read(FEE, a_line("S1", -5, day=2))
+    lines = [FEE, a_line("F1", -200), a_line("N1", 1), a_line("N1", 1), a_line("N1", 2), a_line("S1", -5, day=2)]
+    judged = judge_listed([*lines, a_line("Z1", 1, day=3)], recorded.items, july(2))
+    assert [line.outcome for line in judged] == ["known", "changed", "new", "known", "changed", "new", "announced"]
+
+
+_MONTH = st.lists(
+    st.tuples(st.integers(1, 5), st.sampled_from([-100, -200, 300]), st.sampled_from(["TARIFA", "TED"])), max_size=12
+)
+
+
+@given(_MONTH, st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), max_size=6), st.randoms())
+def test_overlapping_exports_under_any_ids_hold_each_line_once(
+    month: list[tuple[int, int, str]], spans: list[tuple[int, int]], chance: Any
+) -> None:
+    recorded = Recorded()
+    for span in [*map(sorted, spans), (1, 5)]:
+        days = span[0], span[1]
+        lines = [
+            a_line(str(chance.random()), cents, text, day) for day, cents, text in month if days[0] <= day <= days[1]
+        ]
+        chance.shuffle(lines)
+        before = 10_000 + sum(cents for day, cents, _ in month if day < days[0])
+        recorded.read(*lines, days=days, opening=before, closing=before + sum(line.signed_cents for line in lines))
+    assert recorded.counted == sorted(cents for _, cents, _ in month)

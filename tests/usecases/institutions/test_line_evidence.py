@@ -1,0 +1,264 @@
+"""A line of a statement moves money only as far as the files' evidence goes: what banks write, in its smallest form."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import date
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.usecases.institutions import account as account_usecases
+from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.money import holder as holder_usecases
+from support.books import check_books
+from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
+from support.operators import as_operator
+from support.postgres import Addresses, make_live
+from support.records import a_new_holder, own_key
+from support.service import Service, open_service
+from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
+
+DAY = date(2026, 7, 1)
+FEE = ("F1", "-1.00", "TARIFA")
+NO_LIMITS: dict[str, Any] = dict(transfer_limit_cents=None, day_limit_cents=None, night_limit_cents=None)
+
+
+class Bank:
+    """An account whose books began with 100.00 on the evening of the thirtieth of June, and files that are read a day late."""
+
+    def __init__(self, service: Service, account: InstitutionAccount) -> None:
+        self.service, self.account, self.context = service, account, service.context
+
+    async def read(self, *lines: tuple[str, ...], day: int = 1, last: int | None = None, **changes: Any) -> None:
+        """Read the file of a day or of several; a line is its id, amount and text, and its day if that is another one."""
+        written = [
+            make_ofx_line(
+                item_id=line[0], amount=line[1], memo=line[2], at=f"202607{line[3] if line[3:] else f'{day:02}'}"
+            )
+            for line in lines
+        ]
+        await self.read_file(
+            make_ofx(*written, **dict(first=f"202607{day:02}", last=f"202607{last or day:02}") | changes)
+        )
+
+    async def read_file(self, content: bytes) -> None:
+        recorded = await statement_usecases.record_file(as_operator(self.context), "loja", content)
+        await statement_usecases.settle_items(self.context, self.account, recorded.first_on)
+
+    async def moved(self) -> list[int]:
+        rows = await self.service.fetch("select direction, amount_cents from movement where kind <> 'opening_balance'")
+        await check_books(self.service)
+        return sorted(row["amount_cents"] * (1 if row["direction"] == "IN" else -1) for row in rows)
+
+    async def waiting(self) -> dict[str, str]:
+        rows = await self.service.fetch("select item_id, waits from institution_item where waits is not null")
+        return {row["item_id"]: row["waits"] for row in rows}
+
+    async def states(self, count: int = 1) -> list[str]:
+        """Of days from the first of July on."""
+        days = await day_usecases.list_days(self.context, self.account, date(2026, 7, count), count)
+        return [shown.judged.state for shown in days]
+
+    async def asked(self) -> list[str]:
+        """What is a case: lines by their ids, days by their dates."""
+        span = await day_usecases.find_unmatched(self.context, self.account)
+        return [*(item.item_id for item in span.items), *(str(day.day) for day in span.days)]
+
+
+@pytest.fixture
+async def bank(database: Addresses) -> AsyncIterator[Bank]:
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as service:
+        there = FakeInstitution(service.clock)
+        there.balance_cents = 10_000
+        operator = as_operator(service.context)
+        service.clock.advance(hours=-13)
+        new = structs.replace(a_new_holder(account_number="1"), tax_id=OWNER_TAX_ID, **NO_LIMITS)
+        house = await holder_usecases.create_holder(operator, new)
+        await holder_usecases.add_pix_key(operator, house.id, "EMAIL", own_key("1"))
+        account = await account_usecases.add_account(operator, there.open, "loja", a_description(), house.id)
+        service.clock.advance(hours=13, days=7)
+        yield Bank(service, account)
+
+
+async def test_a_balance_among_the_lines_is_set_aside_where_the_balances_agree_without_it(bank: Bank) -> None:
+    await bank.read(("2", "300.00", "TED RECEBIDA"), ("1", "400.00", "SALDO TOTAL DISPONIVEL DIA"), closing="400.00")
+    assert (await bank.moved(), await bank.waiting()) == ([300_00], {"1": "balance_line"})
+    assert await bank.asked() == []
+
+
+async def test_balances_as_lines_of_daily_files_are_no_movements(bank: Bank) -> None:
+    await bank.read(("a", "-1.00", "TARIFA"), closing="99.00")
+    await bank.read(("b", "97.00", "SALDO DO DIA"), ("c", "-2.00", "TARIFA"), day=2, closing="97.00")
+    await bank.read(("d", "-3.00", "TARIFA"), day=3, closing="94.00")
+    assert await bank.moved() == [-300, -200, -100]
+    assert (await bank.states(3))[1:] == ["closed", "closed"]
+    await bank.read(("c", "-2.00", "TARIFA"), day=2, closing="97.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-300, -200, -100], {"b": "withdrawn"})
+    assert await bank.asked() == []
+
+
+@pytest.mark.parametrize("words", ["S A L D O", "SALDO FINAL DISPONIVEL", "Saldo Anterior", "SALDO BLOQUEADO"])
+async def test_other_words_for_a_balance_move_nothing(bank: Bank, words: str) -> None:
+    await bank.read(("1", "200.00", words), closing="100.00")
+    assert (await bank.moved(), await bank.waiting()) == ([], {"1": "balance_line"})
+
+
+async def test_the_word_alone_is_no_proof(bank: Bank) -> None:
+    # What comes out of an investment is money; a balance that no sum explains waits, and is asked about.
+    await bank.read(("1", "200.00", "RESGATE SALDO APLICACAO"), closing="300.00")
+    assert (await bank.moved(), await bank.waiting()) == ([200_00], {})
+    await bank.read(("2", "300.00", "SALDO"), day=2, closing="299.00")
+    assert (await bank.moved(), await bank.waiting()) == ([200_00], {"2": "perhaps_balance"})
+    assert "2" in await bank.asked()
+    # The fee that was missing is in a later export: now the balances say that the line is none.
+    await bank.read(("2", "300.00", "SALDO"), FEE, day=2, closing="299.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-100, 200_00], {"2": "balance_line"})
+
+
+async def test_a_later_file_decides_what_waited_of_another_day(bank: Bank) -> None:
+    await bank.read(("b", "97.00", "SALDO DO DIA"), ("c", "-2.00", "TARIFA"), day=2, closing="97.00")
+    assert await bank.waiting() == {"b": "perhaps_balance"}
+    await bank.read(("a", "-1.00", "TARIFA"), closing="99.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {"b": "balance_line"})
+
+
+async def test_a_running_balance_without_words_is_none_either(bank: Bank) -> None:
+    lines = [
+        ("1", "-1.00", "TARIFA"),
+        ("2", "99.00", "DISPONIVEL"),
+        ("3", "-4.00", "TARIFA"),
+        ("4", "95.00", "DISPONIVEL"),
+    ]
+    await bank.read(*lines, closing="95.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-400, -100], dict.fromkeys("24", "balance_line"))
+
+
+async def test_two_choices_that_agree_decide_nothing(bank: Bank) -> None:
+    await bank.read(("1", "50.00", "SALDO A"), ("2", "50.00", "SALDO B"), closing="150.00")
+    assert (await bank.moved(), await bank.waiting()) == ([], dict.fromkeys("12", "perhaps_balance"))
+
+
+@pytest.mark.parametrize("opening", ["100.00", None])
+async def test_the_same_day_under_other_ids_is_nothing_new(bank: Bank, opening: str | None) -> None:
+    for ids in ("Ax", "Ay"):
+        lines = [(f"{ids}1", "-1.00", "TARIFA"), (f"{ids}2", "300.00", "TED RECEBIDA")]
+        await bank.read(*lines, opening=opening, closing="399.00")
+    assert await bank.moved() == [-100, 300_00]
+    assert (await bank.states(), await bank.asked()) == (["closed" if opening else "provisional"], [])
+
+
+async def test_equal_lines_are_counted_by_day(bank: Bank) -> None:
+    await bank.read(FEE, ("F2", "-1.00", "TARIFA"))
+    await bank.read(("G1", "-1.00", "TARIFA"), ("G2", "-1.00", "TARIFA"), ("G3", "-1.00", "TARIFA"))
+    assert await bank.moved() == [-100, -100, -100]
+
+
+async def test_a_scheduled_line_is_never_money(bank: Bank) -> None:
+    await bank.read(FEE, ("FUT1", "-33.00", "BOLETO AGENDADO", "06"), last=2, closing="99.00")
+    bank.service.clock.advance(days=3)
+    await statement_usecases.settle_items(bank.context, bank.account)
+    assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-100], {"FUT1": "announced"}, [])
+    await bank.read(FEE, ("20260706999", "-33.00", "BOLETO PAGO", "06"), last=7, closing="66.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-33_00, -100], {"FUT1": "withdrawn"})
+    assert await bank.asked() == []
+
+
+async def test_a_scheduled_line_counts_once_a_file_covers_its_day(bank: Bank) -> None:
+    line = ("FUT1", "-33.00", "BOLETO", "06")
+    await bank.read(line, last=2, closing="100.00")
+    for _ in range(2):
+        await bank.read(line, last=7, closing="67.00")
+        assert (await bank.moved(), await bank.waiting()) == ([-33_00], {})
+
+
+async def test_a_reference_that_is_unique_in_its_statement_alone_is_no_identity(bank: Bank) -> None:
+    for day in (1, 2):
+        entry = make_camt_entry(amount=f"{day}.00", indicator="DBIT", at=f"2026-07-0{day}", item_id="1")
+        entry = entry.replace("AcctSvcrRef", "NtryRef")
+        file = make_camt(entry, first=f"2026-07-0{day}", last=f"2026-07-0{day}")
+        for _ in range(2):
+            await bank.read_file(file)
+    assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {})
+
+
+async def test_one_id_on_two_days_is_two_lines(bank: Bank) -> None:
+    lines = [("00451065", "-10.00", "TARIFA", day) for day in ("01", "02")]
+    for _ in range(2):
+        await bank.read(*lines, last=2, opening="100.00", closing="80.00")
+    assert (await bank.moved(), await bank.states(2)) == ([-1000, -1000], ["closed", "closed"])
+
+
+async def test_one_id_of_three_lines_of_a_day_is_three_lines(bank: Bank) -> None:
+    lines = [("77", amount, "DOCUMENTO") for amount in ("-10.00", "-20.00", "30.00")]
+    for _ in range(2):
+        await bank.read(*lines, opening="100.00", closing="100.00")
+    assert (await bank.moved(), await bank.states()) == ([-2000, -1000, 3000], ["closed"])
+
+
+async def test_one_line_twice_in_a_file_is_two_only_if_the_balances_say_so(bank: Bank) -> None:
+    await bank.read(FEE, FEE, closing="99.00")
+    assert (await bank.moved(), list((await bank.waiting()).values())) == ([-100], ["same_line"])
+    other = ("F2", "-1.00", "TARIFA")
+    await bank.read(other, other, day=2, closing="97.00")
+    assert await bank.moved() == [-100, -100, -100]
+
+
+async def test_where_only_the_text_changed_the_line_waits_for_the_balances(bank: Bank) -> None:
+    await bank.read(FEE, closing="95.00")
+    await bank.read(("G1", "-1.00", "TARIFA JULHO"), closing="95.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-100], {"G1": "perhaps_known"})
+    assert "G1" in await bank.asked()
+    await bank.read(("H1", "-1.00", "TARIFA JULHO"), closing="99.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-100], {"G1": "same_line"})
+    assert await bank.asked() == []
+
+
+async def test_a_proved_day_has_no_room_without_another_proof(bank: Bank) -> None:
+    await bank.read(FEE, opening="100.00", closing="99.00")
+    late = ("L1", "-5.00", "IOF")
+    # The export has another balance that nothing makes; and then it is the old one.
+    for closing in ("95.00", "99.00"):
+        await bank.read(FEE, late, opening="100.00", closing=closing)
+        assert (await bank.moved(), await bank.waiting()) == ([-100], {"L1": "contradicts"})
+        assert await bank.asked() == ["L1"]
+    # A later file whose balances close replaces the proof, and with it the days between.
+    await bank.read(
+        (*late, "01"), (*FEE, "01"), ("F2", "-2.00", "TARIFA", "02"), last=2, opening="100.00", closing="92.00"
+    )
+    assert (await bank.moved(), await bank.waiting()) == ([-500, -200, -100], {})
+    assert (await bank.states(2), await bank.asked()) == (["closed", "closed"], [])
+
+
+async def test_a_proof_is_replaced_only_where_the_next_days_agree(bank: Bank) -> None:
+    await bank.read(FEE, opening="100.00", closing="99.00")
+    await bank.read(("F2", "-2.00", "TARIFA"), day=2, opening="99.00", closing="97.00")
+    late = ("L1", "-5.00", "IOF", "01")
+    await bank.read(FEE, late, opening="100.00", closing="94.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {"L1": "contradicts"})
+    assert await bank.states(2) == ["closed_with_cases", "closed"]
+    await bank.read((*FEE, "01"), late, ("F2", "-2.00", "TARIFA", "02"), last=2, opening="100.00", closing="92.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-500, -200, -100], {})
+    assert await bank.states(2) == ["closed", "closed"]
+
+
+async def test_a_file_that_lacks_known_lines_adds_none_to_their_days(bank: Bank) -> None:
+    fees, credit = (FEE, ("F2", "-2.00", "TARIFA")), ("C1", "3.00", "TED RECEBIDA")
+    await bank.read(*fees, closing="90.00")
+    await bank.read(credit, closing="100.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {"C1": "contradicts"})
+    await bank.read(*fees, credit, closing="100.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-200, -100, 300], {})
+
+
+async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) -> None:
+    span = dict(first="20260701", last="20260701")
+    files = [make_ofx(make_ofx_line(item_id=name, amount="-1.00", at="20260701"), **span) for name in ("A", "B")]
+    await asyncio.gather(*[statement_usecases.record_file(as_operator(bank.context), "loja", file) for file in files])
+    await statement_usecases.settle_items(bank.context, bank.account, DAY)
+    assert await bank.moved() == [-100]

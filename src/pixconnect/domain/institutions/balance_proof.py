@@ -34,7 +34,7 @@ class Balances(Struct, frozen=True, kw_only=True):
     ends: Mapping[date, int] = {}
     """Balances at the ends of days, by other files or by the account's opening balance."""
     agreed: frozenset[date] = frozenset()
-    """Days of ``ends`` whose balance nothing contradicts: closed, provisional, or the one on which the books began."""
+    """Other days of ``ends`` whose balance nothing contradicts: provisional ones, and the one on which the books began."""
     closed: frozenset[date] = frozenset()
     """Days that two balances have proved."""
     lacking: frozenset[date] = frozenset()
@@ -90,11 +90,11 @@ def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[d
         # Of closed days the older balances stand.
         told |= {closing.on: closing.cents} if closing is not None and is_dated else {}
         told = {day: cents for day, cents in told.items() if day not in balances.closed}
-        return [({**balances.ends, **told}, balances.agreed | told.keys())]
+        return [({**balances.ends, **told}, balances.closed | balances.agreed | told.keys())]
     told[closing.on] = closing.cents
     around = {day: cents for day, cents in balances.ends.items() if not balances.first_on <= day < closing.on}
     return [
-        ({**around, **told}, balances.agreed | told.keys()),
+        ({**around, **told}, balances.closed | balances.agreed | told.keys()),
         ({**balances.ends, **told}, frozenset(balances.closed - told.keys())),
     ]
 

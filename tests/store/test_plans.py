@@ -532,7 +532,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
     "refunds listed by cursor, one status": listing(
         lambda pool, span: refund_store.read_page(pool, HOT, "PROCESSING", span), DEEP_CURSOR
     ),
-    "what was sent today": lambda c: tally_store.read_spent(c, HOT, MIDDLE, None),
+    "what was sent today": lambda c: tally_store.read_spent(c, HOT, (MIDDLE, LATER), None),
     "balances": lambda c: ledger_store.lock_balances(c, [1, 2, 3]),
     "ledger entries": lambda c: ledger_store.find_entry_times(c, PAIRS),
     "transactions": lambda c: ledger_store.read_page(a_pool(c), HOT, PAGE),

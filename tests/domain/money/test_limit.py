@@ -1,14 +1,22 @@
 """Limits and the civil time in which they count."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import begin_of_day
-from pixconnect.domain.money.limit import Limits, Spending, Spent, begin_of_night, check_limits, cut_limits
+from pixconnect.domain.frame.civil_time import begin_of_day, end_of_day
+from pixconnect.domain.money.limit import (
+    Limits,
+    Spending,
+    Spent,
+    begin_of_night,
+    check_limits,
+    cut_limits,
+    end_of_night,
+)
 
 CENTS = st.none() | st.integers(0, 10**12)
 LIMITS = st.builds(Limits, transfer_cents=CENTS, day_cents=CENTS, night_cents=CENTS, night_begins_late=st.booleans())
@@ -32,7 +40,10 @@ def utc(text: str) -> datetime:
 )
 def test_days_and_nights_are_those_of_sao_paulo(now: str, day: str, night: str | None) -> None:
     assert begin_of_day(utc(now)) == utc(day)
+    assert end_of_day(utc(now)) == utc(day) + timedelta(days=1)
     assert begin_of_night(utc(now)) == (None if night is None else utc(night))
+    if night is not None:
+        assert end_of_night(utc(now)) == utc(night) + timedelta(hours=10)
 
 
 @pytest.mark.parametrize(

@@ -249,6 +249,22 @@ async def test_a_day_and_a_night_end_in_sao_paulo(database: Addresses) -> None:
             await start(service, caller, by_account(amount_cents=1))
 
 
+async def test_what_was_sent_on_later_days_does_not_count_once_the_clock_is_back(database: Addresses) -> None:
+    clock = FakeClock(datetime(2026, 7, 1, 2, 0, tzinfo=UTC))  # 23:00 in Sao Paulo
+    async with open_service(database, clock=clock) as service:
+        caller = await open_holder(service, funds_cents=100_000)
+        await limit(service, caller, day_limit_cents=1_000, night_limit_cents=1_200)
+        for hours in (2, 12, 48):  # the same night on the next day, that day, and the night after it
+            clock.advance(hours=hours)
+            await start(service, caller, by_account(amount_cents=500))
+            clock.advance(hours=-hours)
+        with pytest.raises(errors.LimitExceeded, match="a night"):
+            await start(service, caller, by_account(amount_cents=701))
+        await start(service, caller, by_account(amount_cents=700))
+        with pytest.raises(errors.LimitExceeded, match="a day"):
+            await start(service, caller, by_account(amount_cents=301))
+
+
 async def test_what_failed_does_not_count_against_a_limit(service: Service, caller: Caller) -> None:
     stranger = await open_holder(service, account_number="2")
     await limit(service, stranger, may_deposit=False)

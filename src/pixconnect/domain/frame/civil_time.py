@@ -5,7 +5,7 @@ was for those who lived it, and PostgreSQL groups the console's figures by the s
 changes the zone's file, which the package ``tzdata`` has where the system has none.
 """
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
@@ -21,3 +21,8 @@ def begin_of_day(now: datetime) -> datetime:
     """The midnight there with which the day of an instant began, in UTC."""
     # In UTC, because Python finds no instant equal to one of an hour that the civil clock skips.
     return now.astimezone(SAO_PAULO).replace(hour=0, minute=0, second=0, microsecond=0).astimezone(UTC)
+
+
+def end_of_day(now: datetime) -> datetime:
+    """The next midnight there, in UTC."""
+    return datetime.combine(to_day(now) + timedelta(days=1), time(0), SAO_PAULO).astimezone(UTC)

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO, begin_of_day
+from pixconnect.domain.frame.civil_time import SAO_PAULO, begin_of_day, end_of_day
 from pixconnect.domain.rules.register import ARRANGEMENT
 
 _CODE_LENGTH: Final = 8
@@ -130,6 +130,13 @@ def begin_of_night(now: datetime, *, is_late: bool = False) -> datetime | None:
     return evening.replace(hour=begins_h, minute=0, second=0, microsecond=0).astimezone(UTC)
 
 
+def end_of_night(now: datetime) -> datetime:
+    """When the present night ends."""
+    local, ends_h = now.astimezone(SAO_PAULO), ARRANGEMENT.find("night_ends", now).read_value()
+    morning = local if local.hour < ends_h else local + timedelta(days=1)
+    return morning.replace(hour=ends_h, minute=0, second=0, microsecond=0).astimezone(UTC)
+
+
 def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: bool) -> None:
     """Refuse a transfer that would exceed a limit; the message says which."""
     if limits.transfer_cents is not None and amount_cents > limits.transfer_cents:
@@ -140,17 +147,23 @@ def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: b
         raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.night_cents} cents a night")
 
 
+Interval = tuple[datetime, datetime]
+"""From an instant until before another one."""
+
+
 class Spending:
     """What counts against limits, carried from transfer to transfer of a batch."""
 
     def __init__(self, now: datetime) -> None:
-        self.day_began_at = begin_of_day(now)
+        # Days and nights have an end too: a sandbox that moves its clock back has transfers of later days.
+        self.day: Interval = begin_of_day(now), end_of_day(now)
         self._now = now
         self._spent: dict[int, Spent] = {}
 
-    def find_night(self, limits: Limits) -> datetime | None:
-        """When the present night of a holder with these limits began; ``None`` by day."""
-        return begin_of_night(self._now, is_late=limits.night_begins_late)
+    def find_night(self, limits: Limits) -> Interval | None:
+        """The present night of a holder with these limits; ``None`` by day."""
+        began_at = begin_of_night(self._now, is_late=limits.night_begins_late)
+        return None if began_at is None else (began_at, end_of_night(self._now))
 
     def start(self, holder_id: int, spent: Spent) -> None:
         """Set what a holder with limits on sums had spent before the batch."""

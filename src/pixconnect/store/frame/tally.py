@@ -20,7 +20,7 @@ from typing import Final, Literal, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.domain.money.limit import Spent
+from pixconnect.domain.money.limit import Interval, Spent
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.part import Part
 from pixconnect.store.frame.table import fetch_row
@@ -140,22 +140,22 @@ def spent(holder_id: int, created_at: datetime, cents: int) -> Change:
 
 # Notes that are not folded yet count too, or a limit would be judged without the last minutes.
 _READ_SPENT: Final[LiteralString] = """
-    select coalesce(sum(cents) filter (where hour >= $2::timestamptz), 0)::bigint as day_cents,
-        coalesce(sum(cents) filter (where hour >= $3::timestamptz), 0)::bigint as night_cents
+    select coalesce(sum(cents) filter (where hour >= $2::timestamptz and hour < $3::timestamptz), 0)::bigint as day_cents,
+        coalesce(sum(cents) filter (where hour >= $4::timestamptz and hour < $5::timestamptz), 0)::bigint as night_cents
     from (
         select hour, count as cents from tally
-        where holder_id = $1 and kind = 'spent' and status = 'OUT' and hour >= least($2::timestamptz, $3::timestamptz)
+        where holder_id = $1 and kind = 'spent' and status = 'OUT'
+            and hour >= least($2::timestamptz, $4::timestamptz) and hour < greatest($3::timestamptz, $5::timestamptz)
         union all
         select hour, change from tally_change
-        where holder_id = $1 and kind = 'spent' and status = 'OUT' and hour >= least($2::timestamptz, $3::timestamptz)
+        where holder_id = $1 and kind = 'spent' and status = 'OUT'
+            and hour >= least($2::timestamptz, $4::timestamptz) and hour < greatest($3::timestamptz, $5::timestamptz)
     ) as noted
 """
 
 
-async def read_spent(
-    connection: Connection | Pool, holder_id: int, day_began_at: datetime, night_began_at: datetime | None
-) -> Spent:
-    row = await fetch_row(connection, _READ_SPENT, holder_id, day_began_at, night_began_at)
+async def read_spent(connection: Connection | Pool, holder_id: int, day: Interval, night: Interval | None) -> Spent:
+    row = await fetch_row(connection, _READ_SPENT, holder_id, *day, *(night or (None, None)))
     return Spent(day_cents=row["day_cents"], night_cents=row["night_cents"])
 
 

@@ -275,8 +275,8 @@ async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spen
 
 
 async def _add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
-    began_at = spending.day_began_at, spending.find_night(balance.limits)
-    spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *began_at))
+    spans = spending.day, spending.find_night(balance.limits)
+    spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *spans))
 
 
 def _accept(

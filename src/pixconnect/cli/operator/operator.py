@@ -155,6 +155,8 @@ def _shown_waiting(each: WaitingTransfer) -> output.Shown:
         **output.pick(payee, "payee=name tax_id key"),
         "account": f"{payee.ispb} {payee.branch} {payee.account_number}",
         "paid_before": each.paid_count,
-        **output.pick(each.pending, "is_above is_new_payee since"),
+        **output.pick(each.pending, "is_above is_new_payee"),
+        "held_by": each.hold,
+        **output.pick(each.pending, "since"),
         "until": each.order.give_up_at,
     }

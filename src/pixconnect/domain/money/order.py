@@ -35,6 +35,8 @@ class GivenUp(Struct, frozen=True):
 
     approval: OrderApproval | None = None
     """What was said of it until then, where it had to be approved."""
+    hold: str | None = None
+    """Why it was not allowed to leave."""
 
 
 Ending = Settled | Rejected | NeverTaken | GivenUp
@@ -173,9 +175,9 @@ def end_transfer(transfer: Transfer, ending: Ending, now: datetime) -> Transfer:
         case NeverTaken():
             # It was handed over, so it has failed: only what never left is cancelled.
             return transfer_rules.fail_transfer(transfer, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
-        case GivenUp(approval=approval):
+        case GivenUp(approval=approval, hold=hold):
             reason = _GIVEN_UP_REASON if approval is None else _GIVEN_UP_REASONS[approval]
-            return transfer_rules.cancel_transfer(transfer, reason, now)
+            return transfer_rules.cancel_transfer(transfer, _with_hold(reason, hold), now)
 
 
 def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
@@ -187,8 +189,13 @@ def end_refund(refund: Refund, ending: Ending, now: datetime) -> Refund:
             return refund_rules.fail_refund(refund, *_storable(code, reason), now)
         case NeverTaken():
             return refund_rules.fail_refund(refund, reject_code.NEVER_TAKEN, _NEVER_TAKEN_REASON, now)
-        case GivenUp():
-            return refund_rules.fail_refund(refund, reject_code.NOT_HANDED_OVER, _GIVEN_UP_REASON, now)
+        case GivenUp(hold=hold):
+            reason = _with_hold(_GIVEN_UP_REASON, hold)
+            return refund_rules.fail_refund(refund, reject_code.NOT_HANDED_OVER, reason, now)
+
+
+def _with_hold(reason: str, hold: str | None) -> str:
+    return reason if hold is None else f"{reason.removesuffix('.')}: {hold}."
 
 
 def _storable(code: str, reason: str) -> tuple[str, str]:

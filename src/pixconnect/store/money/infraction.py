@@ -91,7 +91,7 @@ _FIND_CONTESTED: Final[LiteralString] = """
 """
 
 
-async def find_contested(connection: Connection, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+async def find_contested(connection: Connection | Pool, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     """Those of some Pix, by id and holder, that somebody contests and nothing is decided of."""
     rows = await connection.fetch(_FIND_CONTESTED, *split_pairs(transfers))
     return {(row["transfer_id"], row["holder_id"]) for row in rows}

@@ -179,13 +179,13 @@ async def unmark(connection: Connection, names: Sequence[str], marked_at: dateti
 
 
 _LEAVE: Final[LiteralString] = """
-    update open_order set due_at = give_up_at where name = any($1) and handed_at is null
+    update open_order set due_at = least(give_up_at, $2) where name = any($1) and handed_at is null
 """
 
 
-async def leave_until_given_up(pool: Pool, names: Sequence[str]) -> None:
-    """Postpone orders until we may give them up: there is no rail to hand them to, or nobody has approved them."""
-    await pool.execute(_LEAVE, sorted(names))
+async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None = None) -> None:
+    """Postpone orders that may not be handed over: until an instant, or until we may give them up."""
+    await pool.execute(_LEAVE, sorted(names), due_at)
 
 
 _LOOK_LATER: Final[LiteralString] = """

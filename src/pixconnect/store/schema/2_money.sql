@@ -1242,6 +1242,13 @@ begin
         raise exception 'the order % does not wait for an approval any more', new.order_name
             using errcode = 'integrity_constraint_violation', constraint = 'only_an_order_that_waits_is_approved';
     end if;
+    if new.is_approved and exists (
+        select from open_order join holder on holder.id = open_order.holder_id
+        where open_order.name = new.order_name and (not may_withdraw or disabled_at is not null)
+    ) then
+        raise exception 'the order % is of a holder that may not withdraw now', new.order_name
+            using errcode = 'integrity_constraint_violation', constraint = 'only_what_may_leave_is_approved';
+    end if;
     return new;
 end $function$;
 

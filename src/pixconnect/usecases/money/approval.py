@@ -25,6 +25,7 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Core, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.writing.service_time import service_now_to_write
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -42,6 +43,8 @@ class WaitingTransfer(Struct, frozen=True, kw_only=True):
     pending: PendingApproval
     paid_count: int
     """How many of its holder's transfers have settled to its payee, up to a bound."""
+    hold: str | None
+    """Why it could not leave now, so that a yes is refused."""
 
 
 async def find_needs(work: UnitOfWork, batch: Sequence[NewTransfer]) -> dict[int, ApprovalReason]:
@@ -70,7 +73,8 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
 
     Raises:
         NotFound: No transfer of this id had to be approved.
-        BadRequest: Another operator said the opposite, it is too late, or nothing leaves its account now.
+        BadRequest: Another operator said the opposite, it is too late, nothing leaves its account now, or it may not leave any
+            more.
         ServiceUnavailable: This machine's clock is wrong; nothing was done.
     """
     async with write_alone(context.pool) as connection:
@@ -92,6 +96,7 @@ async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: b
         # A no is taken whatever state the account has: it only gives money back.
         if is_approved:
             await _check_account(connection, order)
+            await _check_hold(connection, order)
         decision = ApprovalAnswer(
             order_name=order.name, is_approved=is_approved, decided_by=context.operator, decided_at=now
         )
@@ -121,6 +126,14 @@ async def _check_account(connection: Connection, order: OpenOrder) -> None:
         raise errors.BadRequest("id: nothing leaves its account now: resume the account first, or refuse the transfer")
 
 
+async def _check_hold(connection: Connection, order: OpenOrder) -> None:
+    """Refuse a yes to what its holder may not send any more."""
+    ordered = await read_ordered(connection, [order.name])
+    hold = (await find_holds(connection, ordered.values())).get(order.name)
+    if hold is not None:
+        raise errors.BadRequest(f"id: may not leave now: {hold}; change that, or refuse the transfer")
+
+
 async def list_waiting_transfers(
     context: Core, holder_id: int | None = None, count_max: int = LISTED_MAX
 ) -> list[WaitingTransfer]:
@@ -128,6 +141,7 @@ async def list_waiting_transfers(
     orders = await approval_store.list_awaited(context.pool, holder_id, count_max)
     names = [order.name for order in orders]
     ordered = await read_ordered(context.pool, names)
+    holds = await find_holds(context.pool, ordered.values())
     awaited = await approval_store.find_all(context.pool, names)
     return [
         WaitingTransfer(
@@ -137,6 +151,7 @@ async def list_waiting_transfers(
             paid_count=await approval_store.count_paid(
                 context.pool, transfer.holder_id, transfer.initiation_type, transfer.counterparty, PAID_COUNTED_MAX
             ),
+            hold=holds.get(order.name),
         )
         for order in orders
         if isinstance(transfer := ordered.get(order.name), Transfer) and order.name in awaited

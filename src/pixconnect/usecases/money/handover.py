@@ -50,6 +50,7 @@ from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
 from pixconnect.usecases.money.unresolved import NOTE_WAITING, NewWaiting
@@ -58,6 +59,10 @@ _log = structlog.get_logger(__name__)
 
 RETRY_AFTER: Final = timedelta(seconds=1)
 """How long an order that never left waits for the next try."""
+JUDGED_FOR: Final = timedelta(seconds=2)
+"""An order that is older when it starts is judged again."""
+HELD_AGAIN_AFTER: Final = timedelta(seconds=10)
+"""How long an order that may not leave now waits until it is judged again."""
 
 SaidTo = Literal["first", "again", "query"]
 """What the rail answered: the first sending of an order, a later one under the same id, or a question."""
@@ -113,6 +118,7 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
     # Without a rail none was ever sent, whatever was forgotten.
     first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()
     too_late = [order for order in due if may_give_up(order, until, first_ids)]
+    holds = await _find_holds(context, due, until)
     early = [order for order in due if not (order.may_leave or is_too_late(order, until)) and order.handed_at is None]
     unmarked = [
         order
@@ -120,21 +126,34 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
         if order.handed_at is None and not may_give_up(order, until, first_ids) and order not in early
     ]
     doubtful = [order for order in unmarked if is_doubtful(order, until, first_ids, context.policy.abilities)]
-    waiting = [order for order in unmarked if order not in doubtful]
+    waiting = [order for order in unmarked if order not in doubtful and order.name not in holds]
+    held = [order for order in unmarked if order not in doubtful and order.name in holds]
     handed = [order for order in due if order.handed_at is not None]
     if too_late:
-        await _end(context, [(order.name, GivenUp()) for order in too_late])
+        await _end(context, [(order.name, GivenUp(hold=holds.get(order.name))) for order in too_late])
+    if held:
+        await order_store.leave_unsent(context.pool, [order.name for order in held], until + HELD_AGAIN_AFTER)
     if waiting and context.policy.has_rail:
         await _hand_over(context, fence, waiting, until)
     # Without a rail we mark none, so that we can give it up when its time is over.
     elif waiting:
-        await order_store.leave_until_given_up(context.pool, [order.name for order in waiting])
+        await order_store.leave_unsent(context.pool, [order.name for order in waiting])
     if early:
         # The clock was set back: what may not leave is no worker's until its time is over.
-        await order_store.leave_until_given_up(context.pool, [order.name for order in early])
+        await order_store.leave_unsent(context.pool, [order.name for order in early])
     if doubtful:
         handed += await _count_as_handed(context, fence, doubtful, until)
     await _ask_about(context, fence, handed, until)
+
+
+async def _find_holds(context: Context, due: Sequence[OpenOrder], now: datetime) -> dict[str, str]:
+    """Why some of these may not leave now, by name; what was judged a moment ago, when it was accepted, is not judged again."""
+    old = [
+        order.name
+        for order in due
+        if order.handed_at is None and (order.approval == "given" or now - order.ordered_at > JUDGED_FOR)
+    ]
+    return await find_holds(context.pool, (await read_ordered(context.pool, old)).values()) if old else {}
 
 
 async def _ask_about(
@@ -213,14 +232,16 @@ async def _send_again(
 ) -> list[tuple[OpenOrder, SubmitAnswer]]:
     orders = [order for order, _ in unseen]
     payers = await _read_payers(context, orders)
+    names = [order.name for order in orders]
+    holds = await find_holds(context.pool, (await read_ordered(context.pool, names)).values())
     async with context.pool.acquire() as connection, connection.transaction():
         # The question took time: another worker may have the slots by now.
         await fence.fence(connection, _slots(orders))
-        ordered = await read_ordered(connection, [order.name for order in orders])
+        ordered = await read_ordered(connection, names)
     # Judged after the transaction: its connection may be the first to a server that was started meanwhile.
     first_ids = context.server.first_ids
     sent = [order for order, answer in unseen if answer.is_repeatable or may_send(order, now, first_ids)]
-    return await _send(context, sent, ordered, payers)
+    return await _send(context, [order for order in sent if order.name not in holds], ordered, payers)
 
 
 async def _read_payers(context: Context, orders: Sequence[OpenOrder]) -> dict[int, Party]:

@@ -228,7 +228,9 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
         work.changes.end_order(order)
         # While it is under way only its order knows when it was handed over, and what the network calls it.
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
-        ending = GivenUp(order.approval) if isinstance(ended.ending, GivenUp) else ended.ending
+        ending = ended.ending
+        if isinstance(ending, GivenUp):
+            ending = msgspec.structs.replace(ending, approval=order.approval)
         movement = None if ended.mistaken is None else locked.moved.pop(ended.mistaken.key, None)
         if ended.mistaken is not None and movement is not None:
             # First what it took: it may be owed.

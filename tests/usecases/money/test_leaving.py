@@ -1,0 +1,221 @@
+"""Money that was reserved is judged again when it leaves: by what its holder may do then, and by contests that came since."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.rail import NotTaken, Settled
+from pixconnect.domain.money.refund import RefundRequest
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.approval import decide_transfer, list_waiting_transfers
+from pixconnect.usecases.money.handover import HELD_AGAIN_AFTER, move_due
+from pixconnect.usecases.money.holder import HolderChanges
+from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.report import take_reports
+from support.books import check_books
+from support.operators import as_operator, execute
+from support.records import outside_party
+from support.service import (
+    STARTED_AT,
+    Service,
+    credit_report,
+    decided,
+    infraction_report,
+    no_fence,
+    open_holder,
+    read_funds,
+)
+
+
+async def work(service: Service) -> None:
+    """What a worker does once it looks."""
+    await move_due(service.context, no_fence, range(256), STARTED_AT - timedelta(days=2), service.clock.now(), 256)
+
+
+async def want(service: Service, caller: Caller, **changes: Any) -> None:
+    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(**changes))
+
+
+async def send(service: Service, caller: Caller, amount_cents: int = 400) -> Transfer:
+    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
+    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+
+
+async def decide(service: Service, transfer: Transfer, *, is_approved: bool = True) -> None:
+    await decide_transfer(as_operator(service.context, "maria"), transfer.id, is_approved=is_approved)
+
+
+async def read(service: Service, caller: Caller, transfer: Transfer) -> Transfer:
+    return (await transfer_usecases.read_transfer_by_id(service.context, caller, transfer.id)).transfer
+
+
+async def receive(service: Service, amount_cents: int) -> str:
+    report = credit_report(service, amount_cents=amount_cents)
+    await receive_credit(service.context, report)
+    return report.end_to_end_id
+
+
+async def contest(service: Service, paid: str, amount_cents: int) -> None:
+    await take_reports(service.context, [infraction_report(service, paid, amount_cents=amount_cents)])
+
+
+@pytest.fixture
+async def payer(service: Service) -> AsyncIterator[Caller]:
+    """Holder 1, of R$ 10.00; what is above R$ 3.00 waits for an operator."""
+    caller = await open_holder(service, funds_cents=1000)
+    await want(service, caller, approve_above_cents=300)
+    service.rail.answer(*[Settled(settled_at=service.clock.now())] * 9)
+    yield caller
+    await check_books(service)
+
+
+@pytest.mark.parametrize(
+    ("change", "back", "hold"),
+    [
+        (dict(may_withdraw=False), dict(may_withdraw=True), "the holder may not withdraw"),
+        (dict(is_disabled=True), dict(is_disabled=False), "the holder is disabled"),
+        (dict(transfer_limit_cents=399), dict(transfer_limit_cents=400), "399 cents a transfer"),
+        (dict(day_limit_cents=499), dict(day_limit_cents=500), "499 cents a day"),
+    ],
+)
+async def test_a_yes_is_refused_while_the_holder_may_not_send_and_the_list_shows_it(
+    service: Service, payer: Caller, change: dict[str, Any], back: dict[str, Any], hold: str
+) -> None:
+    await send(service, payer, 100)
+    sent = await send(service, payer)
+    await work(service)
+    await want(service, payer, **change)
+    # A limit counts on the day on which a transfer was accepted.
+    service.clock.advance(hours=10)
+    (waiting,) = await list_waiting_transfers(service.context)
+    assert hold in (waiting.hold or "")
+    with pytest.raises(errors.BadRequest, match=hold):
+        await decide(service, sent)
+    await want(service, payer, **back)
+    (waiting,) = await list_waiting_transfers(service.context)
+    assert waiting.hold is None
+    await decide(service, sent)
+    await work(service)
+    assert (await read(service, payer, sent)).status == "CONFIRMED"
+
+
+async def test_a_no_is_taken_whatever_the_holder_may_do(service: Service, payer: Caller) -> None:
+    sent = await send(service, payer)
+    await want(service, payer, is_disabled=True)
+    await decide(service, sent, is_approved=False)
+    await work(service)
+    assert await read_funds(service, payer) == (1000, 0)
+
+
+async def test_what_is_contested_meanwhile_gets_the_money_of_what_waits_for_a_yes(
+    service: Service, payer: Caller
+) -> None:
+    paid = await receive(service, 800)
+    sent = await send(service, payer, 1500)
+    await contest(service, paid, 800)
+    with pytest.raises(errors.BadRequest, match="has blocked more of the holder's money than is blocked here"):
+        await decide(service, sent)
+    await decide(service, sent, is_approved=False)
+    await work(service)
+    assert await read_funds(service, payer) == (1000, 0)
+
+
+async def test_what_was_approved_does_not_leave_a_holder_who_is_blocked_before_it_starts(
+    service: Service, payer: Caller
+) -> None:
+    sent = await send(service, payer)
+    await decide(service, sent)
+    await want(service, payer, may_withdraw=False)
+    await work(service)
+    service.clock.advance(seconds=61)
+    await work(service)
+    ended = await read(service, payer, sent)
+    reason = "An operator approved it, and it could not be handed to the rail in time: the holder may not withdraw."
+    assert (ended.status, ended.outcome_reason) == ("CANCELLED", reason)
+    assert service.rail.orders == []
+    assert await read_funds(service, payer) == (1000, 0)
+
+
+@pytest.mark.parametrize("is_allowed_again", [True, False])
+async def test_an_order_that_waited_is_judged_again_when_it_starts(
+    service: Service, payer: Caller, *, is_allowed_again: bool
+) -> None:
+    service.rail.answers.clear()
+    service.rail.answer(NotTaken(), Settled(settled_at=service.clock.now()))
+    sent = await send(service, payer, 100)
+    await work(service)
+    await want(service, payer, is_disabled=True)
+    for _ in range(3):
+        service.clock.advance(seconds=HELD_AGAIN_AFTER.total_seconds())
+        await work(service)
+    assert len(service.rail.orders) == 1, "the one that was turned away"
+    if is_allowed_again:
+        await want(service, payer, is_disabled=False)
+    service.clock.advance(seconds=HELD_AGAIN_AFTER.total_seconds())
+    await work(service)
+    service.clock.advance(seconds=61)
+    await work(service)
+    ended = await read(service, payer, sent)
+    reason = "It could not be handed to the rail in time: the holder is disabled."
+    expected = ("CONFIRMED", None) if is_allowed_again else ("CANCELLED", reason)
+    assert (ended.status, ended.outcome_reason) == expected
+
+
+async def test_what_the_rail_has_never_seen_is_not_sent_again_while_the_holder_may_not_send(
+    service: Service, payer: Caller
+) -> None:
+    service.rail.answers.clear()
+    await send(service, payer, 100)
+    await work(service)
+    await want(service, payer, may_withdraw=False)
+    service.clock.advance(seconds=3)
+    await work(service)
+    assert (len(service.rail.queried), len(service.rail.orders)) == (1, 1)
+    await want(service, payer, may_withdraw=True)
+    service.clock.advance(seconds=5)
+    await work(service)
+    assert (len(service.rail.queried), len(service.rail.orders)) == (2, 2)
+
+
+async def test_a_refund_that_waited_does_not_leave_while_its_original_is_contested(
+    service: Service, payer: Caller
+) -> None:
+    paid = await receive(service, 200)
+    service.rail.answers.clear()
+    service.rail.answer(NotTaken())
+    request = RefundRequest(end_to_end_id=paid, amount_cents=100)
+    refund = await refund_usecases.start_refund(service.context, payer, request)
+    await work(service)
+    report = infraction_report(service, paid, amount_cents=200)
+    await take_reports(service.context, [report])
+    service.clock.advance(seconds=5)
+    await work(service)
+    assert len(service.rail.refund_orders) == 1
+    service.clock.advance(seconds=60)
+    await work(service)
+    ended = await refund_usecases.read_refund_by_id(service.context, payer, refund.id)
+    assert ended.status == "ERROR"
+    assert "contests the Pix that it returns" in (ended.outcome_reason or "")
+    await take_reports(service.context, [decided(service, report)])
+
+
+async def test_the_schema_lets_nobody_approve_for_a_holder_who_may_not_withdraw(
+    service: Service, payer: Caller
+) -> None:
+    sent = await send(service, payer)
+    await want(service, payer, may_withdraw=False)
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+        await execute(
+            service.context, f"insert into approval_answer values ('{sent.end_to_end_id}', true, 'maria', now())"
+        )
+    assert caught.value.constraint_name == "only_what_may_leave_is_approved"

@@ -112,6 +112,10 @@ async def test_what_is_dated_ahead_of_the_rails_clock_is_no_difference(
     # As after a walk of the sandbox's clock that was taken back: its position holds what it has told.
     told.as_of = STARTED_AT - timedelta(minutes=10)
     assert await _find(service, database, told) == []
+    # The worker took the reports once the clock was back.
+    told.as_of = STARTED_AT + timedelta(minutes=10)
+    told.settled = [structs.replace(item, settled_at=STARTED_AT + timedelta(hours=13)) for item in told.settled]
+    assert await _find(service, database, told) == []
 
 
 async def test_money_at_institutions_is_no_part_of_the_sum(database: Addresses) -> None:

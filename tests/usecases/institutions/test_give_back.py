@@ -5,14 +5,21 @@ from collections.abc import Sequence
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.institutions.give_back import UnmatchedCredit
+from pixconnect.domain.institutions.give_back import AGAIN_AFTER, UnmatchedCredit
 from pixconnect.domain.institutions.institution import ListedRefund, ReceivedPix
-from pixconnect.usecases.institutions.give_back import AGAIN_AFTER, give_back_due, list_without_charge
+from pixconnect.domain.money.block_report import InfractionReport
+from pixconnect.domain.money.holder import Party
+from pixconnect.domain.proof.case import Case
+from pixconnect.usecases.institutions.give_back import give_back_due, list_without_charge
+from pixconnect.usecases.money.holder import HolderChanges, set_holder
+from pixconnect.usecases.money.movement import receive_movement
+from pixconnect.usecases.money.report import take_reports
+from pixconnect.usecases.proof.case import list_cases, look_for_cases
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.service import Service, read_funds
+from support.service import Service, decided, infraction_report, movement_report, read_funds
 
 
 @pytest.fixture
@@ -63,19 +70,95 @@ async def test_what_pays_no_charge_goes_back_once(giver: Shop) -> None:
     await check_books(giver.live)
 
 
-@pytest.mark.parametrize(("allowed_cents", "reason"), [(0, "up to 0 cents more today"), (5000, "left to return")])
-async def test_what_is_not_allowed_or_not_there_any_more_is_not_made_and_is_listed(
-    giver: Shop, allowed_cents: int, reason: str
-) -> None:
-    await giver.allow(allowed_cents)
+async def test_what_is_not_there_any_more_is_not_made_and_is_listed(giver: Shop) -> None:
+    await giver.allow()
     pix = await receive(giver)
-    if allowed_cents:
-        await giver.give_back(pix, 1)
+    await giver.give_back(pix, 1)
     await give_back_due(giver.at, giver.opened)
     (listed,) = await read_unmatched(giver)
     assert listed.given_back == "not_made"
-    assert reason in (listed.reason or "")
+    assert "left to return" in (listed.reason or "")
     await check_books(giver.live)
+
+
+async def be_contested(giver: Shop, pix: ReceivedPix) -> InfractionReport:
+    report = infraction_report(giver.live, pix.end_to_end_id)
+    assert await take_reports(giver.at, [report]) == 1
+    return report
+
+
+async def look(giver: Shop) -> list[Case]:
+    await look_for_cases(giver.live.context)
+    return [one.case for one in await list_cases(giver.live.context, kind="waits")]
+
+
+@pytest.mark.parametrize("hindrance", ["contest", "limit", "flag", "funds"])
+async def test_what_cannot_go_back_now_goes_back_once_the_reason_has_passed_and_is_a_case_until_then(
+    giver: Shop, hindrance: str
+) -> None:
+    await giver.allow(0 if hindrance == "limit" else 1_000_000)
+    pix = await receive(giver)
+    operator, house_id = as_operator(giver.live.context), giver.house.holder_id
+    report = None
+    match hindrance:
+        case "contest":
+            report, reason = await be_contested(giver, pix), "somebody contests this Pix"
+        case "flag":
+            await set_holder(operator, house_id, HolderChanges(may_withdraw=False))
+            reason = "may not withdraw"
+        case "funds":
+            await receive_movement(giver.at, movement_report(giver.live, party=await read_party(giver)))
+            reason = "available funds"
+        case _:
+            reason = "up to 0 cents more today"
+    await work(giver)
+    (listed,) = await read_unmatched(giver)
+    assert (listed.given_back, reason in (listed.reason or "")) == ("waiting", True)
+    assert await look(giver) == []
+    giver.live.clock.advance(days=1, minutes=1)
+    (case,) = await look(giver)
+    assert (case.institution_id, case.holder_id, case.amount_cents) == (giver.account.id, house_id, None)
+    assert reason in case.said
+    if report is not None:
+        await take_reports(giver.at, [decided(giver.live, report)])
+    if hindrance == "limit":
+        await giver.allow()
+    if hindrance == "flag":
+        await set_holder(operator, house_id, HolderChanges(may_withdraw=True))
+    if hindrance == "funds":
+        charge = await giver.charge()
+        await receive(giver, txid=charge.txid)
+    for _ in range(2):
+        giver.live.clock.advance(hours=1)
+        await work(giver)
+    (listed,) = await read_unmatched(giver)
+    assert (listed.given_back, listed.reason, listed.returned_cents) == ("made", None, 1000)
+    assert await look(giver) == []
+    await check_books(giver.live)
+
+
+async def read_party(giver: Shop) -> Party:
+    return (await giver.context.directory.read_account(giver.house.holder_id)).party
+
+
+async def test_a_refund_that_has_not_left_waits_for_the_end_of_a_contest_and_is_a_case(giver: Shop) -> None:
+    await giver.allow()
+    pix = await receive(giver)
+    await give_back_due(giver.at, giver.opened)
+    report = await be_contested(giver, pix)
+    for _ in range(3):
+        giver.live.clock.advance(hours=9)
+        await giver.move_orders()
+    (case,) = await look(giver)
+    assert "does not leave: somebody contests the Pix" in case.said
+    assert giver.there.given_back_cents == 0
+    await take_reports(giver.at, [decided(giver.live, report, days=2)])
+    giver.live.clock.advance(days=2)
+    for _ in range(2):
+        await giver.move_orders()
+        giver.live.clock.advance(seconds=10)
+    assert giver.there.given_back_cents == 1000
+    assert await look(giver) == []
 
 
 async def test_what_a_person_returned_there_is_left_alone(giver: Shop) -> None:

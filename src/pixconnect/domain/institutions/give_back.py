@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.refund import AUTOMATIC_PREFIX, NewRefund, RefundRequest, find_window
@@ -14,6 +15,16 @@ from pixconnect.domain.money.transfer import Transfer
 
 State = Literal["waiting", "made", "not_made"]
 REASON: Final = "MD06"
+AGAIN_AFTER: Final = timedelta(minutes=1)
+_AGAIN_AFTER_MAX: Final = timedelta(hours=1)
+_PASSING: Final = (
+    errors.RefundInfractionOpen,
+    errors.HolderBlocked,
+    errors.LimitExceeded,
+    errors.InsufficientFunds,
+)
+"""Refusals that may end: a contest is decided, a holder or a day is allowed more, money comes in."""
+_TEXT_LENGTH_MAX: Final = 1000
 
 
 class GiveBack(Struct, frozen=True, kw_only=True):
@@ -22,7 +33,7 @@ class GiveBack(Struct, frozen=True, kw_only=True):
     institution_id: int
     state: State
     reason: str | None = None
-    """Why it was not made: it stays credited, and is listed."""
+    """Why it was not made, so that it stays credited, or why it cannot be made now; ``None`` until it was tried."""
     due_at: datetime
     created_at: datetime
 
@@ -65,3 +76,21 @@ def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewR
         handover_timeout=find_window(received.settled_at or received.created_at),
         may_exist=True,
     )
+
+
+def leave(waiting: GiveBack, reason: str) -> GiveBack:
+    """Give it up: the payment stays credited."""
+    return structs.replace(waiting, state="not_made", reason=reason[:_TEXT_LENGTH_MAX])
+
+
+def wait_longer(waiting: GiveBack, now: datetime) -> GiveBack:
+    """Try it again later, the more seldom the older it is."""
+    after = min(max(now - waiting.created_at, AGAIN_AFTER), _AGAIN_AFTER_MAX)
+    return structs.replace(waiting, due_at=now + after)
+
+
+def judge_refusal(waiting: GiveBack, refusal: errors.RuleBroken, now: datetime) -> GiveBack:
+    """Wait where the reason may pass, otherwise give it up."""
+    if isinstance(refusal, _PASSING):
+        return wait_longer(structs.replace(waiting, reason=str(refusal)[:_TEXT_LENGTH_MAX]), now)
+    return leave(waiting, str(refusal))

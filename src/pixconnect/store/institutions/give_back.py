@@ -49,6 +49,19 @@ async def move(pool: Pool, after: GiveBack) -> None:
     await pool.execute(_MOVE, after.transfer_id, after.holder_id, after.state, after.reason, after.due_at)
 
 
+_LIST_STANDING: Final[LiteralString] = f"""
+    select {GIVE_BACK.select} from give_back
+    where institution_id = $1 and state = 'waiting' and reason is not null and created_at <= $2 order by created_at limit $3
+"""
+
+
+async def list_standing(
+    connection: Connection | Pool, institution_id: int, since: datetime, count_max: int
+) -> list[GiveBack]:
+    """What an account has not been able to give back since an instant, the oldest first."""
+    return [GIVE_BACK.read(row) for row in await connection.fetch(_LIST_STANDING, institution_id, since, count_max)]
+
+
 _LIST_WITHOUT_CHARGE: Final[LiteralString] = """
     select transfer.id as transfer_id, transfer.holder_id, end_to_end_id, txid, amount_cents, returned_cents, returning_cents,
         coalesce(network_settled_at, settled_at) as settled_at, give_back.state as given_back, give_back.reason

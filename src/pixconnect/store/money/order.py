@@ -109,6 +109,21 @@ async def count_unsent_there(pool: Pool, institution_id: int, count_max: int) ->
     return await pool.fetchval(_COUNT_UNSENT_THERE, institution_id, count_max)
 
 
+_LIST_UNSENT_REFUNDS: Final[LiteralString] = f"""
+    select {ORDER.select} from open_order
+    where institution_id = $1 and handed_at is null and left(name, 1) = 'D' and ordered_at <= $2
+    order by ordered_at limit $3
+"""
+
+
+async def list_unsent_refunds(
+    connection: Connection, institution_id: int, ordered_before: datetime, count_max: int
+) -> list[OpenOrder]:
+    """Refunds over an account that have waited for their start since an instant, the oldest first."""
+    asked = (institution_id, ordered_before, count_max)
+    return [ORDER.read(row) for row in await connection.fetch(_LIST_UNSENT_REFUNDS, *asked)]
+
+
 # Sorted by an expression that no index has: an index that brought the names in order would be read whole for it.
 _LOCK: Final[LiteralString] = (
     f"select {ORDER.select} from open_order where name = any($1) order by name || '' for update"

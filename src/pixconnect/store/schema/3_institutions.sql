@@ -653,7 +653,8 @@ create table give_back (
     constraint give_back_due_at_check check (isfinite(due_at)),
     constraint give_back_reason_check check (length(reason) >= 1 and length(reason) <= 1000),
     constraint give_back_state_check check (state in ('waiting', 'made', 'not_made')),
-    constraint what_was_not_made_says_why check ((state = 'not_made') = (reason is not null)),
+    constraint what_was_not_made_says_why check (case state when 'not_made' then reason is not null when 'made' then reason is
+        null else true end),
     constraint give_back_holder_id_fkey foreign key (holder_id) references holder(id),
     constraint give_back_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
@@ -661,8 +662,9 @@ comment on table give_back is 'Received Pix that pay no charge, of accounts that
 comment on column give_back.transfer_id is 'The received Pix.';
 comment on column give_back.holder_id is 'The holder who has it.';
 comment on column give_back.institution_id is 'The account on which it came.';
-comment on column give_back.state is 'Waiting for a reading of it; made: a refund is accepted; not made: it stays credited.';
-comment on column give_back.reason is 'Why it was not made.';
+comment on column give_back.state is
+    'Waiting for a reading of it, or until its reason has passed; made: a refund is accepted; not made: it stays credited.';
+comment on column give_back.reason is 'Why it was not made, or could not be made when it was last tried.';
 comment on column give_back.due_at is 'When a worker looks at it next, in real time.';
 comment on column give_back.created_at is 'When it came in, in real time.';
 create index give_back_due on give_back (institution_id, due_at) where state = 'waiting';

@@ -1,7 +1,8 @@
 """Gives back what pays no charge, where the account's operator wants that: after a reading that shows no return of it.
 
 It was noted in the transaction that credited the payment, so nothing is given back that came while the option was off. What
-funds do not cover, or what is not allowed, is not made: the payment stays credited, and is listed with the reason.
+cannot be made now (a contest, a limit, too little money) is tried again, listed with the reason, and becomes a case after a
+day. What can never be made is given up: the payment stays credited, and is listed with the reason.
 """
 
 from __future__ import annotations
@@ -13,7 +14,15 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.domain.frame import errors, identifiers
-from pixconnect.domain.institutions.give_back import GiveBack, UnmatchedCredit, gives_back, plan_giving_back
+from pixconnect.domain.institutions.give_back import (
+    GiveBack,
+    UnmatchedCredit,
+    gives_back,
+    judge_refusal,
+    leave,
+    plan_giving_back,
+    wait_longer,
+)
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import give_back as give_back_store
@@ -24,8 +33,6 @@ from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.money.refund import START_REFUNDS
 
 AT_ONCE: Final = 16
-AGAIN_AFTER: Final = timedelta(minutes=1)
-"""Where the institution or the database gave no answer."""
 LISTED_MAX: Final = 500
 
 
@@ -35,18 +42,18 @@ async def give_back_due(context: Context, opened: OpenAccount) -> None:
         try:
             after = await _give_back(context, opened, waiting)
         except (InstitutionUnavailable, errors.ServiceUnavailable, errors.OutcomeUnknown):
-            after = structs.replace(waiting, due_at=context.clock.real_now() + AGAIN_AFTER)
+            after = wait_longer(waiting, context.clock.real_now())
         await give_back_store.move(context.pool, after)
 
 
 async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -> GiveBack:
     if not gives_back(opened.account):
-        return _leave(waiting, "the account gives nothing back any more")
+        return leave(waiting, "the account gives nothing back any more")
     received = await transfer_store.find_by_id(context.pool, waiting.holder_id, waiting.transfer_id)
     if received is None:
         raise errors.InvariantBroken("it was noted with its transfer")
     if received.charge_id is not None or received.settled_at is None:
-        return _leave(waiting, "it has paid a charge, or has not settled")
+        return leave(waiting, "it has paid a charge, or has not settled")
     planned = plan_giving_back(
         received,
         await context.ids.refund_id(),
@@ -54,21 +61,17 @@ async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -
     )
     # Whoever began it before may have died before it was noted.
     if await refund_store.find_by_external_id(context.pool, received.holder_id, planned.external_id) is not None:
-        return structs.replace(waiting, state="made")
+        return structs.replace(waiting, state="made", reason=None)
     listed = await opened.institution.read_received(received.end_to_end_id)
     if listed is None:
         raise InstitutionUnavailable("the institution does not know a Pix that it has listed")
     if any(refund.status != "refused" for refund in listed.refunds):
-        return _leave(waiting, "the institution lists a return of it")
+        return leave(waiting, "the institution lists a return of it")
     try:
         await context.writes.submit(START_REFUNDS, planned)
     except errors.RuleBroken as refusal:
-        return _leave(waiting, str(refusal))
-    return structs.replace(waiting, state="made")
-
-
-def _leave(waiting: GiveBack, reason: str) -> GiveBack:
-    return structs.replace(waiting, state="not_made", reason=reason[:1000])
+        return judge_refusal(waiting, refusal, context.clock.real_now())
+    return structs.replace(waiting, state="made", reason=None)
 
 
 async def list_without_charge(context: Operator, name: str, days_count: int) -> Sequence[UnmatchedCredit]:

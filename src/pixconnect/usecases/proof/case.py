@@ -28,23 +28,30 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import case_ending as ending_store
+from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.money import kept_report as kept_store
+from pixconnect.store.money import order as order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import rail as rail_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Core, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.day import UnmatchedSpan
+from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.usecases.proof import case_ending as ending_usecases
 
 LISTED_MAX: Final = 1000
 LOOKED_AT_MAX: Final = 10_000
 """Reports and findings that are looked at together. Where there are more, none of their cases ends by itself."""
+
+WAITS_MAX: Final = timedelta(days=1)
+"""For so long something is kept from leaving before it is a case."""
 
 _EVER: Final = datetime(1, 1, 2, tzinfo=UTC)
 _log = structlog.get_logger(__name__)
@@ -141,6 +148,38 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
         await case_store.keep(connection, kinds, account.id, since, _of_span(account, span))
         orders, is_all = await ending_usecases.find_differences(context, connection, account)
         await case_store.keep(connection, ("order",) if is_all else (), account.id, _EVER, orders)
+        await _look_at_waiting(context, connection, account)
+
+
+async def _look_at_waiting(context: Context, connection: Connection, account: InstitutionAccount) -> None:
+    """What is to leave an account by itself and has been kept from it for long, with the reason."""
+    since = context.clock.real_now() - WAITS_MAX
+    waiting = await give_back_store.list_standing(connection, account.id, since, LOOKED_AT_MAX)
+    refunds = await order_store.list_unsent_refunds(connection, account.id, since, LOOKED_AT_MAX)
+    holds = await find_holds(connection, (await read_ordered(connection, [order.name for order in refunds])).values())
+    found = [
+        (f"transfer {one.transfer_id}", one.holder_id, f"is not given back: {one.reason}", one.created_at)
+        for one in waiting
+    ]
+    found += [
+        (f"refund {order.resource_id}", order.holder_id, f"does not leave: {holds[order.name]}", order.ordered_at)
+        for order in refunds
+        if order.name in holds
+    ]
+    differences = [
+        Difference(
+            kind="waits",
+            institution_id=account.id,
+            holder_id=holder_id,
+            name=name,
+            amount_cents=None,
+            said=_cut(f"{name} {said}"),
+            since=since,
+        )
+        for name, holder_id, said, since in found
+    ]
+    is_cut = LOOKED_AT_MAX in (len(waiting), len(refunds))
+    await case_store.keep(connection, () if is_cut else ("waits",), account.id, _EVER, differences)
 
 
 def _of_span(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:

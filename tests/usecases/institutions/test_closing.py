@@ -168,13 +168,52 @@ async def test_what_is_killed_is_confirmed_again(live: Service, there: FakeInsti
         await confirm_proposal(joana, dying_of(shop), "loja")
     shown = await account_usecases.read_account(maria, "loja")
     assert (shown.account.state, shown.balance_here_cents) == ("paused", 100_00)
-    # What was under way when it was paused has come in.
-    shop.pay(7_00)
-    await shop.read()
     await confirm_proposal(joana, shop.context, "loja")
     assert (await account_usecases.read_account(maria, "loja")).account.state == "closed"
     assert await funds_of(shop) == (0, 0, 0)
     await check_books(live)
+
+
+async def test_no_account_is_closed_over_a_difference(live: Service, there: FakeInstitution) -> None:
+    shop, maria, _ = await open_filled(live, there)
+    with pytest.raises(errors.BadRequest, match="its balance is 10001 cents, and that of the books 10000"):
+        await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.01"))
+    assert (await account_usecases.read_account(maria, "loja")).waiting == []
+
+
+@pytest.mark.parametrize("is_cut_off", [False, True])
+async def test_what_was_confirmed_is_what_leaves(live: Service, there: FakeInstitution, *, is_cut_off: bool) -> None:
+    shop, maria, joana = await open_filled(live, there)
+    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
+    if is_cut_off:
+        with pytest.raises(errors.BadRequest, match="the account is paused, and the books have moved"):
+            await confirm_proposal(joana, paid_meanwhile(shop), "loja")
+        assert await funds_of(shop) == (7_00, -7_00, 0)
+    else:
+        shop.pay(7_00)
+        await shop.read()
+    with pytest.raises(errors.BadRequest, match="the books have moved since it was proposed"):
+        await confirm_proposal(joana, shop.context, "loja")
+    proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("107.00"))
+    assert proposed.proposal["balance_here_cents"] == 107_00
+    await confirm_proposal(joana, shop.context, "loja")
+    assert await funds_of(shop) == (0, 0, 0)
+    rows = await live.fetch("select sum(amount_cents) as cents from movement where item_id like 'closing-balance:%'")
+    assert rows[0]["cents"] == 107_00
+    await check_books(live)
+
+
+def paid_meanwhile(shop: Shop) -> Context:
+    """Something comes in after the balance was looked at, and before it leaves."""
+
+    class Paid(HolderDirectory):
+        async def read_account(self, holder_id: int) -> OwnAccount:
+            shop.pay(7_00)
+            await shop.read()
+            return await shop.context.directory.read_account(holder_id)
+
+    directory = Paid(shop.live.context.pool, "", "", shop.live.clock.monotonic_s)
+    return structs.replace(shop.context, directory=directory)
 
 
 @pytest.mark.long
@@ -182,7 +221,6 @@ async def test_a_reading_that_was_under_way_credits_nothing_on_a_closed_account(
     live: Service, there: FakeInstitution
 ) -> None:
     shop, maria, joana = await open_filled(live, there)
-    await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
 
     async def keep_reading() -> None:
         for _ in range(30):
@@ -192,8 +230,11 @@ async def test_a_reading_that_was_under_way_credits_nothing_on_a_closed_account(
     reading = asyncio.create_task(keep_reading())
     state = "active"
     while state != "closed":
-        # What comes in before it is closed is seen, and has it confirmed again.
-        with suppress(errors.BadRequest):
+        # What comes in before it is closed is seen, and has it proposed again.
+        with suppress(errors.BadRequest, errors.NotFound):
+            paid_cents = sum(pix.amount_cents for pix in there.received)
+            file = final_file(f"{100 + paid_cents // 100}.00")
+            await closing_usecases.propose_closing(maria, shop.context, "loja", file)
             await confirm_proposal(joana, shop.context, "loja")
         state = (await account_usecases.read_account(maria, "loja")).account.state
     shop.pay(1_00)

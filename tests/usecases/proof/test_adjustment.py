@@ -242,7 +242,7 @@ async def test_while_a_case_is_open_or_something_is_adjusted_nobody_leaves_the_a
     # It has ended, and has made money that is nowhere.
     with pytest.raises(errors.BadRequest, match="it has had money there"):
         await move_holder(maria, tenant, other.name)
-    final = make_ofx(first="20260701", last="20260701", opening="100.00", closing="100.00")
+    final = make_ofx(first="20260701", last="20260701", opening="100.00", closing="103.00")
     await closing_usecases.propose_closing(maria, shop.context, "loja", final)
     with pytest.raises(errors.BadRequest, match="something is adjusted there"):
         await confirm(shop)

@@ -236,6 +236,24 @@ async def list_lying_on(connection: Connection | Pool, account_id: int) -> Seque
     return [row["id"] for row in await connection.fetch(_HOLDERS, account_id)]
 
 
+_LIST_LEFT: Final[LiteralString] = """
+    select holder.id, available_cents - deficit_cents as left_cents,
+        (
+            select coalesce(sum(case direction when 'OUT' then amount_cents else -amount_cents end), 0)
+            from movement
+            where movement.holder_id = holder.id and status = 'POSTED'
+                and starts_with(item_id, 'closing-balance:' || $1::smallint || ':')
+        )::bigint as taken_cents
+    from holder join balance on balance.holder_id = holder.id where holder.institution_id = $1 order by holder.id
+"""
+
+
+async def list_left(connection: Connection, account_id: int) -> dict[int, tuple[int, int]]:
+    """What each holder on it has, less what it owes, and what a closing that was cut off has taken of that, in cents."""
+    rows = await connection.fetch(_LIST_LEFT, account_id)
+    return {row["id"]: (row["left_cents"], row["taken_cents"]) for row in rows}
+
+
 _HAS_MONEY: Final[LiteralString] = """
     select exists (
         select from whole_balance as balance join holder on holder.id = balance.holder_id

@@ -2,10 +2,11 @@
 
 ::
 
-    close: the file is read as any statement ► a proposal
+    close: the file is read as any statement, and its balance is the books' ► a proposal
     confirm, by another: pause ► its charges end ► each holder's balance leaves by a movement ► closed
 
 Killed at any instant and confirmed again, it goes on: the account is paused meanwhile, and each movement has its own name.
+What leaves is what was proposed: where the books have moved since, the closing is proposed anew, by a file that has that too.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import begin_work
 
 _CHARGES_AT_ONCE: Final = 256
+_MOVED: Final = "the books have moved since it was proposed: propose it again, by a file that has that too"
 
 
 async def propose_closing(context: Operator, writes: Writer, name: str, content: bytes) -> Proposal:
@@ -48,7 +50,8 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
 
     Raises:
         NotFound: There is no such account.
-        BadRequest: It is closed, has open orders, or the file cannot be read for certain or tells no balance at its end.
+        BadRequest: It is closed, the file cannot be read for certain, or it tells no balance at its end or another one than the
+            books.
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
@@ -59,10 +62,17 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
     await settle_items(writes, account)
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
+        taken = [cents for _, cents in (await account_store.list_left(connection, account.id)).values()]
+        here_cents = await account_store.sum_balance_here(connection, account.id) + sum(taken)
+        if here_cents != recorded.closing_cents:
+            raise errors.BadRequest(
+                f"statement: its balance is {recorded.closing_cents} cents, and that of the books "
+                f"{here_cents}: record what is missing, or adjust it by its case"
+            )
         said = dict[str, str | int](
             last_on=recorded.last_on.isoformat(),
             closing_cents=recorded.closing_cents,
-            balance_here_cents=await account_store.sum_balance_here(connection, account.id),
+            balance_here_cents=here_cents,
         )
         return await propose(context, connection, account.id, "close", said, name_account(name))
 
@@ -72,28 +82,31 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
     check_confirmation(proposal, context.operator, context.clock.real_now())
     last_on = date.fromisoformat(str(proposal.proposal["last_on"]))
     last_at = datetime.combine(last_on + timedelta(days=1), time(0), SAO_PAULO)
+    proposed_cents = int(proposal.proposal["balance_here_cents"])
     async with write_alone(context.pool) as connection:
         locked = found(await account_store.lock_named(connection, account.name), account.name)
         if locked.state == "closed":
             raise errors.BadRequest(f"name: the account {account.name} is closed for good")
         if await account_store.has_difference(connection, account.id):
             raise errors.BadRequest("confirm: something is adjusted there: undo it or write it off, by its case")
-        holder_ids = await account_store.list_lying_on(connection, account.id)
-        await _refuse_orders(writes, holder_ids)
+        lying = await account_store.list_left(connection, account.id)
+        await _refuse_orders(writes, list(lying))
+        if sum(left_cents + taken_cents for left_cents, taken_cents in lying.values()) != proposed_cents:
+            raise errors.BadRequest(f"confirm: {_MOVED}")
         # A process learns of it within a second; what one has read or opened until then is seen at the end.
         await account_store.pause(connection, account.id)
         await _give_up(connection, account)
     # Some at a time, each in a transaction of its own: killed in between, the rest is still pending, and is found again.
     while await _end_charges(context, account, last_at):
         pass
-    for holder_id in holder_ids:
-        await _let_leave(writes, account, holder_id)
+    for holder_id, (left_cents, _) in lying.items():
+        await _let_leave(writes, account, holder_id, left_cents)
     async with write_alone(context.pool) as connection:
         before = found(await account_store.lock_named(connection, account.name), account.name)
         # Nothing begins there while we hold the account's lock.
         await _give_up(connection, account)
         if await account_store.has_money(connection, account.id):
-            raise errors.BadRequest("confirm: something has come in meanwhile: the account is paused; confirm again")
+            raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
         if await charge_store.list_pending_there(connection, account.id, 1):
             raise errors.BadRequest("confirm: a charge was opened meanwhile: the account is paused; confirm again")
         await account_store.set_state(connection, account.id, "closed")
@@ -137,14 +150,13 @@ async def _end_charges(context: Operator, account: InstitutionAccount, last_at: 
     return ended
 
 
-async def _let_leave(writes: Writer, account: InstitutionAccount, holder_id: int) -> None:
-    balance = await ledger_store.find_balance(writes.pool, holder_id)
-    if balance is None:
-        return
-    # Of the two one is zero.
-    left_cents = balance.available_cents - balance.deficit_cents
+async def _let_leave(writes: Writer, account: InstitutionAccount, holder_id: int, left_cents: int) -> None:
     if not left_cents:
         return
+    balance = await ledger_store.find_balance(writes.pool, holder_id)
+    # Of the two one is zero.
+    if balance is None or balance.available_cents - balance.deficit_cents != left_cents:
+        raise errors.BadRequest(f"confirm: the account is paused, and {_MOVED}")
     number = 0
     # A confirmation that was cut off may have posted one, and more may have come in since: each has a name of its own.
     while await movement_store.find_items(writes.pool, [(holder_id, _name_item(account, holder_id, number))]):

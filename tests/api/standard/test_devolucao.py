@@ -257,3 +257,14 @@ async def test_a_pix_by_key(service: Service, caller: Caller, e2e: str) -> None:
     pix = await read_pix(service.context, caller, e2e)
     assert (pix.valor, pix.txid, pix.devolucoes, pix.componentes_valor) == ("10.00", None, None, None)
     assert pix.chave
+
+
+async def test_an_id_that_a_refund_of_another_pix_has_is_said_to_be_of_another(
+    door: Api, service: Service, caller: Caller, e2e: str
+) -> None:
+    other = credit_report(service)
+    await receive_credit(service.context, other)
+    request = RefundRequest(end_to_end_id=other.end_to_end_id, amount_cents=100, external_id=f"{e2e}:a1")
+    await refund_usecases.start_refund(service.context, caller, request)
+    answer = await door.put(f"/v2/pix/{e2e}/devolucao/a1", {"valor": "3.00"})
+    assert [row["razao"] for row in answer.body["violacoes"]] == ["já foi usado em outra devolução, com outro conteúdo"]

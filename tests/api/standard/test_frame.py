@@ -121,6 +121,18 @@ async def test_every_error_has_its_type(
     assert ("retry-after" in answer.headers) == (status in {429, 503})
 
 
+@pytest.mark.parametrize("may_be_done", [True, False])
+async def test_nothing_was_done_is_said_where_that_is_certain(
+    api: Api, standard_use_cases: UseCases, *, may_be_done: bool
+) -> None:
+    def fail(*_: object) -> Any:
+        raise errors.ServiceUnavailable("x", may_be_done=may_be_done)
+
+    standard_use_cases.answers["read_pix"] = fail
+    detail = (await api.get(f"/v2/pix/{E2E}")).body["detail"]
+    assert ("nada foi feito" in detail, "pode ter sido feita antes" in detail) == (not may_be_done, may_be_done)
+
+
 async def test_who_is_not_told_of_a_charge_is_told_under_which_txid_to_ask_again(
     api: Api, standard_use_cases: UseCases
 ) -> None:

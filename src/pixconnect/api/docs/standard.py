@@ -86,7 +86,7 @@ _STATUS_TEXTS: Final = {
     "415": "O corpo não é JSON.",
     "429": "Requisições demais.",
     "500": "Erro do serviço.",
-    "503": "O serviço não pode atender agora; nada foi feito.",
+    "503": "O serviço não pode atender agora; nada foi feito, a não ser que o detail diga outra coisa.",
     "504": "Não se sabe se a operação foi concluída; repita a mesma requisição.",
 }
 

@@ -141,6 +141,10 @@ _DETAILS: Final[Mapping[str, str]] = dict(
     INSUFFICIENT_FUNDS="O saldo disponível é menor que o valor.",
     EXTERNAL_ID_CONFLICT="O identificador já foi usado com outro conteúdo.",
 )
+_MAY_BE_DONE: Final = (
+    "A conta está pausada desde que o banco de dados foi restaurado, e a operação pode ter sido feita antes disso; repita mais "
+    "tarde a mesma requisição, com o mesmo identificador."
+)
 _ROWS_FOLLOW: Final = "Veja em violacoes tudo o que está errado."
 _REPEAT: Final = "repita a requisição com PUT e esse txid, o que não a faz duas vezes."
 
@@ -183,6 +187,8 @@ def describe_refusal(error: errors.PixConnectError) -> str:
         return _ROWS_FOLLOW if error.rows else "O corpo deve ser um objeto JSON."
     if isinstance(error, errors.OutcomeUnknown) and error.txid is not None:
         return f"Não se sabe se a cobrança foi feita. O txid dela é {error.txid}: {_REPEAT}"
+    if isinstance(error, errors.ServiceUnavailable) and error.may_be_done:
+        return _MAY_BE_DONE
     return error.message if isinstance(error, MalformedRequest) else _DETAILS.get(error.code, _DETAILS["BAD_REQUEST"])
 
 

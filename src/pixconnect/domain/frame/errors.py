@@ -276,13 +276,18 @@ class InvalidWebhookUrl(RuleBroken):
 
 
 class ServiceUnavailable(Refusal):
-    """A system that is needed cannot be reached, or there is more to do than can be answered in time. Nothing was done."""
+    """A system that is needed cannot be reached, or there is more to do than can be answered in time. Nothing was done.
+
+    Args:
+        may_be_done: The same request may have been done before a database was restored.
+    """
 
     code = "SERVICE_UNAVAILABLE"
 
-    def __init__(self, message: str, retry_after_s: int = 1) -> None:
+    def __init__(self, message: str, retry_after_s: int = 1, *, may_be_done: bool = False) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.may_be_done = may_be_done
 
 
 class OutcomeUnknown(PixConnectError):

@@ -65,9 +65,11 @@ async def find_abilities(institutions: Institutions, account_id: int | None, own
 async def explain_pause(institutions: Institutions, account_id: int) -> errors.ServiceUnavailable:
     """Why nothing leaves an account; after a loss nobody knows whether what is asked for was done before it."""
     why = "paused; nothing was done"
-    if await is_lost(institutions, account_id):
+    may_be_done = await is_lost(institutions, account_id)
+    if may_be_done:
         why = (
             "paused since the database was restored: this request may have been done before that. Repeat it later under the "
             "same external_id, and under no other"
         )
-    return errors.ServiceUnavailable(f"the holder's account at its institution is {why}", retry_after_s=_PAUSED_S)
+    message = f"the holder's account at its institution is {why}"
+    return errors.ServiceUnavailable(message, retry_after_s=_PAUSED_S, may_be_done=may_be_done)

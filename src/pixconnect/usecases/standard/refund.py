@@ -31,6 +31,7 @@ from pixconnect.usecases.standard.pix import (
 
 ENTITY: Final = "devolucao"
 _USED: Final = "já foi usado em outra devolução deste Pix, com outro conteúdo"
+_USED_ELSEWHERE: Final = "já foi usado em outra devolução, com outro conteúdo"
 _EXCEEDED: Final = "passa do que resta devolver deste Pix"
 _CLOSED: Final = "o prazo para devolver este Pix terminou"
 _BLOCKED: Final = "a conta está bloqueada para devoluções"
@@ -136,7 +137,7 @@ async def _start(context: Context, caller: Caller, refund_id: str, request: Refu
     except errors.ExternalIdConflict:
         if is_new:
             raise
-        row = _row("id", _USED, refund_id)
+        row = _row("id", _USED_ELSEWHERE, refund_id)
     except errors.HolderBlocked:
         row = _row(ENTITY, _BLOCKED)
     except errors.RefundExceedsOriginal:

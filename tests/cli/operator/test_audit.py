@@ -105,6 +105,7 @@ _LIVE = {
         "allow",
         "unmatched",
         "confirm",
+        "release",
         "ask",
         "rehearse",
         "webhook show",

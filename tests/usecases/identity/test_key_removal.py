@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import asyncpg
 import msgspec
 import pytest
 
@@ -31,7 +32,11 @@ from support.service import (
 )
 
 KEY = own_key()
-A_MINUTE_AGO = "update pixconnect.removed_pix_key set removed_at = removed_at - interval '1 minute'"
+A_MINUTE_AGO = (
+    "alter table removed_pix_key disable trigger removed_pix_key_is_append_only;"
+    " update removed_pix_key set removed_at = removed_at - interval '1 minute';"
+    " alter table removed_pix_key enable trigger removed_pix_key_is_append_only"
+)
 
 
 async def remove(service: Service, owner: Caller) -> None:
@@ -172,13 +177,29 @@ async def test_what_was_accepted_before_the_removal_is_credited_and_keeps_the_ke
     await check_books(service)
 
 
+async def test_the_schema_keeps_a_removed_key_from_others_and_its_row_for_good(
+    service: Service, caller: Caller, other: Caller
+) -> None:
+    await remove(service, caller)
+    by_hand = f"insert into pix_key (key, key_type, holder_id, created_at) values ('{KEY}', 'EMAIL', {{}}, now())"
+    for statement, name in (
+        (by_hand.format(other.holder_id), "a_removed_key_is_in_quarantine"),
+        ("update removed_pix_key set removed_at = '2020-01-01'", "removed_pix_key_is_append_only"),
+        ("delete from removed_pix_key", "removed_pix_key_is_append_only"),
+    ):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
+            await service.execute_as_owner(statement)
+        assert caught.value.constraint_name == name
+    await service.execute_as_owner(by_hand.format(caller.holder_id))
+
+
 async def test_the_same_holder_gets_its_key_back_at_once(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     await remove(service, caller)
     await give(service, caller)
     await take_reports(service.context, [credit_report(service, txid=charge.txid)])
     assert await read_funds(service, caller) == (1_001_000, 0)
-    assert await service.fetch("select from pixconnect.removed_pix_key") == []
+    assert len(await service.fetch("select from removed_pix_key")) == 1
 
 
 async def test_a_key_that_the_holder_does_not_have_is_refused(service: Service, caller: Caller, other: Caller) -> None:

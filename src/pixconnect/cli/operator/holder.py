@@ -312,8 +312,9 @@ def add_key(*, holder_id: HolderId, key_type: KeyType, key: str | None = None, j
 def remove_key(*, holder_id: HolderId, key: str, json: Json = False) -> None:
     """Remove a Pix key of a holder; prints the key. When it returns, the key leads to nobody, on every process.
 
-    Charges for it can no longer be paid: the service refuses a payment that the rail reports. Another holder may get
-    the key a minute later; this one at once.
+    Charges for it can no longer be paid: the service refuses a payment that the rail reports. This holder may get it back at
+    once. Another one may get it a minute later; if this holder's money lies on an account at an institution, once a whole
+    reading of the account has ended that began 72 hours after the removal.
 
     Args:
         holder_id: The holder that the key leads to.

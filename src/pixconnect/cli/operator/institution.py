@@ -23,7 +23,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import AccountState, InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription, read_account_file
 from pixconnect.domain.institutions.institution import PermissionTried, ReceivedPix
-from pixconnect.domain.institutions.proposal import ProposedAct, say_proposal
+from pixconnect.domain.institutions.proposal import ProposedAct, name_proposal, say_proposal
 from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Operator, Writer
@@ -31,6 +31,7 @@ from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions import credential as credential_usecases
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions import key_release as release_usecases
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.account import ShownAccount, pause_all
 from pixconnect.usecases.institutions.credential import OpenInstitution
@@ -123,13 +124,24 @@ def close(name: AccountName, *, statement: Path, json: Json = False) -> None:
     )
 
 
+def release(name: AccountName, *, key: str, json: Json = False) -> None:
+    """Propose to release a removed Pix key that waits for a reading of an account which can no longer be read.
+
+    Args:
+        key: The key, with its mask or without.
+    """
+    proposed = operating.run(release_usecases.propose_release, name, key)
+    shown = dict(name=name, act=proposed.act, code=name_proposal(proposed), **proposed.proposal)
+    output.show(shown, as_json=json)
+
+
 def confirm(name: AccountName, *, act: ProposedAct | None = None, code: str | None = None) -> None:
     """Do what another operator has proposed for an account; `institution show` says what that is, and its code.
 
     Args:
         act: Which of what waits, where several do and no code says it.
-        code: That of what you have read: an adjustment, or how an order ended, is not confirmed without, since another may have
-            taken its place.
+        code: That of what you have read: an adjustment, how an order ended, or the release of a key is not confirmed without,
+            since another may have taken its place.
     """
     account, proposal = operating.run_writing(proposal_usecases.confirm_proposal, name, act, code)
     terminal.say(terminal.on_one_line(f"{account.name}: confirmed: {say_proposal(proposal)}"))
@@ -143,6 +155,7 @@ app.command(days)
 app.command(allow)
 app.command(unmatched)
 app.command(close)
+app.command(release)
 app.command(confirm)
 app.command(institution_webhook.app)
 app.command(ask)

@@ -43,6 +43,7 @@ Reason = Literal[
     "cannot_be_refused",
     "cannot_be_returned",
     "another_account",
+    "two_holders",
 ]
 Kind = Literal[
     "credit",

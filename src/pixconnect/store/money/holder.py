@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.money.holder import Holder
+from pixconnect.domain.money.key_holding import KeyHolding, Quarantine
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import Limits
 from pixconnect.domain.money.pix_key import PixKey
@@ -281,11 +282,8 @@ async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
 
 # The same statement keeps whose it was: nobody sees a key that is gone without a trace.
 _REMOVE_KEY: LiteralString = """
-with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id),
-kept as (
-    insert into removed_pix_key (key, holder_id) select key, holder_id from removed
-    on conflict (key) do update set holder_id = excluded.holder_id, removed_at = clock_timestamp()
-)
+with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id, created_at),
+kept as (insert into removed_pix_key (key, holder_id, given_at) select key, holder_id, created_at from removed)
 select key, key_type from removed
 """
 
@@ -296,31 +294,33 @@ async def remove_key(connection: Connection, key: str, holder_id: int) -> PixKey
     return None if row is None else PixKey(key=row["key"], key_type=row["key_type"])
 
 
+_FIND_FORMER: LiteralString = "select holder_id from removed_pix_key where key = $1 order by removed_at desc limit 1"
+
+
 async def find_former_owner(pool: Pool, key: str) -> int | None:
     """The last holder of a key that nobody has now."""
-    return await pool.fetchval("select holder_id from removed_pix_key where key = $1", key)
+    return await pool.fetchval(_FIND_FORMER, key)
 
 
-# Payments that the rail has accepted stand in a small index of their own, `transfer_accepted`.
-_LEFT_OF_REMOVAL: LiteralString = """
-select extract(epoch from removed_at + $3 - clock_timestamp())::float8 as left_s,
-    exists(
-        select from transfer where direction = 'IN' and status = 'PROCESSING' and own_key = $1
-            and transfer.holder_id + 0 = removed_pix_key.holder_id
-    ) as has_open
-from removed_pix_key where key = $1 and holder_id <> $2 for update
+_LIST_HOLDINGS: LiteralString = f"""
+    select ({_FIND_MEMBER.replace("$1", "held.holder_id")}) as member_id, given_at, removed_at
+    from (
+        select holder_id, given_at, removed_at from removed_pix_key where key = $1
+        union all select holder_id, created_at, null from pix_key where key = $1
+    ) as held
+    order by given_at
 """
 
 
-async def read_removal(connection: Connection, key: str, holder_id: int, wait: timedelta) -> tuple[float, bool] | None:
-    """The seconds until a key may be given to this holder, and whether payments to the former one are under way.
-
-    ``None`` if nobody else had it.
-    """
-    row = await connection.fetchrow(_LEFT_OF_REMOVAL, key, holder_id, wait)
-    return None if row is None else (row["left_s"], row["has_open"])
+async def list_key_holdings(pool: Pool, key: str, institution_id: int) -> list[KeyHolding]:
+    """Who had a key and for how long, in their order, as members of their families that lie on an account."""
+    return [KeyHolding(**row) for row in await pool.fetch(_LIST_HOLDINGS, key, institution_id)]
 
 
-async def forget_removal(connection: Connection, key: str) -> None:
-    """A holder has the key again."""
-    await connection.execute("delete from removed_pix_key where key = $1", key)
+_READ_QUARANTINE: LiteralString = "select * from read_quarantine($1, $2)"
+
+
+async def read_quarantine(connection: Connection, key: str, holder_id: int | None = None) -> Quarantine | None:
+    """What keeps a key that was removed from a holder, or from any; ``None`` if that holder had it last, or nobody."""
+    row = await connection.fetchrow(_READ_QUARANTINE, key, holder_id)
+    return None if row is None else Quarantine(**row)

@@ -180,6 +180,59 @@ begin
     return new;
 end $function$;
 
+create function refuse_change() returns trigger language plpgsql
+as $function$
+begin
+    raise exception 'rows of % are never changed or deleted', tg_table_name
+        using errcode = 'integrity_constraint_violation', constraint = tg_table_name || '_is_append_only';
+end $function$;
+
+create function read_quarantine(wanted text, for_holder bigint) returns table(former_id bigint, removed_at timestamp with time
+    zone, left_s double precision, has_open boolean, unread text[]) language plpgsql stable
+as $function$
+#variable_conflict use_column
+begin
+    return query
+        select former.holder_id, former.removed_at,
+            extract(epoch from former.removed_at + interval '1 minute' - clock_timestamp())::double precision,
+            exists (
+                select from transfer where direction = 'IN' and status = 'PROCESSING' and own_key = wanted
+                    and transfer.holder_id + 0 = former.holder_id
+            ),
+            array(
+                select distinct account.name from holder as had
+                join holder as member on member.id = had.id or member.family_id = had.family_id
+                join institution_account as account on account.id = member.institution_id
+                -- Nothing of the last 90 days names an account that was removed.
+                where had.id = former.holder_id and account.removed_at is null and 2 > (
+                    select count(*) from institution_sweep as sweep
+                    where sweep.institution_id = account.id and pace in ('near', 'wide')
+                        and began_at >= former.removed_at + interval '72 hours'
+                ) and not exists (
+                    select from institution_proposal as released
+                    where released.institution_id = account.id and act = 'release' and confirmed_at is not null
+                        and released.proposal ->> 'key' = wanted and proposed_at >= former.removed_at
+                )
+            )
+        from (
+            select * from removed_pix_key as removed where key = wanted order by removed.removed_at desc limit 1
+        ) as former
+        where former.holder_id is distinct from for_holder;
+end $function$;
+grant execute on function read_quarantine(wanted text, for_holder bigint) to pixconnect_operator;
+
+create function check_quarantine() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if exists (
+        select from read_quarantine(new.key, new.holder_id) where left_s > 0 or has_open or cardinality(unread) > 0
+    ) then
+        raise exception 'a payment to the former holder of the key may still come in'
+            using errcode = 'integrity_constraint_violation', constraint = 'a_removed_key_is_in_quarantine';
+    end if;
+    return new;
+end $function$;
+
 create function move_access_revision() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
 as $function$
@@ -467,6 +520,7 @@ comment on column pix_key.holder_id is 'The holder who is paid by it.';
 comment on column pix_key.created_at is 'When it was given to the holder, in service time.';
 create index pix_key_of_holder on pix_key (holder_id, created_at, key);
 create trigger await_refusals before insert on pix_key for each row execute function await_refusals();
+create trigger check_quarantine before insert on pix_key for each row execute function check_quarantine();
 create trigger key_removal_moves_access_revision after delete on pix_key for each row execute function move_access_revision();
 grant delete, insert on table pix_key to pixconnect_operator;
 grant select on table pix_key to pixconnect_service;
@@ -474,18 +528,23 @@ grant select on table pix_key to pixconnect_service;
 create table removed_pix_key (
     key text collate "C" not null,
     holder_id bigint not null,
+    given_at timestamp with time zone not null,
     removed_at timestamp with time zone default clock_timestamp() not null,
-    constraint removed_pix_key_pkey primary key (key),
+    constraint removed_pix_key_pkey primary key (key, removed_at),
+    constraint removed_pix_key_given_at_check check (isfinite(given_at)),
     constraint removed_pix_key_key_check check (length(key) >= 1 and length(key) <= 77),
     constraint removed_pix_key_holder_id_fkey foreign key (holder_id) references holder(id)
 );
 comment on table removed_pix_key is
-    'The last holder of each Pix key that an operator removed, so that a payment on its way is refused on the right account.';
+    'Who had each Pix key that an operator removed, so that a payment on its way finds the right account; rows are never changed or deleted.';
 comment on column removed_pix_key.key is 'The key that was removed.';
 comment on column removed_pix_key.holder_id is 'The holder who had it.';
+comment on column removed_pix_key.given_at is 'When the holder had got it, in service time.';
 comment on column removed_pix_key.removed_at is
-    'When it was removed, in real time; another holder gets it a minute later at the earliest.';
-grant delete, insert (key, holder_id), update (holder_id, removed_at) on table removed_pix_key to pixconnect_operator;
+    'When it was removed, in real time; another holder gets it once nothing can come in for this one any more.';
+create trigger removed_pix_key_is_append_only before delete or update or truncate on removed_pix_key for each statement execute
+    function refuse_change();
+grant insert (key, holder_id, given_at) on table removed_pix_key to pixconnect_operator;
 grant select on table removed_pix_key to pixconnect_service;
 
 create table client (
@@ -663,13 +722,6 @@ create trigger signing_key_goes_from_every_process after update of revoked_at on
     is distinct from new.revoked_at) execute function move_access_revision();
 grant update (revoked_at) on table signing_key to pixconnect_operator;
 grant delete, insert, select, update (private_sealed) on table signing_key to pixconnect_service;
-
-create function refuse_change() returns trigger language plpgsql
-as $function$
-begin
-    raise exception 'rows of % are never changed or deleted', tg_table_name
-        using errcode = 'integrity_constraint_violation', constraint = tg_table_name || '_is_append_only';
-end $function$;
 
 create table audit (
     id bigint generated always as identity not null,

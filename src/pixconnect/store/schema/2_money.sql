@@ -2463,7 +2463,7 @@ create table kept_report (
     constraint kept_report_kind_check check (kind in ('credit', 'credit_accepted', 'credit_held', 'credit_cancelled', 'return',
         'settled', 'rejected', 'never_taken', 'taken', 'movement', 'institution_return', 'block', 'infraction', 'unreadable')),
     constraint kept_report_reason_check check (reason in ('unknown_order', 'contradiction', 'changed_repeat',
-        'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned', 'another_account')),
+        'cannot_be_recorded', 'cannot_be_refused', 'cannot_be_returned', 'another_account', 'two_holders')),
     constraint kept_report_seen_count_check check (seen_count > 0)
 );
 comment on table kept_report is 'Reports of the rail that can neither be recorded nor passed over: each waits for a person.';

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_payment import TXID_LENGTH_MIN
+from pixconnect.domain.money.kept_report import Misfit
+from pixconnect.domain.money.key_holding import find_holder_at
 from pixconnect.domain.money.rail import CreditReport
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import charge_opening as opening_store
@@ -43,20 +45,34 @@ async def _is_for_owner(context: Context, report: CreditReport, owner: int) -> b
 
 async def find_credited_there(
     context: Context, account: InstitutionAccount, report: CreditReport
-) -> tuple[int, str | None]:
-    """Whose it is, and the txid of the charge that it names.
+) -> tuple[int, str | None, Misfit | None]:
+    """Whose it is, the txid of the charge that it names, and why an operator has to look at it.
 
-    It is the holder's whose charge it names; otherwise that of its key; otherwise the account's house. What came in on an
-    account is on this account, so only holders count that lie on it: of those that succeeded each other, the one on it.
+    It is the holder's whose charge it names; otherwise that one's who had its key when it settled; otherwise the account's
+    house. What came in on an account is on this account, so only holders count that lie on it: of those that succeeded each
+    other, the one on it.
     """
-    key = report.credit_party.key
-    owner = None if key is None else await context.directory.find_owner(key)
     if report.txid is not None:
-        charge = await find_named_charge(context.pool, account.id, owner, report.txid)
+        charge = await find_named_charge(context.pool, account.id, None, report.txid)
         if charge is not None:
-            return charge.holder_id, charge.txid
-    member = None if owner is None else await holder_store.find_member_on(context.pool, owner, account.id)
-    return (account.house_id if member is None else member), None
+            return charge.holder_id, charge.txid, None
+    key = report.credit_party.key
+    # A text that the database cannot hold is nobody's key.
+    if key is None or not key.isprintable():
+        return account.house_id, None, None
+    # Not as this process remembers it: a list tells of what settled long ago.
+    holdings = await holder_store.list_key_holdings(context.pool, key, account.id)
+    settled_at = report.settled_at or report.reported_at
+    member, is_doubtful = find_holder_at(holdings, settled_at)
+    misfit = None
+    if is_doubtful:
+        names = sorted({f"holder {held.member_id}" for held in holdings if held.member_id is not None})
+        misfit = Misfit(
+            reason="two_holders",
+            explanation=f"it settled at {settled_at.isoformat()}, when its key led to none of {', '.join(names)}; the house "
+            f"of {account.name} has it",
+        )
+    return (account.house_id if member is None else member), None, misfit
 
 
 async def find_named_charge(pool: Pool, account_id: int | None, owner: int | None, name: str) -> Charge | None:

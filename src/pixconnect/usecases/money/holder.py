@@ -5,10 +5,6 @@ Whatever reads or changes one holder raises ``NotFound`` where it does not exist
 
 from __future__ import annotations
 
-import math
-from datetime import timedelta
-from typing import Final
-
 import asyncpg
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -21,6 +17,7 @@ from pixconnect.domain.money import account as account_rules
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType
+from pixconnect.domain.money.key_holding import check_quarantine
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, cut_limits, read_night_begin, want_higher
 from pixconnect.domain.money.pix_key import PixKey
@@ -34,9 +31,6 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Core, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.writing.service_time import service_now_to_write
-
-GIVEN_AGAIN_AFTER: Final = timedelta(seconds=60)
-"""How long after its removal we give a key to another holder: far longer than any request that looked it up before."""
 
 _TEXT_LENGTH_MAX = 255
 _ADDRESS = ("street", "city", "state", "postal_code")
@@ -244,13 +238,14 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
         _found(await holder_store.find(connection, holder_id), holder_id)
-        await holder_store.insert_key(connection, key, holder_id, now)
-        # The insert leaves a key alone that exists already: only now can we see whose it is.
-        if (await holder_store.find_key_owners(connection, [key.key]))[key.key] != holder_id:
+        owner_id = (await holder_store.find_key_owners(connection, [key.key])).get(key.key)
+        if owner_id is None:
+            check_quarantine(await holder_store.read_quarantine(connection, key.key, holder_id))
+            await holder_store.insert_key(connection, key, holder_id, now)
+            # The insert leaves a key alone that another operator has given to a holder meanwhile.
+            owner_id = (await holder_store.find_key_owners(connection, [key.key]))[key.key]
+        if owner_id != holder_id:
             raise errors.InvalidPixKey("key: another holder has it")
-        # After the insert, which waits for a removal that is under way.
-        await _check_removal(connection, key, holder_id)
-        await holder_store.forget_removal(connection, key.key)
         await audit.record(context, connection, "key add", _subject(holder_id), after=key)
     return key
 
@@ -308,23 +303,6 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
     await waiting_store.insert(connection, wanted)
     await audit.record(context, connection, "holder set", f"limits of holder {before.id}", after=wanted)
     return asked.with_limits(at_once)
-
-
-async def _check_removal(connection: Connection, key: PixKey, holder_id: int) -> None:
-    """Refuse a key that was another holder's for as long as a payment to that one may be under way."""
-    removal = await holder_store.read_removal(connection, key.key, holder_id, GIVEN_AGAIN_AFTER)
-    if removal is None:
-        return
-    left_s, has_open = removal
-    if left_s > 0:
-        raise errors.InvalidPixKey(
-            f"key: led to another holder until a moment ago; it can be given to this one in {math.ceil(left_s)} s"
-        )
-    if has_open:
-        raise errors.InvalidPixKey(
-            "key: led to another holder, and the rail has not settled all payments to that one yet; look at "
-            "`find --unresolved`"
-        )
 
 
 def _read_limits(new: NewHolder, *, must_be_named: bool) -> dict[str, int | None]:

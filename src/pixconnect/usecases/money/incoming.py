@@ -82,7 +82,10 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
     elif account is None:
         holder_id, key_was_removed = await find_credited_holder(context, report)
     else:
-        holder_id, charge_txid = await find_credited_there(context, account, report)
+        holder_id, charge_txid, misfit = await find_credited_there(context, account, report)
+        if misfit is not None:
+            # Before the credit, after which the list tells nothing new.
+            await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
     if holder_id is None:
         can_refuse = context.policy.abilities.refuses_credits
         answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))

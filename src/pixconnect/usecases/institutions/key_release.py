@@ -1,0 +1,47 @@
+"""Releases a removed Pix key whose former holder's account can no longer be read: one operator proposes, another confirms.
+
+The confirmed proposal is the release: whoever gives the key to another holder looks for it (``read_quarantine`` in the schema).
+"""
+
+from __future__ import annotations
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.money import pix_key
+from pixconnect.domain.money.key_holding import QUARANTINE
+from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.money import holder as holder_store
+from pixconnect.usecases.frame.context import Operator, Writer
+from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.institutions.account import found, name_account
+from pixconnect.usecases.institutions.proposing import confirming, propose, record_confirmed
+
+
+async def propose_release(context: Operator, name: str, text: str) -> Proposal:
+    """Propose to end the quarantine of a key that waits for a reading of an account.
+
+    Raises:
+        NotFound: There is no such account.
+        BadRequest: The key does not wait for it, or the account is read, so that the quarantine ends by itself.
+    """
+    key = pix_key.as_kept(text)
+    async with write_alone(context.pool) as connection:
+        account = found(await account_store.lock_named(connection, name), name)
+        quarantine = await holder_store.read_quarantine(connection, key)
+        if quarantine is None or account.name not in quarantine.unread:
+            raise errors.BadRequest(f"key: does not wait for a reading of {name}")
+        near = await sweep_store.find(connection, account.id, "near")
+        if account.is_read and near is not None and near.ended_at > context.clock.real_now() - QUARANTINE:
+            raise errors.BadRequest(
+                f"name: {name} is read, so the key is free once a whole reading has ended that began after "
+                f"{(quarantine.removed_at + QUARANTINE).isoformat()}"
+            )
+        return await propose(context, connection, account.id, "release", dict(key=key), name_account(name))
+
+
+async def release_key(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+    """Release the key, by the confirmation alone."""
+    async with confirming(context, account, proposal) as (connection, _):
+        await record_confirmed(context, connection, account, proposal, proposal)

@@ -43,6 +43,7 @@
 the three together. Nothing here knows about HTTP.
 """
 
+import re
 from typing import ClassVar, TypeVar
 
 from pixconnect.domain.frame.rate import RatePolicy
@@ -73,43 +74,38 @@ class PixConnectError(Exception):
 
     code: ClassVar[str]
 
+    def __init_subclass__(cls, *, is_group: bool = False) -> None:
+        # Of its name; an error that another module derives from one of these has the code of that one.
+        if cls.__module__ == __name__ and not is_group:
+            cls.code = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).upper()
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
 
 
-class Refusal(PixConnectError):
+class Refusal(PixConnectError, is_group=True):
     """The request is refused, and nothing was done."""
 
 
 class BadRequest(Refusal):
     """The body, the path or the query does not have the declared shape."""
 
-    code = "BAD_REQUEST"
-
 
 class Unauthorized(Refusal):
     """The credentials or the token are missing, wrong, expired, or of a client since disabled."""
-
-    code = "UNAUTHORIZED"
 
 
 class Forbidden(Refusal):
     """The token lacks the operation's scope."""
 
-    code = "FORBIDDEN"
-
 
 class NotFound(Refusal):
     """There is no such path, or no such resource of this holder."""
 
-    code = "NOT_FOUND"
-
 
 class MethodNotAllowed(Refusal):
     """The path exists and does not take this method."""
-
-    code = "METHOD_NOT_ALLOWED"
 
     def __init__(self, message: str, allowed: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -119,19 +115,13 @@ class MethodNotAllowed(Refusal):
 class CursorExpired(Refusal):
     """Events after the cursor are no longer kept, or were lost with another database."""
 
-    code = "CURSOR_EXPIRED"
-
 
 class PayloadTooLarge(Refusal):
     """The body is over 64 KiB; of a token request, over 4 KiB."""
 
-    code = "PAYLOAD_TOO_LARGE"
-
 
 class RateLimited(Refusal):
     """A rate limit was reached: failed token requests, key look-ups, requests in a minute, or public requests of an address."""
-
-    code = "RATE_LIMITED"
 
     def __init__(self, message: str, retry_after_s: int, policy: RatePolicy | None = None) -> None:
         super().__init__(message)
@@ -139,140 +129,96 @@ class RateLimited(Refusal):
         self.policy = policy
 
 
-class RuleBroken(Refusal):
+class RuleBroken(Refusal, is_group=True):
     """The request is well formed and against a rule of the scheme, of the account or of the service."""
 
 
 class ExternalIdConflict(RuleBroken):
     """The ``external_id`` was already used with other contents."""
 
-    code = "EXTERNAL_ID_CONFLICT"
-
 
 class AmountOutOfRange(RuleBroken):
     """The amount is below 1 cent or above 999 999 999 999 cents."""
-
-    code = "AMOUNT_OUT_OF_RANGE"
 
 
 class LimitExceeded(RuleBroken):
     """A limit set on the holder, or on what may leave over its account at an institution, would be exceeded."""
 
-    code = "LIMIT_EXCEEDED"
-
 
 class InvalidPixKey(RuleBroken):
     """The key does not have the form of its type, or its check digits are wrong."""
-
-    code = "INVALID_PIX_KEY"
 
 
 class PixKeyNotOwned(RuleBroken):
     """The charge is for a key that is not the holder's."""
 
-    code = "PIX_KEY_NOT_OWNED"
-
 
 class PixKeyNotFound(RuleBroken):
     """The directory has no such key, or the rail resolves only our own keys."""
-
-    code = "PIX_KEY_NOT_FOUND"
 
 
 class InvalidTaxId(RuleBroken):
     """Not a CPF of 11 digits or a CNPJ of 14 characters, without a mask and with right check digits."""
 
-    code = "INVALID_TAX_ID"
-
 
 class InvalidAccount(RuleBroken):
     """The branch, account or ISPB does not have a valid form."""
-
-    code = "INVALID_ACCOUNT"
 
 
 class InvalidQrCode(RuleBroken):
     """The code is not a Pix code that can be paid, its location serves no valid payload, or nobody can pay ours."""
 
-    code = "INVALID_QR_CODE"
-
 
 class QrCodeExpired(RuleBroken):
     """The charge behind the code has expired or was removed."""
-
-    code = "QR_CODE_EXPIRED"
 
 
 class QrCodeAlreadyPaid(RuleBroken):
     """The charge behind the code was paid."""
 
-    code = "QR_CODE_ALREADY_PAID"
-
 
 class AmountMismatch(RuleBroken):
     """The code carries another amount, or the rail returns a payment only as a whole."""
-
-    code = "AMOUNT_MISMATCH"
 
 
 class SameAccount(RuleBroken):
     """Payer and payee are the same account."""
 
-    code = "SAME_ACCOUNT"
-
 
 class HolderBlocked(RuleBroken):
     """The holder may not deposit, or may not withdraw."""
-
-    code = "HOLDER_BLOCKED"
 
 
 class OriginalNotRefundable(RuleBroken):
     """The original is not a Pix that this holder received and that has settled."""
 
-    code = "ORIGINAL_NOT_REFUNDABLE"
-
 
 class RefundExceedsOriginal(RuleBroken):
     """The refunds together would be more than the original."""
-
-    code = "REFUND_EXCEEDS_ORIGINAL"
 
 
 class RefundWindowClosed(RuleBroken):
     """More than 90 days have passed since the original settled."""
 
-    code = "REFUND_WINDOW_CLOSED"
-
 
 class RefundInfractionOpen(RuleBroken):
     """Somebody contests the original: until the institution has decided, only it gives the money back."""
-
-    code = "REFUND_INFRACTION_OPEN"
 
 
 class InfractionAnswered(RuleBroken):
     """The infraction was answered before, and is answered once."""
 
-    code = "INFRACTION_ANSWERED"
-
 
 class InfractionClosed(RuleBroken):
     """The infraction is decided, or the time to answer it is over."""
-
-    code = "INFRACTION_CLOSED"
 
 
 class InsufficientFunds(RuleBroken):
     """The account's available balance is smaller than the amount, or the account owes what its institution took."""
 
-    code = "INSUFFICIENT_FUNDS"
-
 
 class InvalidWebhookUrl(RuleBroken):
     """The URL is not https, cannot be resolved, or leads to an address that webhooks may not reach."""
-
-    code = "INVALID_WEBHOOK_URL"
 
 
 class ServiceUnavailable(Refusal):
@@ -281,8 +227,6 @@ class ServiceUnavailable(Refusal):
     Args:
         may_be_done: The same request may have been done before a database was restored.
     """
-
-    code = "SERVICE_UNAVAILABLE"
 
     def __init__(self, message: str, retry_after_s: int = 1, *, may_be_done: bool = False) -> None:
         super().__init__(message)
@@ -295,8 +239,6 @@ class OutcomeUnknown(PixConnectError):
 
     # The message names the external_id and says to repeat the request under it.
 
-    code = "OUTCOME_UNKNOWN"
-
     def __init__(self, message: str, txid: str | None = None) -> None:
         super().__init__(message)
         self.txid = txid
@@ -305,5 +247,3 @@ class OutcomeUnknown(PixConnectError):
 
 class InternalError(PixConnectError):
     """Our defect. The message never tells more than that."""
-
-    code = "INTERNAL_ERROR"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
+import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from types import ModuleType
 
 import asyncpg
 
 from pixconnect import store
+from pixconnect.store.frame.table import Table
 from support.service import Service
 
 BEGINS = re.compile(r"\s*(select|insert|update|delete|with|merge)\b", re.IGNORECASE)
@@ -33,6 +37,32 @@ def list_statements() -> Iterator[tuple[str, str]]:
             is_whole = isinstance(value, str) and BEGINS.match(value) and "{" not in value
             if is_whole and f"{found.name}.{name}" not in FRAGMENTS:
                 yield f"{found.name}.{name}", value
+        yield from list_of_tables(importlib.import_module(found.name))
+
+
+def list_of_tables(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """What a module finds, inserts and changes by the methods of its tables."""
+    tables = {name: table for name, table in vars(module).items() if isinstance(table, Table)}
+    for function in ast.walk(ast.parse(inspect.getsource(module))):
+        if not isinstance(function, ast.AsyncFunctionDef):
+            continue
+        assigned = [(each.target, each.value) for each in ast.walk(function) if isinstance(each, ast.AnnAssign)]
+        own = {target.id: value for target, value in assigned if isinstance(target, ast.Name)}
+        for call in ast.walk(function):
+            match call:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="find" | "find_all" | "change" as way)):
+                    if name in tables:
+                        rest = call.args[1]
+                        rest = own.get(rest.id, rest) if isinstance(rest, ast.Name) else rest
+                        text = eval(ast.unparse(rest), {"end": "", **vars(module)})  # noqa: S307  of our own source
+                        table = tables[name]
+                        end = f" returning {table.select}" if way == "change" else ""
+                        begin = (
+                            f"update {table.name}" if way == "change" else f"select {table.select} from {table.name}"
+                        )
+                        yield f"{module.__name__}.{function.name}", f"{begin} {text}{end}"
+                case _:
+                    pass
 
 
 async def test_every_statement_is_prepared(service: Service) -> None:

@@ -26,13 +26,10 @@ class DatabaseClock(Struct, frozen=True):
     """How often it was moved."""
 
 
-_READ: Final[LiteralString] = (
-    "select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()"
-)
-
-
 async def read(connection: Connection | Pool) -> DatabaseClock:
-    row = await fetch_row(connection, _READ)
+    row = await fetch_row(
+        connection, "select clock_timestamp() as real_now, offset_us, revision from clock where refuse_old_session()"
+    )
     return clock_of(row)
 
 

@@ -22,11 +22,10 @@ class KeptBudget(Struct, frozen=True, kw_only=True):
     """Of settled payments, those that were made until then are among the tokens already; in service time."""
 
 
-_FIND: Final[LiteralString] = "select tokens, read_at, settled_until from lookup_budget where holder_id = $1"
-
-
 async def find(pool: Pool, holder_id: int) -> KeptBudget | None:
-    row = await pool.fetchrow(_FIND, holder_id)
+    row = await pool.fetchrow(
+        "select tokens, read_at, settled_until from lookup_budget where holder_id = $1", holder_id
+    )
     return None if row is None else KeptBudget(**row)
 
 

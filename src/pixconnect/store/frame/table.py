@@ -1,9 +1,10 @@
 """A table's columns, written once: what statements name, what they are given, and the records that rows become.
 
-The statements themselves stay text above their functions, and take from here what would otherwise be a list written again::
+A statement of one table is what follows its ``select`` and ``from``; a longer one stays text above its function, and takes its
+columns from here::
 
-    _FIND: Final[LiteralString] = f"select {TRANSFER.select} from transfer where id = $1"
-    _INSERT: Final[LiteralString] = f"insert into transfer ({TRANSFER.names}) values ({TRANSFER.parameters})"
+    await TRANSFER.find(connection, "where id = $1", transfer_id)
+    _LIST: Final[LiteralString] = f"select {TRANSFER.select} from transfer join ..."
 
 A ``Table`` is declared with its columns and their types as they would stand in its ``create table``.
 ``tests/store/frame/test_table.py`` compares every table that is declared with the one in the database.
@@ -151,10 +152,27 @@ class Table(Columns[Record]):
         self.record = record
         self.joined = joined
         self.select = ", ".join([f"{name}.{column}" for column in types])
+        self._from: LiteralString = f"select {self.select} from {name}"
+        self._returning: LiteralString = f"returning {self.select}"
+        self._insert: LiteralString = f"insert into {name} ({self.names}) values ({self.parameters})"
         self.read = _constructor(record, {*types, *joined}, read or {})
 
     def read_found(self, row: asyncpg.Record | None) -> Record | None:
         return None if row is None else self.read(row)
+
+    async def find(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> Record | None:
+        """The record of one row; ``which`` is the statement from ``where`` on."""
+        return self.read_found(await connection.fetchrow(f"{self._from} {which}", *arguments))
+
+    async def find_all(self, connection: Connection | Pool, which: LiteralString, *arguments: object) -> list[Record]:
+        return [self.read(row) for row in await connection.fetch(f"{self._from} {which}", *arguments)]
+
+    async def insert(self, connection: Connection | Pool, record: Record) -> None:
+        await connection.execute(self._insert, *self.values(record))
+
+    async def change(self, connection: Connection, how: LiteralString, *arguments: object) -> Record | None:
+        """The record of one row after an update; ``how`` is the statement from ``set`` on."""
+        return self.read_found(await connection.fetchrow(f"update {self.name} {how} {self._returning}", *arguments))
 
 
 def read_types(columns: LiteralString) -> dict[LiteralString, LiteralString]:

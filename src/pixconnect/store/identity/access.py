@@ -125,46 +125,31 @@ async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes
     await connection.execute(_REHASH, found.client.client_id, found.secret_hash, secret_hash, secret_key_id)
 
 
-_LIST_HASHED_OTHERWISE: LiteralString = f"""
-select {_CLIENT.select} from client where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3
-"""
-
-
 async def list_hashed_otherwise(
     connection: Connection, secret_key_id: bytes, after: str, rows_max: int
 ) -> list[Client]:
     """Clients whose secret is not, or not surely, hashed under this key, in order of ``client_id``."""
-    return [_CLIENT.read(row) for row in await connection.fetch(_LIST_HASHED_OTHERWISE, secret_key_id, after, rows_max)]
-
-
-_COUNT_HASHED_OTHERWISE: LiteralString = "select count(*) from client where secret_key_id is distinct from $1"
+    which: LiteralString = "where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3"
+    return await _CLIENT.find_all(connection, which, secret_key_id, after, rows_max)
 
 
 async def count_hashed_otherwise(connection: Connection, secret_key_id: bytes) -> int:
-    return await connection.fetchval(_COUNT_HASHED_OTHERWISE, secret_key_id)
-
-
-_LIST: LiteralString = f"select {_CLIENT.select} from client where holder_id = $1 order by created_at, client_id"
+    return await connection.fetchval(
+        "select count(*) from client where secret_key_id is distinct from $1", secret_key_id
+    )
 
 
 async def list_of_holder(connection: Connection, holder_id: int) -> list[Client]:
-    """A holder's clients, oldest first."""
-    return [_CLIENT.read(row) for row in await connection.fetch(_LIST, holder_id)]
-
-
-_LOCK_CLIENT: LiteralString = f"select {_CLIENT.select} from client where client_id = $1 for no key update"
+    return await _CLIENT.find_all(connection, "where holder_id = $1 order by created_at, client_id", holder_id)
 
 
 async def lock(connection: Connection, client_id: str) -> Client | None:
-    """A client, which nobody else changes until the transaction ends; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_LOCK_CLIENT, client_id)
-    return _CLIENT.read_found(row)
+    return await _CLIENT.find(connection, "where client_id = $1 for no key update", client_id)
 
 
 # Tokens never become good again: of two rotations at once the later instant stands.
-_ROTATE: LiteralString = f"""
-update client set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5)
-where client_id = $1 returning {_CLIENT.select}
+_ROTATE: LiteralString = """
+set secret_hash = $2, secret_key_id = $3, rotated_at = $4, tokens_from = greatest(tokens_from, $5) where client_id = $1
 """
 
 
@@ -177,47 +162,36 @@ async def rotate(
     rotated_at: datetime,
     tokens_from: datetime,
 ) -> Client | None:
-    """Replace a client's secret and end its tokens; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
-    return _CLIENT.read_found(row)
+    """Replace a client's secret and end its tokens."""
+    return await _CLIENT.change(connection, _ROTATE, client_id, secret_hash, secret_key_id, rotated_at, tokens_from)
 
 
 # A client that is disabled already keeps the instant at which it was.
-_DISABLE: LiteralString = f"""
-update client set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3)
-where client_id = $1 returning {_CLIENT.select}
+_DISABLE: LiteralString = """
+set disabled_at = coalesce(disabled_at, $2), tokens_from = greatest(tokens_from, $3) where client_id = $1
 """
 
 
 async def disable(
     connection: Connection, client_id: str, *, disabled_at: datetime, tokens_from: datetime
 ) -> Client | None:
-    """Disable a client and end its tokens; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_DISABLE, client_id, disabled_at, tokens_from)
-    return _CLIENT.read_found(row)
-
-
-_ENABLE: LiteralString = f"update client set disabled_at = null where client_id = $1 returning {_CLIENT.select}"
+    return await _CLIENT.change(connection, _DISABLE, client_id, disabled_at, tokens_from)
 
 
 async def enable(connection: Connection, client_id: str) -> Client | None:
-    """Enable a client again; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_ENABLE, client_id)
-    return _CLIENT.read_found(row)
+    return await _CLIENT.change(connection, "set disabled_at = null where client_id = $1", client_id)
 
 
-_SET_CERTIFICATE: LiteralString = f"""
-update client set certificate = $2, certificate_expires_at = $3, tokens_from = greatest(tokens_from, $4)
-where client_id = $1 returning {_CLIENT.select}
+_SET_CERTIFICATE: LiteralString = """
+set certificate = $2, certificate_expires_at = $3, tokens_from = greatest(tokens_from, $4) where client_id = $1
 """
 
 
 async def set_certificate(
     connection: Connection, client_id: str, certificate: str | None, expires_at: datetime | None, tokens_from: datetime
 ) -> Client | None:
-    """Bind a client to a certificate, or to none, and end its tokens; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_SET_CERTIFICATE, client_id, certificate, expires_at, tokens_from)
-    return _CLIENT.read_found(row)
+    """Bind a client to a certificate, or to none, and end its tokens."""
+    return await _CLIENT.change(connection, _SET_CERTIFICATE, client_id, certificate, expires_at, tokens_from)
 
 
 # Of clients that are shut out nobody waits for a new one.
@@ -234,18 +208,12 @@ async def count_certificates(connection: Connection | Pool, now: datetime, soon:
     return dict(await fetch_row(connection, _COUNT_CERTIFICATES, now, soon))
 
 
-# $3 is null if no tokens are to end; greatest() ignores it.
-_SET_SCOPES: LiteralString = f"""
-update client set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1 returning {_CLIENT.select}
-"""
-
-
 async def set_scopes(
     connection: Connection, client_id: str, scopes: Sequence[str], *, tokens_from: datetime | None
 ) -> Client | None:
-    """Replace a client's scopes; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_SET_SCOPES, client_id, list(scopes), tokens_from)
-    return _CLIENT.read_found(row)
+    # greatest() ignores null, where no tokens are to end.
+    how: LiteralString = "set scopes = $2, tokens_from = greatest(tokens_from, $3) where client_id = $1"
+    return await _CLIENT.change(connection, how, client_id, list(scopes), tokens_from)
 
 
 async def delete(connection: Connection, client_id: str) -> None:
@@ -253,15 +221,10 @@ async def delete(connection: Connection, client_id: str) -> None:
     await connection.execute("delete from client where client_id = $1", client_id)
 
 
-_END_TOKENS: LiteralString = f"""
-update client set tokens_from = greatest(tokens_from, $2) where client_id = $1 returning {_CLIENT.select}
-"""
-
-
 async def end_tokens(connection: Connection, client_id: str, tokens_from: datetime) -> Client | None:
-    """Refuse a client's tokens that were issued before; ``None`` if there is no such client."""
-    row = await connection.fetchrow(_END_TOKENS, client_id, tokens_from)
-    return _CLIENT.read_found(row)
+    """Refuse a client's tokens that were issued before."""
+    how: LiteralString = "set tokens_from = greatest(tokens_from, $2) where client_id = $1"
+    return await _CLIENT.change(connection, how, client_id, tokens_from)
 
 
 async def read_revision(pool: Pool) -> int:

@@ -31,29 +31,20 @@ _AUTHORITY: Final = Table(
 )
 
 
-_LIST: LiteralString = f"""
-select {_AUTHORITY.select} from certificate_authority order by created_at desc, id desc
-"""
-
-
 async def list_all(connection: Connection) -> list[Authority]:
     """All authorities, the one that signs certificates now first."""
-    return [_AUTHORITY.read(row) for row in await connection.fetch(_LIST)]
-
-
-_RESEAL: LiteralString = "update certificate_authority set private_sealed = $2 where id = $1"
+    return await _AUTHORITY.find_all(connection, "order by created_at desc, id desc")
 
 
 async def reseal(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
-    """Keep the same private part, sealed with another secret key."""
-    await connection.execute(_RESEAL, authority.id, private_sealed)
+    await connection.execute(
+        "update certificate_authority set private_sealed = $2 where id = $1", authority.id, private_sealed
+    )
 
 
-_NEW = _AUTHORITY.only("private_sealed", "certificate", "expires_at", "created_at")
-_INSERT: LiteralString = f"""
-insert into certificate_authority ({_NEW.names}) values ({_NEW.parameters})
-"""
+_NEW = _AUTHORITY.without("id")
 
 
 async def insert(connection: Connection, authority: Authority) -> None:
-    await connection.execute(_INSERT, *_NEW.values(authority))
+    statement: LiteralString = f"insert into certificate_authority ({_NEW.names}) values ({_NEW.parameters})"
+    await connection.execute(statement, *_NEW.values(authority))

@@ -77,11 +77,8 @@ async def insert_operator(connection: Connection, operator: ConsoleOperator) -> 
     return await connection.fetchval(_INSERT_OPERATOR, *_OPERATOR.values(operator)) is not None
 
 
-_LOCK_OPERATOR: Final[LiteralString] = f"select {_OPERATOR.select} from console_operator where name = $1 for update"
-
-
 async def lock_operator(connection: Connection, name: str) -> ConsoleOperator | None:
-    return _OPERATOR.read_found(await connection.fetchrow(_LOCK_OPERATOR, name))
+    return await _OPERATOR.find(connection, "where name = $1 for update", name)
 
 
 _CHANGED: Final = _OPERATOR.without("role", "created_at")
@@ -110,15 +107,12 @@ async def delete_operator(connection: Connection, name: str) -> None:
     await connection.execute("delete from console_operator where name = $1", name)
 
 
-_LIST_OPERATORS: Final[LiteralString] = f"select {_OPERATOR.select} from console_operator order by name"
-
-
 async def list_operators(connection: Connection) -> list[ConsoleOperator]:
-    return [_OPERATOR.read(row) for row in await connection.fetch(_LIST_OPERATORS)]
+    return await _OPERATOR.find_all(connection, "order by name")
 
 
 async def lock_operators(connection: Connection) -> list[ConsoleOperator]:
-    return [_OPERATOR.read(row) for row in await connection.fetch(f"{_LIST_OPERATORS} for update")]
+    return await _OPERATOR.find_all(connection, "order by name for update")
 
 
 _NEW_SESSION: Final = _SESSION.without("id")
@@ -171,11 +165,10 @@ async def list_sessions(
     return [_SESSION.read(row) for row in await connection.fetch(_LIST_SESSIONS, now, client_id, count_max)]
 
 
-_SLIDE: Final[LiteralString] = "update console_session set seen_at = $2, expires_at = $3 where id = $1"
-
-
 async def slide_session(connection: Connection, session_id: int, seen_at: datetime, expires_at: datetime) -> None:
-    await connection.execute(_SLIDE, session_id, seen_at, expires_at)
+    await connection.execute(
+        "update console_session set seen_at = $2, expires_at = $3 where id = $1", session_id, seen_at, expires_at
+    )
 
 
 _DELETE_SESSION: Final[LiteralString] = f"""
@@ -205,11 +198,10 @@ async def forget_old(connection: Connection, now: datetime) -> None:
     await connection.execute(_FORGET_OLD, now, _FORGOTTEN_AT_ONCE_MAX)
 
 
-_INSERT_LINK: Final[LiteralString] = "insert into console_link (token_hash, expires_at) values ($1, $2)"
-
-
 async def insert_link(connection: Connection, token_hash: bytes, expires_at: datetime) -> None:
-    await connection.execute(_INSERT_LINK, token_hash, expires_at)
+    await connection.execute(
+        "insert into console_link (token_hash, expires_at) values ($1, $2)", token_hash, expires_at
+    )
 
 
 _USE_LINK: Final[LiteralString] = """

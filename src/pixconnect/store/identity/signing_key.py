@@ -67,11 +67,7 @@ async def list_all(connection: Connection | Pool) -> list[SigningKey]:
     return list((await read_all(connection)).keys)
 
 
-_INSERT: LiteralString = f"insert into signing_key ({SIGNING_KEY.names}) values ({SIGNING_KEY.parameters})"
-
-
-async def insert(connection: Connection, key: SigningKey) -> None:
-    await connection.execute(_INSERT, *SIGNING_KEY.values(key))
+insert: Final = SIGNING_KEY.insert
 
 
 # A key that signs no more is only verified with.
@@ -95,14 +91,10 @@ async def revoke(connection: Connection, kid: str, revoked_at: datetime) -> None
     await connection.execute(_REVOKE, kid, revoked_at)
 
 
-_RESEAL: LiteralString = """
-update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null
-"""
-
-
 async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> None:
-    """Keep the same private part, sealed with another secret key."""
-    await connection.execute(_RESEAL, kid, private_sealed)
+    await connection.execute(
+        "update signing_key set private_sealed = $2 where kid = $1 and private_sealed is not null", kid, private_sealed
+    )
 
 
 async def delete(connection: Connection, kids: Sequence[str]) -> None:

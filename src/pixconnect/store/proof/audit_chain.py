@@ -7,7 +7,7 @@ entries: an owner of the tables who rewrites all hashes differs from every head 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, LiteralString
+from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 from pixconnect.foundation.pool import Connection, Pool
@@ -86,19 +86,14 @@ AUDIT_CHAIN: Final = (
     ),
 )
 
-_CHAIN: Final[LiteralString] = "select chain_audit($1) where refuse_old_session()"
-
 
 async def chain_audit(pool: Pool, count_max: int) -> int:
     """Chain rows, the oldest first; returns how many, 0 also while another session chains."""
-    return await pool.fetchval(_CHAIN, count_max)
-
-
-_COUNT_UNCHAINED: Final[LiteralString] = """
-    select count(*) from audit where id > coalesce((select chained_id from audit_chain_state), 0)
-"""
+    return await pool.fetchval("select chain_audit($1) where refuse_old_session()", count_max)
 
 
 async def count_unchained(connection: Connection) -> int:
     """How many rows wait to be chained."""
-    return await connection.fetchval(_COUNT_UNCHAINED)
+    return await connection.fetchval(
+        "select count(*) from audit where id > coalesce((select chained_id from audit_chain_state), 0)"
+    )

@@ -171,7 +171,6 @@ async def end_of_report(connection: Connection, kept_id: int, operator: str, rea
 
 
 _ADD_NOTE: Final[LiteralString] = "insert into case_note (case_id, operator, note) values ($1, $2, $3)"
-_LIST_NOTES: Final[LiteralString] = f"select {NOTE.select} from case_note where case_id = $1 order by id"
 
 
 async def add_note(connection: Connection, case_id: int, operator: str, note: str) -> None:
@@ -179,7 +178,7 @@ async def add_note(connection: Connection, case_id: int, operator: str, note: st
 
 
 async def list_notes(connection: Connection | Pool, case_id: int) -> list[CaseNote]:
-    return [NOTE.read(row) for row in await connection.fetch(_LIST_NOTES, case_id)]
+    return await NOTE.find_all(connection, "where case_id = $1 order by id", case_id)
 
 
 _COUNT: Final[LiteralString] = """

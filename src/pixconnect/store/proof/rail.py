@@ -148,9 +148,6 @@ async def sum_held(connection: Connection, theirs: Sequence[SettledItem], since:
     return int(row["found"])
 
 
-_FIRST: Final[LiteralString] = "select min(created_at) from holder"
-
-
 async def find_first_instant(connection: Connection) -> datetime | None:
     """Before it nothing was here; ``None`` if there is nothing yet."""
-    return await connection.fetchval(_FIRST)
+    return await connection.fetchval("select min(created_at) from holder")

@@ -88,14 +88,10 @@ async def count_unanswered(pool: Pool, holder_id: int | None, now: datetime) -> 
     return row["count"], row["first_ends_at"]
 
 
-_FIND: Final[LiteralString] = (
-    f"select {INFRACTION.select} from infraction where id = $1 and ($2::bigint is null or holder_id = $2)"
-)
-
-
 async def find(pool: Pool, infraction_id: int, holder_id: int | None) -> Infraction | None:
-    row = await pool.fetchrow(_FIND, infraction_id, holder_id)
-    return None if row is None else INFRACTION.read(row)
+    return await INFRACTION.find(
+        pool, "where id = $1 and ($2::bigint is null or holder_id = $2)", infraction_id, holder_id
+    )
 
 
 _OF_TRANSFERS: Final[LiteralString] = f"""

@@ -37,22 +37,19 @@ _WHOSE: Final[LiteralString] = """
         select member.id from holder as asked join holder as member on member.family_id = asked.family_id where asked.id = $2
     )))
 """
-_FIND_CHARGE: Final[LiteralString] = f"select {CHARGE.select} from charge where {_WHOSE}"
-_FIND_TRANSFER: Final[LiteralString] = f"select {TRANSFER.select} from transfer where {_WHOSE}"
-_FIND_REFUND: Final[LiteralString] = f"select {REFUND.select} from refund where {_WHOSE}"
 
 
 async def find_charge(pool: Pool, charge_id: int, holder_id: int | None) -> Charge | None:
     """A charge of this holder or of its family, or of any."""
-    return CHARGE.read_found(await pool.fetchrow(_FIND_CHARGE, charge_id, holder_id))
+    return await CHARGE.find(pool, f"where {_WHOSE}", charge_id, holder_id)
 
 
 async def find_transfer(pool: Pool, transfer_id: int, holder_id: int | None) -> Transfer | None:
-    return TRANSFER.read_found(await pool.fetchrow(_FIND_TRANSFER, transfer_id, holder_id))
+    return await TRANSFER.find(pool, f"where {_WHOSE}", transfer_id, holder_id)
 
 
 async def find_refund(pool: Pool, refund_id: int, holder_id: int | None) -> Refund | None:
-    return REFUND.read_found(await pool.fetchrow(_FIND_REFUND, refund_id, holder_id))
+    return await REFUND.find(pool, f"where {_WHOSE}", refund_id, holder_id)
 
 
 FURTHER_LOOKED_AT_MAX: Final = 100
@@ -95,21 +92,15 @@ async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
     return [TRANSFER.read(row) for row in rows]
 
 
-_FIND_REFUNDS: Final[LiteralString] = f"""
-    select {REFUND.select} from refund where transfer_id = any($1) and holder_id = $2 order by id
-"""
-
-
 async def find_refunds(pool: Pool, holder_id: int, transfer_ids: Sequence[int]) -> list[Refund]:
-    return [REFUND.read(row) for row in await pool.fetch(_FIND_REFUNDS, transfer_ids, holder_id)]
-
-
-_FIND_ORDERS: Final[LiteralString] = f"select {ORDER.select} from open_order where name = any($1)"
+    return await REFUND.find_all(
+        pool, "where transfer_id = any($1) and holder_id = $2 order by id", transfer_ids, holder_id
+    )
 
 
 async def find_open_orders(pool: Pool, names: Sequence[str]) -> list[OpenOrder]:
     """Those of these orders that the rail has not ended."""
-    return [ORDER.read(row) for row in await pool.fetch(_FIND_ORDERS, names)]
+    return await ORDER.find_all(pool, "where name = any($1)", names)
 
 
 _FIND_ENTRIES: Final[LiteralString] = f"""
@@ -122,7 +113,6 @@ _FIND_ENTRIES: Final[LiteralString] = f"""
 async def find_ledger_entries(
     pool: Pool, holder_id: int, transfers: Sequence[Transfer], refunds: Sequence[Refund]
 ) -> list[LedgerEntry]:
-    """The entries of transfers and refunds."""
     ids = [each.id for each in (*transfers, *refunds)]
     kinds = ["transfer"] * len(transfers) + ["refund"] * len(refunds)
     return [LEDGER_ENTRY.read(row) for row in await pool.fetch(_FIND_ENTRIES, ids, kinds, holder_id)]
@@ -168,7 +158,6 @@ async def find_deliveries(pool: Pool, endpoint_ids: Sequence[int], events: Seque
 
 
 _FIND_DELIVERY: Final[LiteralString] = f"select {DELIVERY.select} from delivery where {_WHOSE}"
-_FIND_EVENT: Final[LiteralString] = f"select {EVENT.select} from event where {_WHOSE}"
 _IS_HELD_BACK: Final[LiteralString] = """
     select exists (
         select from delivery where endpoint_id = $1 and resource_id = $2 and resource = $3 and status = 'pending'
@@ -184,7 +173,7 @@ async def find_delivery(pool: Pool, delivery_id: int, holder_id: int | None) -> 
 
 
 async def find_event(pool: Pool, event_id: int, holder_id: int | None) -> Event | None:
-    return EVENT.read_found(await pool.fetchrow(_FIND_EVENT, event_id, holder_id))
+    return await EVENT.find(pool, f"where {_WHOSE}", event_id, holder_id)
 
 
 async def is_held_back(pool: Connection | Pool, delivery: Delivery, event: Event) -> bool:

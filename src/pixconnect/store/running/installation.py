@@ -193,13 +193,10 @@ async def read_server_at_standbys(connection: Connection) -> DatabaseServer:
     return found
 
 
-_READ_FIRST_IDS: Final[LiteralString] = (
-    "select first_transfer_id as transfer_id, first_refund_id as refund_id from installation"
-)
-
-
 async def read_first_ids(connection: Connection) -> FirstIds:
-    row = await connection.fetchrow(_READ_FIRST_IDS)
+    row = await connection.fetchrow(
+        "select first_transfer_id as transfer_id, first_refund_id as refund_id from installation"
+    )
     return FirstIds() if row is None else FirstIds(**row)
 
 

@@ -18,15 +18,15 @@ LEASE = timedelta(seconds=15)
 # Advisory locks of workers.
 _LOCK_CLASS: Final = 0x7078_776B
 
-_INSERT_WORKER: Final[LiteralString] = "insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)"
-
 
 async def join(connection: Connection) -> int:
     """Become a worker, for as long as this connection lives; answers its id, which no other has had."""
     # The lock comes before the row: any worker that sees a row whose lock nobody holds removes it.
     worker_id: int = await connection.fetchval("select nextval('worker_id')::integer")
     await connection.execute("select pg_advisory_lock($1::integer, $2::integer)", _LOCK_CLASS, worker_id)
-    await connection.execute(_INSERT_WORKER, worker_id, LEASE)
+    await connection.execute(
+        "insert into worker (id, expires_at) values ($1, clock_timestamp() + $2)", worker_id, LEASE
+    )
     return worker_id
 
 
@@ -89,11 +89,10 @@ async def take(connection: Connection, worker_id: int, count_max: int) -> dict[i
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_TAKE, worker_id, count_max)}
 
 
-_RELEASE: Final[LiteralString] = "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)"
-
-
 async def release(connection: Connection, worker_id: int, slots: Sequence[int]) -> None:
-    await connection.execute(_RELEASE, worker_id, slots)
+    await connection.execute(
+        "update slot_lease set worker_id = null where worker_id = $1 and slot = any($2)", worker_id, slots
+    )
 
 
 async def leave(connection: Connection, worker_id: int) -> None:

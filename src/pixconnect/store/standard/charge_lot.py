@@ -72,19 +72,13 @@ class DueItem(Struct, frozen=True, kw_only=True):
 async def find(pool: Connection | Pool, holder_id: int, number: int, *, locks: bool = False) -> ChargeLot | None:
     # The weaker lock: rows that refer to the lot need not wait for it.
     end: LiteralString = "for no key update" if locks else ""
-    statement: LiteralString = f"select {LOT.select} from charge_lot where holder_id = $1 and number = $2 {end}"
-    return LOT.read_found(await pool.fetchrow(statement, holder_id, number))
-
-
-_ITEMS: Final[LiteralString] = f"""
-    select {ITEM.select} from lot_item where holder_id = $1 and lot_number = $2 order by place
-"""
+    return await LOT.find(pool, f"where holder_id = $1 and number = $2 {end}", holder_id, number)
 
 
 async def read_lot_items(pool: Connection | Pool, lot: ChargeLot, *, locks: bool = False) -> list[LotItem]:
     end: LiteralString = "for no key update" if locks else ""
-    rows = await pool.fetch(f"{_ITEMS} {end}", lot.holder_id, lot.number)
-    return [ITEM.read(row) for row in rows]
+    which: LiteralString = f"where holder_id = $1 and lot_number = $2 order by place {end}"
+    return await ITEM.find_all(pool, which, lot.holder_id, lot.number)
 
 
 _SHOWN: Final[LiteralString] = """

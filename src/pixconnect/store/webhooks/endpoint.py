@@ -50,13 +50,7 @@ async def lock_holder(connection: Connection, holder_id: int) -> None:
     await connection.execute("select holder_id from balance where holder_id = $1 for no key update", holder_id)
 
 
-_INSERT: Final[LiteralString] = f"""
-    insert into webhook_endpoint ({ENDPOINT.names}) values ({ENDPOINT.parameters})
-"""
-
-
-async def insert(connection: Connection, endpoint: Endpoint) -> None:
-    await connection.execute(_INSERT, *ENDPOINT.values(endpoint))
+insert: Final = ENDPOINT.insert
 
 
 _FIND: Final[LiteralString] = f"""
@@ -69,25 +63,18 @@ async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
     return ENDPOINT.read_found(row)
 
 
-_FIND_OF_ACCOUNT: Final[LiteralString] = f"""
-    select {ENDPOINT.select} from webhook_endpoint where holder_id = $1 and profile = $2 and pix_key is null
-    order by id limit 1
-"""
-
-
 async def find_of_account(pool: Pool, holder_id: int, profile: str) -> Endpoint | None:
     """The endpoint that is told of the holder's sends as this institution tells of them."""
-    return ENDPOINT.read_found(await pool.fetchrow(_FIND_OF_ACCOUNT, holder_id, profile))
-
-
-_LIST_OF_ACCOUNT: Final[LiteralString] = f"""
-    select {ENDPOINT.select} from webhook_endpoint where holder_id = $1 and profile = $2 and pix_key is null order by id
-"""
+    return await ENDPOINT.find(
+        pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id limit 1", holder_id, profile
+    )
 
 
 async def list_of_account(pool: Connection | Pool, holder_id: int, profile: str) -> list[Endpoint]:
     """The endpoints that are told as this institution tells."""
-    return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_OF_ACCOUNT, holder_id, profile)]
+    return await ENDPOINT.find_all(
+        pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id", holder_id, profile
+    )
 
 
 _FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = any($1)"
@@ -98,27 +85,16 @@ async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dic
     return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
 
 
-_LOCK_BY_ID: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpoint where id = $1 for no key update"
-
-
 async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
     """The endpoint, of whichever holder, held until the transaction ends."""
-    row = await connection.fetchrow(_LOCK_BY_ID, endpoint_id)
-    return ENDPOINT.read_found(row)
-
-
-_LIST_ALL: Final[LiteralString] = f"""
-    select {ENDPOINT.select} from webhook_endpoint
-    where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null)
-    order by id limit $3
-"""
+    return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
 
 
 async def list_all(
     pool: Connection | Pool, holder_id: int | None, status: EndpointStatus | None, count_max: int
 ) -> list[Endpoint]:
-    """Endpoints of a holder, or of all, in one state, or in any."""
-    return [ENDPOINT.read(row) for row in await pool.fetch(_LIST_ALL, holder_id, status, count_max)]
+    which: LiteralString = "where (holder_id = $1 or $1 is null) and (status = $2 or $2 is null) order by id limit $3"
+    return await ENDPOINT.find_all(pool, which, holder_id, status, count_max)
 
 
 _LIST_REMOVED: Final[LiteralString] = "select id from removed_endpoint where holder_id = $1 order by removed_at desc"
@@ -129,19 +105,11 @@ async def list_removed(pool: Pool, holder_id: int) -> list[int]:
     return [row["id"] for row in await pool.fetch(_LIST_REMOVED, holder_id)]
 
 
-_FIND_SOME: Final[LiteralString] = f"""
-    select {ENDPOINT.select} from webhook_endpoint
-    where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null)
-    order by id limit $3
-"""
-
-
 async def find_some(
     connection: Connection, holder_id: int | None, endpoint_id: int | None, count_max: int
 ) -> list[Endpoint]:
-    """Endpoints of a holder, or of all, or this one alone."""
-    rows = await connection.fetch(_FIND_SOME, holder_id, endpoint_id, count_max)
-    return [ENDPOINT.read(row) for row in rows]
+    which: LiteralString = "where (holder_id = $1 or $1 is null) and (id = $2 or $2 is null) order by id limit $3"
+    return await ENDPOINT.find_all(connection, which, holder_id, endpoint_id, count_max)
 
 
 # By the index in which only what is pending stands; beyond the bound nobody counts.
@@ -220,7 +188,6 @@ _RESEAL: Final[LiteralString] = """
 
 
 async def reseal(connection: Connection, endpoint: Endpoint) -> None:
-    """Keep the same secrets of an endpoint that is locked, sealed with another secret key."""
     sealed = (endpoint.secret_sealed, endpoint.previous_secret_sealed, endpoint.authorization_sealed)
     await connection.execute(_RESEAL, endpoint.id, *sealed)
 

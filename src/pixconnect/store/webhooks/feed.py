@@ -131,11 +131,10 @@ async def read_events(
     return [(row["number"] - 1, EVENT.read(row)) for row in rows]
 
 
-_HAS_EVENT: Final[LiteralString] = "select exists (select from event where id = $1 and holder_id = $2)"
-
-
 async def has_event(pool: Pool, holder_id: int, event_id: int) -> bool:
-    return await pool.fetchval(_HAS_EVENT, event_id, holder_id)
+    return await pool.fetchval(
+        "select exists (select from event where id = $1 and holder_id = $2)", event_id, holder_id
+    )
 
 
 # $2 is the text, $3 the same as a number.

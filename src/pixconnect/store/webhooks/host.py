@@ -31,9 +31,7 @@ async def is_anothers(connection: Connection, spellings: Sequence[str], holder_i
     return await connection.fetchval(_IS_ANOTHERS, spellings, holder_id)
 
 
-_ALLOW: Final[LiteralString] = "insert into allowed_webhook_host (host) values ($1) on conflict do nothing"
-
-
 async def allow(connection: Connection, host: str) -> bool:
     """Allow a host for several holders; returns whether that is new."""
-    return await connection.execute(_ALLOW, host) == "INSERT 0 1"
+    tag = await connection.execute("insert into allowed_webhook_host (host) values ($1) on conflict do nothing", host)
+    return tag == "INSERT 0 1"

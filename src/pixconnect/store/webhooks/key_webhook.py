@@ -21,17 +21,11 @@ KEY_WEBHOOK: Final = Table(
 _SELECT: Final[LiteralString] = f"""
     select {KEY_WEBHOOK.select}, url from key_webhook join webhook_endpoint on webhook_endpoint.id = endpoint_id
 """
-_FIND: Final[LiteralString] = f"{_SELECT} where key_webhook.pix_key = $1 and key_webhook.holder_id = $2"
 
 
 async def find(connection: Connection | Pool, holder_id: int, pix_key: str) -> KeyWebhook | None:
-    row = await connection.fetchrow(_FIND, pix_key, holder_id)
-    return KEY_WEBHOOK.read_found(row)
-
-
-_INSERT: Final[LiteralString] = """
-    insert into key_webhook (pix_key, holder_id, endpoint_id, created_at) values ($1, $2, $3, $4)
-"""
+    where: LiteralString = "where key_webhook.pix_key = $1 and key_webhook.holder_id = $2"
+    return KEY_WEBHOOK.read_found(await connection.fetchrow(f"{_SELECT} {where}", pix_key, holder_id))
 
 
 async def insert(connection: Connection, webhook: KeyWebhook) -> None:
@@ -40,7 +34,7 @@ async def insert(connection: Connection, webhook: KeyWebhook) -> None:
     Raises:
         asyncpg.ForeignKeyViolationError: The key was removed meanwhile.
     """
-    await connection.execute(_INSERT, webhook.pix_key, webhook.holder_id, webhook.endpoint_id, webhook.created_at)
+    await KEY_WEBHOOK.insert(connection, webhook)
 
 
 async def set_created(connection: Connection, pix_key: str, created_at: datetime) -> None:
@@ -68,11 +62,7 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[KeyWebhook]:
     return Page(items=[KEY_WEBHOOK.read(row) for row in rows], total_count=count)
 
 
-_DELETE_ENDPOINT: Final[LiteralString] = """
-    delete from webhook_endpoint where holder_id = $1 and pix_key = $2
-"""
-
-
 async def delete(connection: Connection, holder_id: int, pix_key: str) -> bool:
     """Forget the webhook of a key; its deliveries stay until their time is over. Returns whether there was one."""
-    return await connection.execute(_DELETE_ENDPOINT, holder_id, pix_key) != "DELETE 0"
+    statement: LiteralString = "delete from webhook_endpoint where holder_id = $1 and pix_key = $2"
+    return await connection.execute(statement, holder_id, pix_key) != "DELETE 0"

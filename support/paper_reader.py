@@ -1,0 +1,237 @@
+"""Keeps one account's statement lines in memory, as ``usecases/institutions/statement.py`` keeps them in tables.
+
+The rules are the product's own pure functions; only the bookkeeping between them is written again here, so that thousands of
+months can be judged in a minute. ``tests/usecases/institutions/test_true_months.py`` compares both on the same months.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions import joining, judging
+from pixconnect.domain.institutions.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import BookLine, RecordedItem
+from pixconnect.domain.institutions.judging import OUTCOMES, Evidence, JudgedLine, Judgement, OpenAmounts
+from pixconnect.domain.institutions.statement_files.statement_file import ItemSource, StatementFile
+from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
+from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
+from support.true_months import Books, Question, Step
+
+_DAY = timedelta(days=1)
+
+
+class _Day(Struct, kw_only=True):
+    source: ItemSource
+    opening_cents: int | None = None
+    closing_cents: int | None = None
+    read_at: datetime | None = None
+
+
+class PaperReader:
+    """The account's house, its lines and its days; the books begin in the evening before the first day."""
+
+    def __init__(self) -> None:
+        self._items: dict[str, RecordedItem] = {}
+        self._days: dict[date, _Day] = {}
+        self._judged: dict[date, JudgedDay] = {}
+        self._ours: dict[joining.LineKey, BookLine] = {}
+        self._ids_counts = Counter[str]()
+        self._changed = Counter[date]()
+
+    def take(self, step: Step) -> None:
+        if step.learned is not None:
+            self._learn(step.learned)
+        if step.file is not None:
+            self._record(read_statement_file(step.file), step.at)
+        self._settle(step.at)
+        self._judged = self._judge_days(step.at)
+
+    def read_books(self, now: datetime) -> Books:
+        return Books(
+            booked=Counter(
+                (item.day, item.signed_cents) for item in self._items.values() if item.joined_kind == "movement"
+            ),
+            questions=self._list_questions(now),
+            proven={
+                day: judged.closing_cents
+                for day, judged in self._judged.items()
+                if self._is_closed(day) and judged.closing_cents is not None
+            },
+        )
+
+    def _is_closed(self, day: date) -> bool:
+        return day in self._judged and self._judged[day].state in ("closed", "closed_with_cases")
+
+    def _list_questions(self, now: datetime) -> list[Question]:
+        """One for each line and each day that is a case, once its day is over."""
+        questions = [
+            Question(about=item.day, may_book=[(item.day, item.signed_cents)])
+            for item in self._items.values()
+            if item.joined_id is None and item.waits is not None and OUTCOMES[item.waits].asks == "person"
+        ]
+        differing = [day for day, judged in self._judged.items() if judged.difference_cents]
+        questions += [Question(about=day) for day in differing]
+        read_whole = {
+            day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day
+        }
+        questions += [Question(about=line.day) for line in self._list_unmatched() if line.day in read_whole]
+        return [question for question in questions if question.about < to_day(now)]
+
+    def _learn(self, pix: Movement) -> None:
+        key: joining.LineKey = ("transfer", str(pix.serial))
+        self._ours[key] = BookLine(
+            key=key,
+            holder_id=1,
+            direction="IN" if pix.cents > 0 else "OUT",
+            amount_cents=abs(pix.cents),
+            day=pix.day if pix.settled_at is None else to_day(pix.settled_at),
+            settled_at=pix.settled_at,
+            names=(pix.name,),
+            state="settled",
+        )
+
+    def _record(self, file: StatementFile, now: datetime) -> None:
+        spoken = [file.first_on + _DAY * number for number in range((file.last_on - file.first_on).days + 1)]
+        others = {day for day, told in self._days.items() if told.source != file.format}
+        lines = [item for item in file.items if item.day not in others]
+        closed = {day for day in self._days if self._is_closed(day)}
+        judgement = judging.judge_lines(lines, self._read_evidence(file, lines, now))
+        self._ids_counts += Counter(same=judgement.same_ids_count, other=judgement.other_ids_count)
+        self._keep(judgement.lines, file.format, now)
+        self._tell(file, judgement, ({*spoken} - others, len(lines), closed), now)
+
+    def _read_evidence(self, file: StatementFile, lines: Sequence[InstitutionItem], now: datetime) -> Evidence:
+        days = [file.first_on, file.last_on, *(line.day for line in lines)]
+        first_on, last_on = min(days), max(days)
+        closed = frozenset(day for day in self._days if self._is_closed(day))
+        agreed = {day for day in self._days if self._judged[day].state != "open"}
+        ends = {day - _DAY: told.opening_cents for day, told in self._days.items() if told.opening_cents is not None}
+        for day, told in self._days.items():
+            if told.closing_cents is not None and told.read_at is not None and to_day(told.read_at) > day:
+                ends[day] = told.closing_cents
+        since = max((day for day in ends if day < first_on), default=None)
+        if since is None:
+            since = FIRST_ON - _DAY
+            agreed.add(since)
+            ends[since] = OPENING_CENTS
+        later = sorted(day for day in ends if day > last_on)
+        until = next((day for day in later if day in closed), later[0] if later else last_on)
+        ids = {line.item_id for line in lines}
+        nets = Counter[date]()
+        for item in self._items.values():
+            if since <= item.day <= until and _counts(item):
+                nets[item.day] += item.signed_cents
+        known = [
+            item
+            for item in self._items.values()
+            if item.item_id in ids
+            or (item.source == file.format and first_on <= item.day <= last_on)
+            or (item.source == file.format and since <= item.day <= until and not _counts(item) and not item.joined_id)
+        ]
+        return Evidence(
+            first_on=file.first_on,
+            last_on=file.last_on,
+            opening_cents=None if file.opening is None else file.opening.cents,
+            closing=file.closing,
+            ends={day: cents for day, cents in ends.items() if since <= day <= until},
+            closed=closed,
+            agreed=frozenset(agreed),
+            nets=nets,
+            today=to_day(now),
+            known=known,
+            ids_are_stable=self._ids_counts["same"] > 0 and self._ids_counts["other"] == 0,
+        )
+
+    def _keep(self, lines: Sequence[JudgedLine], source: ItemSource, now: datetime) -> None:
+        for line in lines:
+            if line.outcome == "changed":
+                self._changed[line.item.day] += 1
+            if line.outcome in ("known", "changed"):
+                continue
+            waits = None if line.outcome == "new" else line.outcome
+            if line.known_id is None:
+                self._items[line.item.item_id] = RecordedItem(
+                    **structs.asdict(line.item), institution_id=1, source=source, recorded_at=now, waits=waits
+                )
+            else:
+                self._items[line.known_id] = structs.replace(self._items[line.known_id], waits=waits)
+
+    def _tell(
+        self, file: StatementFile, judgement: Judgement, given: tuple[set[date], int, set[date]], now: datetime
+    ) -> None:
+        spoken, lines_count, closed = given
+        of_file = judgement.lines[:lines_count]
+        if judgement.replaced_from is not None and file.closing is not None:
+            for day, told in self._days.items():
+                if judgement.replaced_from <= day <= file.closing.on:
+                    told.closing_cents = None if day < file.closing.on else told.closing_cents
+                    told.opening_cents = None if day > judgement.replaced_from else told.opening_cents
+        kept = closed if any(line.outcome == "contradicts" for line in of_file) else set[date]()
+        for day in sorted({*spoken, *(line.item.day for line in of_file if line.outcome == "new")}):
+            told = self._days.setdefault(day, _Day(source=file.format))
+            if told.closing_cents is not None and (told.read_at is None or to_day(told.read_at) <= day):
+                told.closing_cents = None
+            if day not in kept and file.opening is not None and day == file.first_on:
+                told.opening_cents = file.opening.cents
+            if day not in kept and file.closing is not None and day == file.closing.on:
+                told.closing_cents = file.closing.cents
+            if day in spoken:
+                told.read_at = now
+
+    def _settle(self, now: datetime) -> None:
+        """Named lines are joined first; then lines that look alike; then the rest is posted or waits."""
+        for take in ("name", "any"):
+            alone = self._list_alone()
+            joined = joining.join_items(alone, self._list_unmatched())
+            for join in joined.joins:
+                if take == "any" or join.by == "name":
+                    self._join(join.item_id, join.key, join.by)
+        known = OpenAmounts(
+            unnamed_cents=frozenset(),
+            our_names=frozenset(name for line in self._ours.values() for name in line.names),
+            begins_at=at_hour(FIRST_ON, -1),
+            begins_on=FIRST_ON - _DAY,
+            today=to_day(now),
+        )
+        left = self._list_unmatched()
+        for item in self._list_alone():
+            verdict = judging.judge_left(item, left, known)
+            if verdict.waits is None:
+                self._join(item.item_id, ("movement", item.item_id), "name")
+            else:
+                self._items[item.item_id] = structs.replace(item, waits=verdict.waits)
+
+    def _list_unmatched(self) -> list[BookLine]:
+        joined = {(item.joined_kind, item.joined_id) for item in self._items.values()}
+        return [line for key, line in self._ours.items() if key not in joined]
+
+    def _list_alone(self) -> list[RecordedItem]:
+        return [item for item in self._items.values() if item.joined_id is None and _counts(item)]
+
+    def _join(self, item_id: str, key: joining.LineKey, by: joining.JoinedBy) -> None:
+        self._items[item_id] = structs.replace(
+            self._items[item_id], joined_kind=key[0], joined_id=str(key[1]), joined_by=by, waits=None
+        )
+
+    def _judge_days(self, now: datetime) -> dict[date, JudgedDay]:
+        items = defaultdict[date, list[RecordedItem]](list)
+        for item in self._items.values():
+            if _counts(item):
+                items[item.day].append(item)
+        sums: dict[date, DaySums] = {day: sum_items(of_day, ()) for day, of_day in items.items()}
+        cases = {day: DayCases(changed_count=count) for day, count in self._changed.items()}
+        told = [
+            DayBalances(day=day, opening_cents=one.opening_cents, closing_cents=one.closing_cents, read_at=one.read_at)
+            for day, one in sorted(self._days.items())
+        ]
+        return {one.day: one for one in judge_days(told, sums, cases, now)}
+
+
+def _counts(item: RecordedItem) -> bool:
+    return item.waits is None or OUTCOMES[item.waits].counts

@@ -67,6 +67,12 @@ def require(value: Present | None, what: object) -> Present:
     return value
 
 
+def found(value: Present | None, message: str) -> Present:
+    if value is None:
+        raise NotFound(message)
+    return value
+
+
 class PixConnectError(Exception):
     """Any answer that is not a success."""
 

@@ -113,9 +113,7 @@ class HolderDirectory:
     async def read_account_anew(self, holder_id: int) -> OwnAccount:
         """The account as the database has it now, which the next readers get too."""
         accounts = self._accounts
-        holder = await holder_store.find(self._pool, holder_id)
-        if holder is None:
-            raise errors.InvariantBroken(f"there is no holder {holder_id}")
+        holder = errors.require(await holder_store.find(self._pool, holder_id), f"there is no holder {holder_id}")
         account = self._open(holder)
         accounts.keep(holder_id, account)
         return account

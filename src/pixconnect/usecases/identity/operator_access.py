@@ -122,10 +122,7 @@ def _recovery_code(entropy: Entropy) -> str:
 
 
 async def _lock(connection: Connection, name: str) -> ConsoleOperator:
-    found = await console_store.lock_operator(connection, name)
-    if found is None:
-        raise errors.NotFound(f"name: there is no operator {name}")
-    return found
+    return errors.found(await console_store.lock_operator(connection, name), f"name: there is no operator {name}")
 
 
 def _audited(name: str) -> str:

@@ -62,9 +62,7 @@ async def revoke(context: Operator, kid: str) -> SigningKey:
     async with write_alone(context.pool) as connection:
         await signing_key_store.lock(connection)
         keys = await signing_key_store.list_all(connection)
-        key = next((key for key in keys if key.kid == kid), None)
-        if key is None:
-            raise errors.NotFound(f"kid: there is no signing key {kid}")
+        key = errors.found(next((key for key in keys if key.kid == kid), None), f"kid: there is no signing key {kid}")
         now = context.clock.real_now()
         if key.revoked_at is None:
             if signing_rules.is_replacement_needed(key, keys, now):

@@ -77,22 +77,18 @@ async def _find(pool: Pool, viewer: Viewer, kind: Resource, resource_id: int) ->
     """The charge and the transfers that something belongs to, and whose that is."""
     whose, transfer_id, charge_id = viewer.holder_id, resource_id, resource_id
     if kind == "refund":
-        refund = await timeline_store.find_refund(pool, resource_id, whose)
-        if refund is None:
-            raise errors.NotFound("id: there is no such refund")
+        refund = errors.found(await timeline_store.find_refund(pool, resource_id, whose), "id: there is no such refund")
         if not viewer.may("transfer.read"):
             return refund.holder_id, Facts(refunds=[refund])
         transfer_id, whose = refund.transfer_id, refund.holder_id
     if kind != "charge":
-        transfer = await timeline_store.find_transfer(pool, transfer_id, whose)
-        if transfer is None:
-            raise errors.NotFound("id: there is no such transfer")
+        transfer = errors.found(
+            await timeline_store.find_transfer(pool, transfer_id, whose), "id: there is no such transfer"
+        )
         if transfer.charge_id is None or not viewer.may("charge.read"):
             return transfer.holder_id, Facts(transfers=[await with_payee(pool, transfer)])
         charge_id, whose = transfer.charge_id, transfer.holder_id
-    charge = await timeline_store.find_charge(pool, charge_id, whose)
-    if charge is None:
-        raise errors.NotFound("id: there is no such charge")
+    charge = errors.found(await timeline_store.find_charge(pool, charge_id, whose), "id: there is no such charge")
     if not viewer.may("transfer.read"):
         return charge.holder_id, Facts(charge=charge)
     return charge.holder_id, Facts(charge=charge, transfers=await timeline_store.find_transfers_to(pool, charge))
@@ -141,9 +137,9 @@ async def read_delivery_view(context: Context, viewer: Viewer, delivery_id: int)
     """A delivery with its attempts, and the headers that another would have now."""
     viewer.require("webhook.read")
     pool = context.pool
-    delivery = await timeline_store.find_delivery(pool, delivery_id, viewer.holder_id)
-    if delivery is None:
-        raise errors.NotFound("id: there is no such delivery")
+    delivery = errors.found(
+        await timeline_store.find_delivery(pool, delivery_id, viewer.holder_id), "id: there is no such delivery"
+    )
     event = await timeline_store.find_event(pool, delivery.event_id, delivery.holder_id)
     endpoint = (await endpoint_store.find_many(pool, [delivery.endpoint_id])).get(delivery.endpoint_id)
     now, waiting = await service_now(context.clock, pool), None

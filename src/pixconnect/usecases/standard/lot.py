@@ -147,17 +147,13 @@ async def patch_lot(
 
 async def find_lot(context: Context, caller: Caller, number: int) -> FoundLot:
     """A lot as it is asked for until now, to be patched; raises ``NotFound``."""
-    lot = await lot_store.find(context.pool, caller.holder_id, number)
-    if lot is None:
-        raise errors.NotFound("id: there is no such lot")
+    lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     return FoundLot(lot=lot, items=await lot_store.read_lot_items(context.pool, lot))
 
 
 async def read_lot(context: Context, caller: Caller, number: int) -> ShownLot:
     """A lot, and what has become of each of its charges so far; raises ``NotFound``."""
-    lot = await lot_store.find(context.pool, caller.holder_id, number)
-    if lot is None:
-        raise errors.NotFound("id: there is no such lot")
+    lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     items = await lot_store.read_shown(context.pool, caller.holder_id, [number])
     return ShownLot(lot=lot, items=items[number])
 

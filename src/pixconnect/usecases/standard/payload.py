@@ -45,10 +45,7 @@ class _Payload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="ca
 
 async def check_served(context: Context, path: str) -> Charge:
     """The charge at a path behind the locations' common prefix; raises ``NotFound`` where none is served."""
-    charge = await context.directory.find_served(path)
-    if charge is None:
-        raise errors.NotFound("no charge is served here")
-    return charge
+    return errors.found(await context.directory.find_served(path), "no charge is served here")
 
 
 async def read_payload(context: Context, path: str, day: date | None = None) -> str:

@@ -43,9 +43,7 @@ _IN_PART: Final = "este Pix só pode ser devolvido por inteiro"
 async def read_refund(context: Context, caller: Caller, end_to_end_id: str, refund_id: str) -> Devolucao:
     """A refund of a Pix by its id; raises ``NotFound``."""
     original = await find_received(context, caller, end_to_end_id)
-    refund = await _find(context.pool, original, refund_id)
-    if refund is None:
-        raise errors.NotFound("id: there is no such refund of this Pix")
+    refund = errors.found(await _find(context.pool, original, refund_id), "id: there is no such refund of this Pix")
     (told,) = await tell_reasons(context.pool, [refund])
     return show_devolucao(refund_id, told)
 

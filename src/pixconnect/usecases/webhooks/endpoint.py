@@ -202,9 +202,9 @@ async def list_all_endpoints(context: Operator, holder_id: int | None, status: E
 async def resume_endpoint(context: Operator, endpoint_id: int) -> Endpoint:
     """Make an endpoint active again that was disabled; workers see it when they look next."""
     async with write_alone(context.pool) as connection:
-        before = await endpoint_store.lock_by_id(connection, endpoint_id)
-        if before is None:
-            raise errors.NotFound(f"endpoint_id: there is no endpoint {endpoint_id}")
+        before = errors.found(
+            await endpoint_store.lock_by_id(connection, endpoint_id), f"endpoint_id: there is no endpoint {endpoint_id}"
+        )
         if before.status == "inactive":
             raise errors.BadRequest("endpoint_id: its owner has made it inactive, and may make it active again")
         if before.status == "active":
@@ -260,10 +260,9 @@ async def list_deliveries(
 
 
 async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> Delivery:
-    delivery = await delivery_history_store.find(context.pool, caller.holder_id, delivery_id)
-    if delivery is None:
-        raise errors.NotFound("id: there is no such delivery")
-    return delivery
+    return errors.found(
+        await delivery_history_store.find(context.pool, caller.holder_id, delivery_id), "id: there is no such delivery"
+    )
 
 
 async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:

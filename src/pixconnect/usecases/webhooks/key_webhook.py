@@ -101,9 +101,9 @@ async def _set(
         await key_webhook_store.insert(connection, webhook)
         await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
         return webhook
-    before = await endpoint_store.lock_by_id(connection, found.endpoint_id)
-    if before is None:
-        raise errors.InvariantBroken("the webhook of a key has its endpoint")
+    before = errors.require(
+        await endpoint_store.lock_by_id(connection, found.endpoint_id), "the webhook of a key has its endpoint"
+    )
     # Setting it again says that its owner has mended it.
     after = _tell_as(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
@@ -148,10 +148,9 @@ def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
 
 async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook:
     """The webhook of a key; raises ``NotFound``."""
-    found = await key_webhook_store.find(context.pool, caller.holder_id, key)
-    if found is None:
-        raise errors.NotFound("chave: there is no such webhook")
-    return found
+    return errors.found(
+        await key_webhook_store.find(context.pool, caller.holder_id, key), "chave: there is no such webhook"
+    )
 
 
 async def list_webhooks(context: Context, caller: Caller, span: Span) -> Page[KeyWebhook]:
@@ -191,18 +190,18 @@ async def redeliver(context: Context, caller: Caller, key: str, delivery_id: int
 
 
 async def _read_delivery(context: Context, webhook: KeyWebhook, delivery_id: int) -> KeyDelivery:
-    delivery = await notice_store.find(context.pool, webhook.endpoint_id, delivery_id)
-    if delivery is None:
-        raise errors.NotFound("id: there is no such delivery")
-    return delivery
+    return errors.found(
+        await notice_store.find(context.pool, webhook.endpoint_id, delivery_id), "id: there is no such delivery"
+    )
 
 
 async def redeliver_events(context: Context, caller: Caller, key: str, initial_at: datetime, final_at: datetime) -> int:
     """Send a key's webhook the notices of an interval again, but for pending ones, and count them."""
     webhook = await read_webhook(context, caller, key)
-    endpoint = (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id)
-    if endpoint is None:
-        raise errors.NotFound("chave: there is no such webhook")
+    endpoint = errors.found(
+        (await endpoint_store.find_many(context.pool, [webhook.endpoint_id])).get(webhook.endpoint_id),
+        "chave: there is no such webhook",
+    )
     return await redelivery.redeliver_events_to(context, endpoint, initial_at, final_at)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import Final
 
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.foundation.pool import Connection, Pool
@@ -22,9 +22,7 @@ ADJUSTMENT: Final = Table(
 
 INSERT: Final = of_columns(ADJUSTMENT, once=(), name="adjustment_row", sql="insert into adjustment ({names}) {rows}")
 
-_LIST: Final[LiteralString] = f"select {ADJUSTMENT.select} from adjustment where case_id = $1 order by created_at, id"
-
 
 async def list_of_case(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
     """All of a case, the oldest first."""
-    return [ADJUSTMENT.read(row) for row in await connection.fetch(_LIST, case_id)]
+    return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)

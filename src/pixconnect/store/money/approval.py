@@ -60,12 +60,10 @@ INSERT: Final = of_columns(
     PENDING_APPROVAL, once=(), name="pending_approval_row", sql="insert into pending_approval ({names}) {rows}"
 )
 
-_FIND: Final[LiteralString] = f"select {PENDING_APPROVAL.select} from pending_approval where transfer_id = $1"
-
 
 async def find(connection: Connection | Pool, transfer_id: int) -> PendingApproval | None:
     """Whether a transfer ever had to be approved."""
-    return PENDING_APPROVAL.read_found(await connection.fetchrow(_FIND, transfer_id))
+    return await PENDING_APPROVAL.find(connection, "where transfer_id = $1", transfer_id)
 
 
 _FIND_AWAITED: Final[LiteralString] = f"""
@@ -79,11 +77,8 @@ async def find_awaited(connection: Connection | Pool, order_name: str) -> Pendin
     return PENDING_APPROVAL.read_found(await connection.fetchrow(_FIND_AWAITED, order_name))
 
 
-_FIND_DECISION: Final[LiteralString] = f"select {APPROVAL_ANSWER.select} from approval_answer where order_name = $1"
-
-
 async def find_decision(connection: Connection | Pool, order_name: str) -> ApprovalAnswer | None:
-    return APPROVAL_ANSWER.read_found(await connection.fetchrow(_FIND_DECISION, order_name))
+    return await APPROVAL_ANSWER.find(connection, "where order_name = $1", order_name)
 
 
 # Its order is locked.

@@ -34,11 +34,6 @@ APPEND_STEPS: Final = of_columns(
 )
 
 # The order in which they are covered.
-_LIST_OPEN: Final[LiteralString] = f"""
-    select {BLOCK.select} from block where holder_id = any($1) and state = 'open' order by holder_id, created_at, id
-"""
-
-
 # As the index ``block_uncovered`` has it.
 LIST_UNCOVERED: Final[LiteralString] = f"""
     select {BLOCK.select} from block where holder_id = any($1) and state = 'open' and covered_cents < held_cents
@@ -53,7 +48,9 @@ async def list_uncovered(connection: Connection, holder_ids: Sequence[int]) -> l
 
 async def list_open(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
     """Blocks that have not ended, the oldest of each holder first; their balances are locked by whoever changes them."""
-    return [BLOCK.read(row) for row in await connection.fetch(_LIST_OPEN, holder_ids)]
+    return await BLOCK.find_all(
+        connection, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id", holder_ids
+    )
 
 
 # As the unique index ``block_reference`` has it: the installation's own rail counts as account 0, since null equals nothing.

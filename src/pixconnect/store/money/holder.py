@@ -88,16 +88,8 @@ async def list_with_funds(pool: Pool, after_id: int, count_max: int) -> list[tup
     return [(HOLDER.read(row), Funds(**{name: row[name] for name in names})) for row in rows]
 
 
-_FIND_BY_ACCOUNT: LiteralString = f"select {HOLDER.select} from holder where account_number = $2 and branch = $1"
-
-
 async def find_by_account(connection: Connection | Pool, branch: str, account_number: str) -> Holder | None:
-    row = await connection.fetchrow(_FIND_BY_ACCOUNT, branch, account_number)
-    return HOLDER.read_found(row)
-
-
-_LOCK: LiteralString = f"select {HOLDER.select} from holder where id = $1 for no key update"
-_LOCK_ALONE: LiteralString = f"select {HOLDER.select} from holder where id = $1 for update"
+    return await HOLDER.find(connection, "where account_number = $2 and branch = $1", branch, account_number)
 
 
 async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -> Holder | None:
@@ -106,8 +98,9 @@ async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -
     Args:
         alone: Nor is anything made on its account meanwhile that has no entries, such as a charge.
     """
-    row = await connection.fetchrow(_LOCK_ALONE if alone else _LOCK, holder_id)
-    return HOLDER.read_found(row)
+    if alone:
+        return await HOLDER.find(connection, "where id = $1 for update", holder_id)
+    return await HOLDER.find(connection, "where id = $1 for no key update", holder_id)
 
 
 # Nothing else of a holder ever changes.

@@ -72,14 +72,11 @@ async def lock_named(
     return {(institution_id, found.name): found for found in map(INFRACTION.read, rows)}
 
 
-_READ_NAMED: Final[LiteralString] = f"""
-    select {INFRACTION.select} from infraction where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)
-"""
-
-
 async def find_named(pool: Pool, name: str, institution_id: int | None) -> Infraction | None:
     """One by its account and the institution's name."""
-    return INFRACTION.read_found(await pool.fetchrow(_READ_NAMED, name, institution_id))
+    return await INFRACTION.find(
+        pool, "where name = $1 and coalesce(institution_id, 0) = coalesce($2::smallint, 0)", name, institution_id
+    )
 
 
 _FIND_CONTESTED: Final[LiteralString] = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import Final
 
 import msgspec
 
@@ -23,19 +23,10 @@ _INITIATED_TRANSFER: Final = Table(
     write={"counterparty": lambda initiated: _encode_party(initiated.counterparty).decode()},
 )
 
-_INSERT: Final[LiteralString] = f"""
-    insert into initiated_transfer ({_INITIATED_TRANSFER.names}) values ({_INITIATED_TRANSFER.parameters})
-"""
-
 
 async def insert(connection: Connection, initiated: InitiatedTransfer) -> None:
-    await connection.execute(_INSERT, *_INITIATED_TRANSFER.values(initiated))
-
-
-_FIND: Final[LiteralString] = f"""
-    select {_INITIATED_TRANSFER.select} from initiated_transfer where end_to_end_id = $1 and holder_id = $2
-"""
+    await _INITIATED_TRANSFER.insert(connection, initiated)
 
 
 async def find(pool: Pool, holder_id: int, end_to_end_id: str) -> InitiatedTransfer | None:
-    return _INITIATED_TRANSFER.read_found(await pool.fetchrow(_FIND, end_to_end_id, holder_id))
+    return await _INITIATED_TRANSFER.find(pool, "where end_to_end_id = $1 and holder_id = $2", end_to_end_id, holder_id)

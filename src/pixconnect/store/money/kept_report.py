@@ -72,22 +72,14 @@ async def count_open(pool: Pool, count_max: int) -> Mapping[str, int]:
     return {row["reason"]: row["count"] for row in await pool.fetch(_COUNT_OPEN, count_max)}
 
 
-_LIST: Final[LiteralString] = f"""
-    select {KEPT_REPORT.select} from kept_report where closed_at is null or $1 order by id desc limit $2
-"""
-
-
 async def list_newest(pool: Pool, *, with_closed: bool, count_max: int) -> list[KeptReport]:
-    return [KEPT_REPORT.read(row) for row in await pool.fetch(_LIST, with_closed, count_max)]
-
-
-_LIST_OPEN: Final[LiteralString] = f"""
-    select {KEPT_REPORT.select} from kept_report where closed_at is null order by id limit $1
-"""
+    return await KEPT_REPORT.find_all(
+        pool, "where closed_at is null or $1 order by id desc limit $2", with_closed, count_max
+    )
 
 
 async def list_oldest_open(connection: Connection, count_max: int) -> list[KeptReport]:
-    return [KEPT_REPORT.read(row) for row in await connection.fetch(_LIST_OPEN, count_max)]
+    return await KEPT_REPORT.find_all(connection, "where closed_at is null order by id limit $1", count_max)
 
 
 async def find(connection: Connection | Pool, kept_id: int) -> KeptReport | None:

@@ -210,7 +210,9 @@ _LOOK_LATER: Final[LiteralString] = """
 
 async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:
     """Say when to look again at marked orders, however often the rail was asked about them."""
-    await pool.execute(_LOOK_LATER, sorted(names), due_at)
+    await pool.execute(
+        "update open_order set due_at = $2 where name = any($1) and handed_at is not null", sorted(names), due_at
+    )
 
 
 # A worker that asks may send again: never without a mark, or the order could be given up after that. What waits at an

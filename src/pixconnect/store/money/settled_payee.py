@@ -23,9 +23,8 @@ async def insert(connection: Connection, transfer_id: int, holder_id: int, payee
     await connection.execute(_INSERT, transfer_id, holder_id, encode_party(payee), told_at)
 
 
-_FIND: Final[LiteralString] = "select payee::text from settled_payee where transfer_id = $1 and holder_id = $2"
-
-
 async def find(pool: Connection | Pool, transfer_id: int, holder_id: int) -> Party | None:
-    text = await pool.fetchval(_FIND, transfer_id, holder_id)
+    text = await pool.fetchval(
+        "select payee::text from settled_payee where transfer_id = $1 and holder_id = $2", transfer_id, holder_id
+    )
     return None if text is None else _decode_party(text)

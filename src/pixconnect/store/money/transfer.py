@@ -144,15 +144,13 @@ find_by_ids: Final = lookup.many_by_id(TRANSFER)
 find_by_external_id: Final = lookup.one_by(TRANSFER, "external_id")
 find_by_end_to_end_id: Final = lookup.one_by(TRANSFER, "end_to_end_id", "network_id")
 
-# In the words of the index `charge_is_paid_once`.
-_FIND_PAYING: Final[LiteralString] = f"""
-    select {TRANSFER.select} from transfer where charge_id = $1 and holder_id = $2 and settled_at is not null
-"""
-
 
 async def find_paying(pool: Pool, holder_id: int, charge_id: int) -> Transfer | None:
     """The transfer that paid a charge."""
-    return TRANSFER.read_found(await pool.fetchrow(_FIND_PAYING, charge_id, holder_id))
+    # In the words of the index `charge_is_paid_once`.
+    return await TRANSFER.find(
+        pool, "where charge_id = $1 and holder_id = $2 and settled_at is not null", charge_id, holder_id
+    )
 
 
 _FIND_ALL_PAYING: Final[LiteralString] = f"""

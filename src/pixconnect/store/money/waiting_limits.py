@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, LiteralString
+from typing import Final
 
 from pixconnect.domain.money.limit import WaitingLimits
 from pixconnect.foundation.pool import Connection, Pool
@@ -26,20 +26,15 @@ WAITING_LIMITS: Final = Table(
     },
 )
 
-_FIND: Final[LiteralString] = f"select {WAITING_LIMITS.select} from waiting_limits where holder_id = $1"
-_INSERT: Final[LiteralString] = (
-    f"insert into waiting_limits ({WAITING_LIMITS.names}) values ({WAITING_LIMITS.parameters})"
-)
-
 
 async def find(connection: Connection | Pool, holder_id: int) -> WaitingLimits | None:
     """What waits for a holder."""
-    return WAITING_LIMITS.read_found(await connection.fetchrow(_FIND, holder_id))
+    return await WAITING_LIMITS.find(connection, "where holder_id = $1", holder_id)
 
 
 async def insert(connection: Connection, wanted: WaitingLimits) -> None:
     """Keep them; the caller has forgotten what waited before."""
-    await connection.execute(_INSERT, *WAITING_LIMITS.values(wanted))
+    await WAITING_LIMITS.insert(connection, wanted)
 
 
 async def forget(connection: Connection, holder_id: int) -> None:

@@ -170,11 +170,10 @@ async def end_of_report(connection: Connection, kept_id: int, operator: str, rea
     await connection.execute(_END_OF_REPORT, str(kept_id), operator, reason)
 
 
-_ADD_NOTE: Final[LiteralString] = "insert into case_note (case_id, operator, note) values ($1, $2, $3)"
-
-
 async def add_note(connection: Connection, case_id: int, operator: str, note: str) -> None:
-    await connection.execute(_ADD_NOTE, case_id, operator, note)
+    await connection.execute(
+        "insert into case_note (case_id, operator, note) values ($1, $2, $3)", case_id, operator, note
+    )
 
 
 async def list_notes(connection: Connection | Pool, case_id: int) -> list[CaseNote]:

@@ -113,7 +113,10 @@ class ChildProcess:
         ready_fd = errors.require(self._ready_fd, "not spawned")
         # The pipe ends when the child closes it, on purpose or by dying.
         report = b""
-        while len(report) < _MESSAGE_SIZE_MAX and (piece := await _read_some(ready_fd)):
+        while len(report) < _MESSAGE_SIZE_MAX:
+            await process_death.wait_until_readable(ready_fd)
+            if not (piece := os.read(ready_fd, _MESSAGE_SIZE_MAX)):
+                break
             report += piece
         return report
 
@@ -122,14 +125,3 @@ class ChildProcess:
             if descriptor is not None:
                 os.close(descriptor)
         self._ready_fd = self._parent_fd = None
-
-
-async def _read_some(descriptor: int) -> bytes:
-    readable = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    loop.add_reader(descriptor, readable.set)
-    try:
-        await readable.wait()
-    finally:
-        loop.remove_reader(descriptor)
-    return os.read(descriptor, _MESSAGE_SIZE_MAX)

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from socket import socket
 from typing import Protocol
 
 from msgspec import Struct
@@ -119,19 +120,24 @@ async def exit_status(process: Process) -> int:
     """Wait for a process to end, without a thread."""
     descriptor = _open_process(process.pid) if process.poll() is None else None
     if descriptor is not None:
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        loop.add_reader(descriptor, ended.set)
         try:
-            await ended.wait()
+            await wait_until_readable(descriptor)
         finally:
-            loop.remove_reader(descriptor)
             os.close(descriptor)
     # Without a descriptor, or for the moment between its signal and the exit status, we poll.
     while True:
         if (status := process.poll()) is not None:
             return status
         await asyncio.sleep(_POLL_S)
+
+
+async def wait_until_readable(file: int | socket) -> None:
+    readable, loop = asyncio.Event(), asyncio.get_running_loop()
+    loop.add_reader(file, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(file)
 
 
 def _open_process(pid: int) -> int | None:

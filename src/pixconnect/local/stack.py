@@ -34,7 +34,7 @@ from pixconnect.local.child_process import ChildFailedError, ChildProcess
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.fork_server import ForkServer
 from pixconnect.local.home import Home
-from pixconnect.local.process_death import Launch
+from pixconnect.local.process_death import Launch, wait_until_readable
 from pixconnect.local.sandbox_file import Prepared
 from pixconnect.local.supervisor import SupervisedPart, Supervisor
 
@@ -63,7 +63,7 @@ class ActivatedProcess:
 
     async def _keep(self) -> None:
         while True:
-            await _wait_for_connection(self._listener)
+            await wait_until_readable(self._listener)
             try:
                 await self._child.start()
             except ChildFailedError as error:
@@ -75,15 +75,6 @@ class ActivatedProcess:
             # It ends by itself when it has been idle for long, which is not worth a log line.
             if reason != _ENDED_WELL:
                 self._tell(f"{self._child.name} ended ({reason})")
-
-
-async def _wait_for_connection(listener: socket) -> None:
-    loop, arrived = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(listener, arrived.set)
-    try:
-        await arrived.wait()
-    finally:
-        loop.remove_reader(listener)
 
 
 # For the operator's verbs, housekeeping and people with psql.

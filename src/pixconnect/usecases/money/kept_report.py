@@ -78,10 +78,7 @@ async def list_kept(context: Operator, *, with_closed: bool) -> list[KeptReport]
 
 
 async def read_kept(context: Operator, kept_id: int) -> KeptReport:
-    found = await kept_store.find(context.pool, kept_id)
-    if found is None:
-        raise errors.NotFound(f"report: there is none with the id {kept_id}")
-    return found
+    return errors.found(await kept_store.find(context.pool, kept_id), f"report: there is none with the id {kept_id}")
 
 
 async def close_kept(context: Operator, kept_id: int, reason: str) -> KeptReport:

@@ -272,9 +272,7 @@ async def list_cases(
 async def read_case(context: Core, case_id: int) -> ShownCase:
     """A case with the notes on it and what was adjusted; raises ``NotFound`` where there is none of this id."""
     async with context.pool.acquire() as connection:
-        case = await case_store.find(connection, case_id)
-        if case is None:
-            raise errors.NotFound(f"case: there is none with the id {case_id}")
+        case = errors.found(await case_store.find(connection, case_id), f"case: there is none with the id {case_id}")
         named = {account.id: account.name for account in await account_store.list_all(connection)}
         notes = await case_store.list_notes(connection, case_id)
         adjustments = await adjustment_store.list_of_case(connection, case_id)

@@ -163,10 +163,9 @@ async def _tell_refund(context: Context, profile: InstitutionProfile, delivery: 
 
 
 async def _find_transfer(context: Context, holder_id: int, transfer_id: int) -> Transfer:
-    transfer = await transfer_store.find_by_id(context.pool, holder_id, transfer_id)
-    if transfer is None:
-        raise errors.InvariantBroken("transfers are never deleted")
-    return transfer
+    return errors.require(
+        await transfer_store.find_by_id(context.pool, holder_id, transfer_id), "transfers are never deleted"
+    )
 
 
 async def _read_own(context: Context, transfer: Transfer) -> Party:

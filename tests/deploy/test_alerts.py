@@ -163,7 +163,11 @@ CASES: dict[str, Case] = {
     "DiskFills": gauge("node_filesystem_avail_bytes", "5", "50", instance="a", mountpoint="/", fstype="ext4"),
     "ClockDrifts": gauge("node_timex_offset_seconds", "0.9", instance="a"),
 }
-_KEPT = {"DiskFills": {"instance": "a", "mountpoint": "/", "fstype": "ext4"}, "ClockDrifts": {"instance": "a"}}
+_KEPT: dict[str, dict[str, str]] = {
+    "DiskFills": {"instance": "a", "mountpoint": "/", "fstype": "ext4"},
+    "ClockDrifts": {"instance": "a"},
+    "BalanceDiffers": {},
+}
 _ALSO = {"DiskFills": {'node_filesystem_size_bytes{instance="a",mountpoint="/",fstype="ext4"}': "100x300"}}
 
 

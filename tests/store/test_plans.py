@@ -19,6 +19,7 @@ from pixconnect.domain.frame.listing import Cursor, Page, Span
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.money.charge import STATUSES, read_contents
 from pixconnect.domain.money.charge_search import ChargeSearch
+from pixconnect.domain.money.ledger import Held
 from pixconnect.domain.money.refund import RefundStatus
 from pixconnect.domain.money.transfer import TransferStatus
 from pixconnect.domain.money.transfer_search import TransferSearch
@@ -65,6 +66,7 @@ GROUP = range(5_000, 5_064)
 STARTED_AT = FakeClock().now()
 EARLIER = STARTED_AT - timedelta(days=1)
 LATER = STARTED_AT + timedelta(days=1)
+_ALL_HELD = Held(balances=frozenset({1, 2, 3}), statements=frozenset({1, 2, 3}))
 
 _HOLDERS = """
     insert into holder (id, name, tax_id, city, branch, account_number, account_type, created_at)
@@ -533,7 +535,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
         lambda pool, span: refund_store.read_page(pool, HOT, "PROCESSING", span), DEEP_CURSOR
     ),
     "what was sent today": lambda c: tally_store.read_spent(c, HOT, (MIDDLE, LATER), None),
-    "balances": lambda c: ledger_store.lock_balances(c, [1, 2, 3]),
+    "balances": lambda c: ledger_store.lock_balances(c, _ALL_HELD),
     "ledger entries": lambda c: ledger_store.find_entry_times(c, PAIRS),
     "transactions": lambda c: ledger_store.read_page(a_pool(c), HOT, PAGE),
     "transactions, far down": lambda c: ledger_store.read_page(a_pool(c), HOT, DEEP_PAGE),

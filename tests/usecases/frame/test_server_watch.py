@@ -16,6 +16,7 @@ from structlog.testing import capture_logs
 from pixconnect.adapters.server_file import ServerFile
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.ledger import Held
 from pixconnect.domain.money.rail import NeverTaken, RailUnavailable, Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
@@ -564,9 +565,10 @@ async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tab
 async def test_a_session_of_before_the_tables_were_put_back_takes_no_id_and_holds_no_slot(database: Addresses) -> None:
     async with connected(database, ServerWatch()) as connection:
         ids = IdBlocks(connection)
+        held = Held(balances=frozenset({1}), statements=frozenset({1}))
         asked = {
             "a batch": lambda: identifier_store.open_group(connection),
-            "balances": lambda: ledger_store.lock_balances(connection, [1]),
+            "balances": lambda: ledger_store.lock_balances(connection, held),
             "a block": lambda: identifier_store.take_block(connection),
             "ids": ids.charge_id,
             "an endpoint": lambda: endpoint_store.next_id(connection),

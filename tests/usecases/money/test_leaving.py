@@ -11,9 +11,11 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money.limit import Spent
 from pixconnect.domain.money.rail import NotTaken, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.store.frame import tally as tally_store
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -21,6 +23,7 @@ from pixconnect.usecases.money.approval import decide_transfer, list_waiting_tra
 from pixconnect.usecases.money.handover import HELD_AGAIN_AFTER, move_due
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.operators import as_operator, execute
@@ -219,3 +222,19 @@ async def test_the_schema_lets_nobody_approve_for_a_holder_who_may_not_withdraw(
             service.context, f"insert into approval_answer values ('{sent.end_to_end_id}', true, 'maria', now())"
         )
     assert caught.value.constraint_name == "only_what_may_leave_is_approved"
+
+
+async def test_what_was_sent_on_a_day_is_read_once_for_all_that_waits(
+    service: Service, payer: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await want(service, payer, day_limit_cents=900)
+    sent = [await send(service, payer, 100) for _ in range(3)]
+    read_spent, asked = tally_store.read_spent, list[int]()
+
+    async def count(connection: Any, holder_id: int, *spans: Any) -> Spent:
+        asked.append(holder_id)
+        return await read_spent(connection, holder_id, *spans)
+
+    monkeypatch.setattr(tally_store, "read_spent", count)
+    assert await find_holds(service.context.pool, sent) == {}
+    assert asked == [payer.holder_id]

@@ -49,7 +49,7 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.certificate import AccountCertificate
-from pixconnect.domain.institutions.institution import InstitutionUnavailable, NotSent, UnknownOutcome
+from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionUnavailable, NotSent, UnknownOutcome
 from pixconnect.domain.profiles.account_traits import AccountTraits, Route
 from pixconnect.http.client import ReceivedAnswer
 
@@ -69,8 +69,6 @@ TakenT = TypeVar("TakenT")
 
 
 class ChangingCall(Struct, frozen=True, kw_only=True):
-    """A call that changes something at the institution."""
-
     route: Route
     method: str
     path: str
@@ -96,8 +94,6 @@ class _Sent(Struct, frozen=True, kw_only=True):
 
 
 class CallParts(Struct, frozen=True, kw_only=True):
-    """What an account's calls need."""
-
     connection: InstitutionConnection
     host: InstitutionHost
     account: InstitutionAccount
@@ -371,3 +367,21 @@ def read_required(calls: Calls, content: Content, read: Callable[[], TakenT]) ->
         return read()
     except Malformed as error:
         raise InstitutionUnavailable(error.reason) from None
+
+
+async def obtain(
+    calls: Calls,
+    change: ChangingCall,
+    read: Callable[[Mapping[str, object]], TakenT],
+    judge: Callable[[Content], CertainRefusal | UnknownOutcome] | None = None,
+) -> TakenT | CertainRefusal | NotSent | UnknownOutcome:
+    """Send a call once and read a success; ``judge`` says what a refusal means, by default that the outcome is unknown."""
+    answer = await calls.change(change)
+    if not isinstance(answer, Content):
+        return answer
+    if not answer.is_success:
+        return judge(answer) if judge is not None else UnknownOutcome(reason=calls.describe(answer))
+    try:
+        return read(answer.members)
+    except Malformed as error:
+        return UnknownOutcome(reason=error.reason)

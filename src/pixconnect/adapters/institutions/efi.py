@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.calls import ChangingCall
+from pixconnect.adapters.institutions.calls import ChangingCall, obtain
 from pixconnect.adapters.institutions.efi_contests import EfiContests
 from pixconnect.adapters.institutions.efi_records import (
     decode_code,
@@ -22,7 +22,7 @@ from pixconnect.adapters.institutions.efi_records import (
 from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.paging import PagedList, list_rows
 from pixconnect.adapters.institutions.standard import StandardInstitution
-from pixconnect.adapters.institutions.wire import Malformed, take_reais, take_text
+from pixconnect.adapters.institutions.wire import take_reais, take_text
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.account import abilities_of
 from pixconnect.domain.institutions.contest import Contests
@@ -130,25 +130,19 @@ class EfiInstitution(StandardInstitution):
 
     async def _read_changed(self, pix: OutgoingPix, code: str) -> CertainRefusal | NotSent | None:
         """What stands against paying a dynamic code, which Efi is asked to read; nothing moves by that."""
-        answer = await self._calls.change(
-            ChangingCall(
-                route="send",
-                method="POST",
-                path=_CODE,
-                body={"pixCopiaECola": code},
-                repeated_on=self._ended,
-                not_after_s=pix.not_after_s,
-            )
+        change = ChangingCall(
+            route="send",
+            method="POST",
+            path=_CODE,
+            body={"pixCopiaECola": code},
+            repeated_on=self._ended,
+            not_after_s=pix.not_after_s,
         )
-        if not isinstance(answer, Content):
-            return NotSent(reason=answer.reason)
-        if not answer.is_success:
-            refused = self._judge(answer, self._code_refusals)
-            return refused if isinstance(refused, CertainRefusal) else NotSent(reason=refused.reason)
-        try:
-            read = decode_code(answer.members)
-        except Malformed as error:
-            return NotSent(reason=error.reason)
+        read = await obtain(self._calls, change, decode_code, lambda answer: self._judge(answer, self._code_refusals))
+        if isinstance(read, NotSent | UnknownOutcome):
+            return NotSent(reason=read.reason)
+        if isinstance(read, CertainRefusal):
+            return read
         if is_as_accepted(read, pix):
             return None
         reason = "the code asks for something else than when the transfer was accepted, or is paid or over"
@@ -157,27 +151,18 @@ class EfiInstitution(StandardInstitution):
     async def _put(
         self, pix: OutgoingPix, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
     ) -> SendAnswer:
-        answer = await self._calls.change(
-            ChangingCall(
-                route="send",
-                method="PUT",
-                path=path,
-                body=body,
-                # Under the same name a second one is refused and not done, so a token that had ended is no reason to leave it.
-                repeated_on=self._ended,
-                is_on_new_connection=True,
-                not_after_s=pix.not_after_s,
-            )
+        change = ChangingCall(
+            route="send",
+            method="PUT",
+            path=path,
+            body=body,
+            # Under the same name a second one is refused and not done, so a token that had ended is no reason to leave it.
+            repeated_on=self._ended,
+            is_on_new_connection=True,
+            not_after_s=pix.not_after_s,
         )
-        if not isinstance(answer, Content):
-            return answer
-        if not answer.is_success:
-            return self._judge(answer, refusals)
-        try:
-            sent = decode_sent(answer.members)
-        except Malformed as error:
-            return UnknownOutcome(reason=error.reason)
-        if (sent.name, sent.amount_cents) != (pix.name, pix.amount_cents):
+        sent = await obtain(self._calls, change, decode_sent, lambda answer: self._judge(answer, refusals))
+        if isinstance(sent, SentPix) and (sent.name, sent.amount_cents) != (pix.name, pix.amount_cents):
             return UnknownOutcome(reason="the institution answered another Pix than we sent")
         return sent
 

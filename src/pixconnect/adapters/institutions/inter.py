@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, obtain
 from pixconnect.adapters.institutions.inter_records import (
     decode_pix_of_code,
     find_marked,
@@ -93,7 +93,6 @@ class InterInstitution(StandardInstitution):
 
     def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
         super().__init__(parts, profile)
-        self._sending = Calls(structs.replace(parts, tokens=parts.sending_tokens))
         self._one_scroll = asyncio.Lock()
 
     @property
@@ -114,29 +113,20 @@ class InterInstitution(StandardInstitution):
         if body is None:
             # Certain, since nothing is sent at all.
             return CertainRefusal(code="tipoConta", reason="Inter pays to no account of this type", reject_code="AC14")
-        answer = await self._sending.change(
-            ChangingCall(
-                route="send",
-                method="POST",
-                path=_SEND,
-                body=body,
-                headers={"x-id-idempotente": write_key(pix.name)},
-                # Under the same key nothing is paid again, so a token that had ended is no reason to leave it.
-                repeated_on=self._ended,
-                is_on_new_connection=True,
-                not_after_s=pix.not_after_s,
-            )
+        change = ChangingCall(
+            route="send",
+            method="POST",
+            path=_SEND,
+            body=body,
+            headers={"x-id-idempotente": write_key(pix.name)},
+            # Under the same key nothing is paid again, so a token that had ended is no reason to leave it.
+            repeated_on=self._ended,
+            is_on_new_connection=True,
+            not_after_s=pix.not_after_s,
         )
-        if not isinstance(answer, Content):
-            return answer
-        if not answer.is_success:
-            # A banking error has a title; what has none is a gateway's word, or nobody's.
-            is_told = isinstance(answer.members.get("title"), str)
-            return self._judge(answer, self._known.send_refusals if is_told else (), self._sending)
-        try:
-            code = take_code(answer.members)
-        except Malformed as error:
-            return UnknownOutcome(reason=error.reason)
+        code = await obtain(self._sending, change, take_code, self._judge_sent)
+        if not isinstance(code, str):
+            return code
         # Taken, and no more, whatever its word is: a person may have to approve it. What it is tells the question.
         return SentPix(
             name=pix.name,
@@ -146,6 +136,11 @@ class InterInstitution(StandardInstitution):
             status="under_way",
             settled_at=None,
         )
+
+    def _judge_sent(self, answer: Content) -> CertainRefusal | UnknownOutcome:
+        # A banking error has a title; what has none is a gateway's word, or nobody's.
+        is_told = isinstance(answer.members.get("title"), str)
+        return self._judge(answer, self._known.send_refusals if is_told else (), self._sending)
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
         known = code or await self._find_code(name, since)
@@ -171,10 +166,6 @@ class InterInstitution(StandardInstitution):
         if len(codes) > 1:
             raise InstitutionUnavailable(f"the statement has {len(codes)} Pix under one name of ours")
         return next(iter(codes), None)
-
-    async def close(self) -> None:
-        await super().close()
-        self._sending.close()
 
     async def read_balance(self) -> int:
         return await self._read_balance({})

@@ -14,11 +14,12 @@ import unicodedata
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Final, Literal
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall
+from pixconnect.adapters.institutions.calls import ChangingCall, obtain
 from pixconnect.adapters.institutions.message import FILE_MAX, Content, as_members
 from pixconnect.adapters.institutions.standard import StandardInstitution
 from pixconnect.adapters.institutions.wire import (
@@ -49,7 +50,6 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.profiles.profile import InstitutionProfile
 
 _MESSAGE_MAX: Final = 140
 _WORD: Final = re.compile(r"[A-Z0-9]{4}")
@@ -175,10 +175,6 @@ _WORDS: Final = list[tuple[str, ItemKind]](
 class SicoobInstitution(StandardInstitution):
     """The ports ``Institution`` and ``FirstStep``."""
 
-    def __init__(self, parts: CallParts, profile: InstitutionProfile) -> None:
-        super().__init__(parts, profile)
-        self._sending = Calls(structs.replace(parts, tokens=parts.sending_tokens))
-
     @property
     def traits(self) -> InstitutionTraits:
         return structs.replace(
@@ -226,26 +222,22 @@ class SicoobInstitution(StandardInstitution):
     async def send(self, pix: OutgoingPix) -> SendAnswer:
         if pix.code is None:
             return NotSent(reason="the first step has not named it")
-        answer = await self._sending.change(
-            ChangingCall(
-                route="send",
-                method="POST",
-                path=f"{_SENT}/confirmacao",
-                body=write_confirmation(pix),
-                # Never again, whatever it answers: also 403 of a token that has ended is asked about.
-                repeated_on=(),
-                is_on_new_connection=True,
-                patience_s=_PATIENCE_S,
-            )
+        change = ChangingCall(
+            route="send",
+            method="POST",
+            path=f"{_SENT}/confirmacao",
+            body=write_confirmation(pix),
+            # Never again, whatever it answers: also 403 of a token that has ended is asked about.
+            repeated_on=(),
+            is_on_new_connection=True,
+            patience_s=_PATIENCE_S,
         )
-        if not isinstance(answer, Content):
-            return answer
-        if not answer.is_success:
-            return self._judge(answer, self._known.send_refusals, self._sending)
-        try:
-            sent = decode_sent_pix(pix.name, pix.code, answer.members)
-        except Malformed as error:
-            return UnknownOutcome(reason=error.reason)
+        sent = await obtain(
+            self._sending,
+            change,
+            partial(decode_sent_pix, pix.name, pix.code),
+            lambda answer: self._judge(answer, self._known.send_refusals, self._sending),
+        )
         return sent or UnknownOutcome(reason="the institution answered that it was not done, which may be no end")
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
@@ -253,10 +245,6 @@ class SicoobInstitution(StandardInstitution):
             return None  # nothing there knows our names
         content = await self._sending.read("sent", f"{_SENT}/{code}")
         return self._read_found(content, lambda: decode_sent_pix(name, code, content.members), self._sending)
-
-    async def close(self) -> None:
-        await super().close()
-        self._sending.close()
 
     async def read_balance(self) -> int:
         # The limit is lent money.

@@ -10,7 +10,9 @@ from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Seque
 from datetime import date, datetime, timedelta
 from typing import Final, TypeVar
 
-from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, read_required
+from msgspec import structs
+
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, obtain, read_required
 from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.paging import PagedList, format_second, list_rows
 from pixconnect.adapters.institutions.standard_records import (
@@ -20,7 +22,7 @@ from pixconnect.adapters.institutions.standard_records import (
     read_items,
     write_charge,
 )
-from pixconnect.adapters.institutions.wire import Malformed, find_instant, take_text
+from pixconnect.adapters.institutions.wire import find_instant, take_text
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.institution import (
@@ -51,6 +53,7 @@ from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 _TXID_LENGTH: Final = 32
 _DUE_SCOPE: Final = "cobv.write"
 _REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+_ANOTHER_CHARGE: Final = "the institution answered another charge than we asked for"
 _PATHS: Final = dict[str, str](
     [
         ("cob.criar_com_txid", "/cob/{txid}"),
@@ -78,6 +81,7 @@ class StandardInstitution:
         self._account = parts.account
         self._clock, self._entropy = parts.clock, parts.entropy
         self._calls, self._certificates = Calls(parts), parts.certificates
+        self._sending = Calls(structs.replace(parts, tokens=parts.sending_tokens))
         self._known = profile.account
 
     @property
@@ -112,32 +116,26 @@ class StandardInstitution:
         if terms.due is not None and await self._calls.lacks(_DUE_SCOPE):
             return CertainRefusal(code="scope", reason=f"the account's credential has no {_DUE_SCOPE}")
         path = self._charge_path("criar_com_txid", terms.txid, has_due_date=terms.due is not None)
-        answer = await self._change_charge("PUT", path, write_charge(terms), self._known.opening_refusals)
-        if isinstance(answer, OpenedCharge) and not answer.is_as_asked(terms):
-            return UnknownOutcome(reason="the institution answered another charge than we asked for")
-        return answer
+        refusals = self._known.opening_refusals
+        return await self._change_charge("PUT", path, write_charge(terms), refusals, lambda it: it.is_as_asked(terms))
 
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
         path = self._charge_path("consultar", txid, has_due_date=has_due_date)
         content = await self._calls.read("charge", path)
         charge = self._read_found(content, lambda: decode_charge(content.members))
         if charge is not None and (charge.txid, charge.due is not None) != (txid, has_due_date):
-            raise InstitutionUnavailable("the institution answered another charge than we asked for")
+            raise InstitutionUnavailable(_ANOTHER_CHARGE)
         return charge
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
         path = self._charge_path("revisar", terms.txid, has_due_date=terms.due is not None)
-        answer = await self._change_charge("PATCH", path, write_charge(terms), self._known.revision_refusals)
-        if isinstance(answer, OpenedCharge) and not answer.is_as_asked(terms):
-            return UnknownOutcome(reason="the institution answered another charge than we asked for")
-        return answer
+        refusals = self._known.revision_refusals
+        return await self._change_charge("PATCH", path, write_charge(terms), refusals, lambda it: it.is_as_asked(terms))
 
     async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
         path = self._charge_path("revisar", txid, has_due_date=has_due_date)
-        answer = await self._change_charge("PATCH", path, {"status": _REMOVED}, self._known.revision_refusals)
-        if isinstance(answer, OpenedCharge) and answer.txid != txid:
-            return UnknownOutcome(reason="the institution answered another charge than we asked for")
-        return answer
+        refusals = self._known.revision_refusals
+        return await self._change_charge("PATCH", path, {"status": _REMOVED}, refusals, lambda it: it.txid == txid)
 
     async def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
@@ -160,26 +158,18 @@ class StandardInstitution:
 
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         path = self._path("devolucao.solicitar", e2eid=end_to_end_id, id=refund_id)
-        # Its id makes a second one the same refund, so a token that had ended is no reason to leave it.
-        answer = await self._calls.change(
-            ChangingCall(
-                route="refund",
-                method="PUT",
-                path=path,
-                body={"valor": format_reais(amount_cents)},
-                repeated_on=(401,),
-                is_on_new_connection=True,
-            )
+        change = ChangingCall(
+            route="refund",
+            method="PUT",
+            path=path,
+            body={"valor": format_reais(amount_cents)},
+            # Its id makes a second one the same refund, so a token that had ended is no reason to leave it.
+            repeated_on=(401,),
+            is_on_new_connection=True,
         )
-        if not isinstance(answer, Content):
-            return answer
-        if not answer.is_success:
-            return self._judge(answer, self._known.refund_refusals)
-        try:
-            refund = decode_refund(answer.members)
-        except Malformed as error:
-            return UnknownOutcome(reason=error.reason)
-        if (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+        refusals = self._known.refund_refusals
+        refund = await obtain(self._calls, change, decode_refund, lambda answer: self._judge(answer, refusals))
+        if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
             return UnknownOutcome(reason="the institution answered another refund than we asked for")
         return refund
 
@@ -255,6 +245,7 @@ class StandardInstitution:
 
     async def close(self) -> None:
         self._calls.close()
+        self._sending.close()
 
     # What institutions have of their own.
 
@@ -279,19 +270,18 @@ class StandardInstitution:
         return self._path(f"{'cobv' if has_due_date else 'cob'}.{operation}", txid=txid)
 
     async def _change_charge(
-        self, method: str, path: str, body: Mapping[str, object], refusals: Sequence[CertainAnswer]
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object],
+        refusals: Sequence[CertainAnswer],
+        is_asked: Callable[[OpenedCharge], bool],
     ) -> OpeningAnswer:
-        answer = await self._calls.change(
-            ChangingCall(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
-        )
-        if not isinstance(answer, Content):
-            return answer
-        if not answer.is_success:
-            return self._judge(answer, refusals)
-        try:
-            return decode_charge(answer.members)
-        except Malformed as error:
-            return UnknownOutcome(reason=error.reason)
+        change = ChangingCall(route="charge", method=method, path=path, body=body, repeated_on=self._ended)
+        charge = await obtain(self._calls, change, decode_charge, lambda answer: self._judge(answer, refusals))
+        if isinstance(charge, OpenedCharge) and not is_asked(charge):
+            return UnknownOutcome(reason=_ANOTHER_CHARGE)
+        return charge
 
     def _judge(
         self, content: Content, refusals: Sequence[CertainAnswer], calls: Calls | None = None

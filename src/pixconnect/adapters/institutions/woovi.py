@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
-from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, read_required
+from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, obtain, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
 from pixconnect.adapters.institutions.paging import split
 from pixconnect.adapters.institutions.wire import (
@@ -134,25 +134,16 @@ class WooviInstitution:
             body["customer"] = {"name": terms.payer_name, "taxID": terms.payer_tax_id}
         if terms.additional:
             body["additionalInfo"] = [{"key": name, "value": value} for name, value in terms.additional]
-        answer = await self._calls.change(
-            ChangingCall(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
-        )
-        if not isinstance(answer, Content):
-            return answer
-        if not answer.is_success:
-            return UnknownOutcome(reason=self._calls.describe(answer))
-        try:
-            charge = self._read_charge(answer)
-        except Malformed as error:
-            return UnknownOutcome(reason=error.reason)
+        change = ChangingCall(route="charge", method="POST", path=f"{_ROOT}/charge", body=body)
+        charge = await obtain(self._calls, change, self._read_charge)
         # Which of the account's keys it is charged under is Woovi's to choose.
-        if (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
+        if isinstance(charge, OpenedCharge) and (charge.txid, charge.amount_cents) != (terms.txid, terms.amount_cents):
             return UnknownOutcome(reason="the institution answered another charge than we asked for")
         return charge
 
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
         content = await self._calls.read("charge", f"{_ROOT}/charge/{txid}")
-        charge = self._read_found(content, lambda: self._read_charge(content))
+        charge = self._read_found(content, lambda: self._read_charge(content.members))
         if charge is not None and charge.txid != txid:
             raise InstitutionUnavailable("the institution answered another charge than we asked for")
         return charge
@@ -215,18 +206,10 @@ class WooviInstitution:
 
     async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
         body = {"transactionEndToEndId": end_to_end_id, "correlationID": refund_id, "value": amount_cents}
-        answer = await self._calls.change(
-            ChangingCall(route="refund", method="POST", path=f"{_ROOT}/refund", body=body, is_on_new_connection=True)
-        )
-        if not isinstance(answer, Content):
-            return answer
-        if not answer.is_success:
-            return UnknownOutcome(reason=self._calls.describe(answer))
-        try:
-            refund = read_cents_refund(take_members(answer.members, "refund"))
-        except Malformed as error:
-            return UnknownOutcome(reason=error.reason)
-        if (refund.id, refund.amount_cents) != (refund_id, amount_cents):
+        path = f"{_ROOT}/refund"
+        change = ChangingCall(route="refund", method="POST", path=path, body=body, is_on_new_connection=True)
+        refund = await obtain(self._calls, change, lambda members: read_cents_refund(take_members(members, "refund")))
+        if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
             return UnknownOutcome(reason="the institution answered another refund than we asked for")
         return refund
 
@@ -322,8 +305,8 @@ class WooviInstitution:
         is_done = answer.is_success and answer.members.get("status") == "OK"
         return changed if is_done else UnknownOutcome(reason=self._calls.describe(answer))
 
-    def _read_charge(self, content: Content) -> OpenedCharge:
-        return read_cents_charge(take_members(content.members, "charge"), self._clock.now())
+    def _read_charge(self, members: Mapping[str, object]) -> OpenedCharge:
+        return read_cents_charge(take_members(members, "charge"), self._clock.now())
 
     async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
         """Lines, how many there are as far as that is told, and whether there are more."""

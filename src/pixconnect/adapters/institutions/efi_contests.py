@@ -10,19 +10,10 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.calls import Calls, ChangingCall
 from pixconnect.adapters.institutions.message import Content, as_members
 from pixconnect.adapters.institutions.paging import PagedList, list_rows
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_free_text,
-    find_instant,
-    keep_malformed,
-    take_end_to_end_id,
-    take_instant,
-    take_number_of_reais,
-    take_text,
-)
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.contest import ContestWord, ListedContest
@@ -72,7 +63,7 @@ class EfiContests:
         self, since: datetime, until: datetime
     ) -> AsyncGenerator[Sequence[ListedContest | MalformedItem]]:
         async for rows in list_rows(self._calls, _LIST, since, until):
-            yield _read_items(rows)
+            yield wire.read_each(rows, decode_contest)
 
     async def defend(self, defence: Defence) -> DefenceAnswer:
         answer = await self._calls.change(
@@ -111,43 +102,33 @@ class EfiContests:
         return DefenceUnknown()
 
 
-def _read_items(rows: Sequence[object]) -> Sequence[ListedContest | MalformedItem]:
-    items = list[ListedContest | MalformedItem]()
-    for row in rows:
-        try:
-            items.append(decode_contest(as_members(row) or {}))
-        except Malformed as error:
-            items.append(keep_malformed(row, error.reason))
-    return items
-
-
 def decode_contest(members: Mapping[str, object]) -> ListedContest:
     """A contest; ``Malformed`` where anything of it cannot be relied on."""
-    status = _STATUSES.get(take_text(members, "status", 40))
+    status = _STATUSES.get(wire.take_text(members, "status", 40))
     # It might mean that money is gone.
     if status is None:
-        raise Malformed("status is a word that we do not know")
-    amount_cents = take_number_of_reais(members, "valor")
+        raise wire.Malformed("status is a word that we do not know")
+    amount_cents = wire.take_number_of_reais(members, "valor")
     if not 1 <= amount_cents <= AMOUNT_MAX_CENTS:
-        raise Malformed("valor is no amount that a Pix can have")
+        raise wire.Malformed("valor is no amount that a Pix can have")
     analysis = as_members(members.get("dadosAnalise")) or {}
-    opened_at = find_instant(analysis, "abertura") or take_instant(members, "criadoEm")
-    reason = find_free_text(members, "razao", 200) or ""
+    opened_at = wire.find_instant(analysis, "abertura") or wire.take_instant(members, "criadoEm")
+    reason = wire.find_free_text(members, "razao", 200) or ""
     return ListedContest(
         name=_take_name(members),
-        end_to_end_id=take_end_to_end_id(members, "endToEndId"),
+        end_to_end_id=wire.take_end_to_end_id(members, "endToEndId"),
         amount_cents=amount_cents,
         status=status,
         reason="operational_flaw" if "OPERA" in reason.upper() else "fraud",
-        situation=_SITUATIONS.get((find_free_text(members, "tipoSituacao", 200) or "").upper(), "other"),
-        words=find_free_text(members, "comentario", _WORDS_MAX),
+        situation=_SITUATIONS.get((wire.find_free_text(members, "tipoSituacao", 200) or "").upper(), "other"),
+        words=wire.find_free_text(members, "comentario", _WORDS_MAX),
         # Of the length that it takes, so that ours is found again.
-        defence=find_free_text(members, "defesa", 10_000),
+        defence=wire.find_free_text(members, "defesa", 10_000),
         opened_at=opened_at,
         # Without a time of its own it is as long as the arrangement gives an institution to look into it.
-        respond_by=find_instant(analysis, "prazoFinalizacao")
+        respond_by=wire.find_instant(analysis, "prazoFinalizacao")
         or opened_at + ARRANGEMENT.find("contest_analysis", opened_at).duration,
-        told_at=find_instant(members, "atualizadoEm") or find_instant(analysis, "finalizacao") or opened_at,
+        told_at=wire.find_instant(members, "atualizadoEm") or wire.find_instant(analysis, "finalizacao") or opened_at,
     )
 
 
@@ -156,7 +137,7 @@ def _take_name(members: Mapping[str, object]) -> str:
     # Whether it is a number or a text no source says.
     text = str(value) if type(value) is int and value >= 0 else value
     if not isinstance(text, str) or not 1 <= len(text) <= _NAME_MAX or not text.isascii() or not text.isprintable():
-        raise Malformed("idInfracao is no name")
+        raise wire.Malformed("idInfracao is no name")
     if not all(each.isalnum() or each in "-_" for each in text):
-        raise Malformed("idInfracao is no name")
+        raise wire.Malformed("idInfracao is no name")
     return text

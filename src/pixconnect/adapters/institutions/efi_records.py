@@ -11,20 +11,9 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_instant,
-    find_return_id,
-    find_whole_key,
-    keep_malformed,
-    take_end_to_end_id,
-    take_instant,
-    take_members,
-    take_reais,
-    take_text,
-)
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.institutions.sent_return import SentReturn
@@ -59,22 +48,22 @@ def _write_owner(payee: Party) -> dict[str, str]:
 
 def decode_sent(members: Mapping[str, object]) -> SentPix:
     """A Pix that was sent, as its PUT answers and as it is read; ``Malformed`` where anything of it cannot be relied on."""
-    status = _SENT.get(take_text(members, "status", 40))
+    status = _SENT.get(wire.take_text(members, "status", 40))
     if status is None:
-        raise Malformed("status is a word that we do not know")
-    instants = take_members(members, "horario")
+        raise wire.Malformed("status is a word that we do not know")
+    instants = wire.take_members(members, "horario")
     payee = as_members(members.get("favorecido")) or {}
     owner = find_first(payee, "identificacao", "contaBanco")
     # The documentation and the library have two names for it.
     name = "e2eId" if "e2eId" in members else "endToEndId"
     return SentPix(
-        name=take_text(members, "idEnvio", 35, form=_NAME),
-        end_to_end_id=take_end_to_end_id(members, name),
-        amount_cents=take_reais(members, "valor"),
+        name=wire.take_text(members, "idEnvio", 35, form=_NAME),
+        end_to_end_id=wire.take_end_to_end_id(members, name),
+        amount_cents=wire.take_reais(members, "valor"),
         status=status,
         # It may lie a second before the request: theirs are not put in order.
-        settled_at=find_instant(instants, "liquidacao") if status == "settled" else None,
-        payee=find_whole_key(payee, "chave"),
+        settled_at=wire.find_instant(instants, "liquidacao") if status == "settled" else None,
+        payee=wire.find_whole_key(payee, "chave"),
         paid=find_listed_payee(
             owner, name="nome", tax_id="cpf,cnpj", ispb="codigoBanco", branch="agencia", account_number="conta"
         ),
@@ -91,21 +80,21 @@ def read_returns(row: object) -> Sequence[SentReturn | MalformedItem]:
     found = list[SentReturn | MalformedItem]()
     for returned in as_list(listed) or (None,):
         try:
-            found.append(_decode_return(take_end_to_end_id(members, "endToEndId"), as_members(returned) or {}))
-        except Malformed as error:
-            found.append(keep_malformed({**members, "devolucoes": returned}, f"devolucoes: {error.reason}"))
+            found.append(_decode_return(wire.take_end_to_end_id(members, "endToEndId"), as_members(returned) or {}))
+        except wire.Malformed as error:
+            found.append(wire.keep_malformed({**members, "devolucoes": returned}, f"devolucoes: {error.reason}"))
     return found
 
 
 def _decode_return(end_to_end_id: str, members: Mapping[str, object]) -> SentReturn:
-    return_id = find_return_id(members, "rtrId")
+    return_id = wire.find_return_id(members, "rtrId")
     if return_id is None:
-        raise Malformed("rtrId is not there")
+        raise wire.Malformed("rtrId is not there")
     return SentReturn(
         end_to_end_id=end_to_end_id,
         return_id=return_id,
-        amount_cents=take_reais(members, "valor"),
-        settled_at=take_instant(members, "horario"),
+        amount_cents=wire.take_reais(members, "valor"),
+        settled_at=wire.take_instant(members, "horario"),
     )
 
 
@@ -124,15 +113,15 @@ def is_static(code: str) -> bool:
 
 def decode_code(members: Mapping[str, object]) -> ReadCode:
     """What is told of a code; ``Malformed`` where anything of it cannot be relied on."""
-    amounts = take_members(members, "valor")
+    amounts = wire.take_members(members, "valor")
     # The documentation has one, and the library the other.
     amount = "final" if "final" in amounts else "original"
     return ReadCode(
-        key=find_whole_key(members, "chave"),
-        amount_cents=take_reais(amounts, amount),
-        txid=take_text(members, "txid", 35),
+        key=wire.find_whole_key(members, "chave"),
+        amount_cents=wire.take_reais(amounts, amount),
+        txid=wire.take_text(members, "txid", 35),
         # A word that we do not know gives no leave to pay.
-        is_payable=take_text(members, "status", 40) == "ATIVA",
+        is_payable=wire.take_text(members, "status", 40) == "ATIVA",
     )
 
 

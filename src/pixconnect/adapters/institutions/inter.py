@@ -16,6 +16,7 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, obtain
 from pixconnect.adapters.institutions.inter_records import (
     decode_pix_of_code,
@@ -26,20 +27,6 @@ from pixconnect.adapters.institutions.inter_records import (
 )
 from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
 from pixconnect.adapters.institutions.standard import StandardInstitution
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_any_txid,
-    find_free_text,
-    find_network_name,
-    find_text,
-    keep_malformed,
-    take_count,
-    take_local_day,
-    take_number_of_reais,
-    take_reais,
-    take_rows,
-    take_text,
-)
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -160,7 +147,7 @@ class InterInstitution(StandardInstitution):
             for row in rows:
                 try:
                     code = find_marked(row, name)
-                except Malformed as error:
+                except wire.Malformed as error:
                     raise InstitutionUnavailable(error.reason) from None
                 codes |= set() if code is None else {code}
         if len(codes) > 1:
@@ -179,8 +166,8 @@ class InterInstitution(StandardInstitution):
         return self._read_required(
             content,
             lambda: (
-                take_number_of_reais(members, "disponivel")
-                + sum(take_number_of_reais(members, name) for name in _BLOCKED if members.get(name) is not None)
+                wire.take_number_of_reais(members, "disponivel")
+                + sum(wire.take_number_of_reais(members, name) for name in _BLOCKED if members.get(name) is not None)
             ),
         )
 
@@ -188,7 +175,7 @@ class InterInstitution(StandardInstitution):
         self, since: date, until: date
     ) -> AsyncGenerator[Sequence[InstitutionItem | MalformedItem]]:
         async for rows in self._list_rows(self._calls, since, until):
-            yield [_read_row(row) for row in rows]
+            yield wire.read_each(rows, _read_item)
 
     async def _list_rows(self, calls: Calls, since: date, until: date) -> AsyncGenerator[Sequence[object]]:
         spans = _split_days(since, until, _DAYS_MAX)
@@ -225,9 +212,9 @@ class InterInstitution(StandardInstitution):
         return self._read_required(
             content,
             lambda: (
-                take_rows(members, "transacoes"),
-                take_count(members, "totalPaginas", _PAGED_MAX),
-                take_count(members, "totalElementos", _ITEMS_MAX),
+                wire.take_rows(members, "transacoes"),
+                wire.take_count(members, "totalPaginas", _PAGED_MAX),
+                wire.take_count(members, "totalElementos", _ITEMS_MAX),
             ),
             calls,
         )
@@ -265,38 +252,31 @@ def _split_days(first: date, last: date, count: int) -> list[tuple[date, date]]:
 def _read_scrolled(members: Mapping[str, object]) -> tuple[Sequence[object], str | None, bool]:
     has_more = members.get("hasMore")
     if not isinstance(has_more, bool):
-        raise Malformed("hasMore is neither true nor false")
-    return take_rows(members, "transacoes"), find_text(members, "scrollId", _SCROLL_MAX), has_more
-
-
-def _read_row(row: object) -> InstitutionItem | MalformedItem:
-    try:
-        return _read_item(as_members(row) or {})
-    except Malformed as error:
-        return keep_malformed(row, error.reason)
+        raise wire.Malformed("hasMore is neither true nor false")
+    return wire.take_rows(members, "transacoes"), wire.find_text(members, "scrollId", _SCROLL_MAX), has_more
 
 
 def _read_item(members: Mapping[str, object]) -> InstitutionItem:
-    direction = _DIRECTIONS.get(take_text(members, "tipoOperacao", 20))
+    direction = _DIRECTIONS.get(wire.take_text(members, "tipoOperacao", 20))
     if direction is None:
-        raise Malformed("tipoOperacao is neither C nor D")
+        raise wire.Malformed("tipoOperacao is neither C nor D")
     details = as_members(members.get("detalhes")) or {}
-    name = find_network_name(details, "endToEndId")
-    kind: ItemKind = _KINDS.get(take_text(members, "tipoTransacao", 60), "other")
+    name = wire.find_network_name(details, "endToEndId")
+    kind: ItemKind = _KINDS.get(wire.take_text(members, "tipoTransacao", 60), "other")
     # What was given back comes as PIX or as ESTORNO: no source says which. Its name tells.
     if name is not None and (kind == "reversal" or (kind == "pix" and name.startswith("D"))):
         kind = "refund"
     # The day on which the balance moved; the other may be the day that the bank dates it back to.
-    day, instant = take_local_day(members, "dataInclusao", "dataTransacao")
-    texts = (find_free_text(members, "titulo", _TEXT_MAX), find_free_text(members, "descricao", _TEXT_MAX))
+    day, instant = wire.take_local_day(members, "dataInclusao", "dataTransacao")
+    texts = (wire.find_free_text(members, "titulo", _TEXT_MAX), wire.find_free_text(members, "descricao", _TEXT_MAX))
     return InstitutionItem(
-        item_id=take_text(members, "idTransacao", _ID_MAX),
+        item_id=wire.take_text(members, "idTransacao", _ID_MAX),
         day=day,
         settled_at=instant,
         direction=direction,
-        amount_cents=take_reais(members, "valor"),
+        amount_cents=wire.take_reais(members, "valor"),
         kind=kind,
         end_to_end_id=name,
-        txid=find_any_txid(details, "txId"),
+        txid=wire.find_any_txid(details, "txId"),
         text=" ".join(filter(None, texts)),
     )

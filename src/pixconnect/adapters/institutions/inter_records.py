@@ -9,18 +9,9 @@ from uuid import UUID
 
 import msgspec
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_free_text,
-    find_whole_key,
-    take_end_to_end_id,
-    take_local_day,
-    take_members,
-    take_number_of_reais,
-    take_text,
-)
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 
@@ -82,26 +73,26 @@ def write_send(pix: OutgoingPix) -> dict[str, object] | None:
 
 
 def take_code(members: Mapping[str, object]) -> str:
-    return take_text(members, "codigoSolicitacao", 36, form=_CODE)
+    return wire.take_text(members, "codigoSolicitacao", 36, form=_CODE)
 
 
 def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> SentPix:
     """A Pix that was sent, as it is answered by its code; ``Malformed`` where anything of it cannot be relied on."""
-    told = take_members(members, "transacaoPix")
+    told = wire.take_members(members, "transacaoPix")
     if take_code(told) != code:
-        raise Malformed("codigoSolicitacao is that of another Pix")
-    word = take_text(told, "status", 60)
+        raise wire.Malformed("codigoSolicitacao is that of another Pix")
+    word = wire.take_text(told, "status", 60)
     status: _Status = _ENDED.get(word, "under_way")
     has_name = status == "settled" or told.get("endToEnd") not in (None, "")
     return SentPix(
         name=name,
         code=code,
         # Without it its line of the statement would be another's: what is paid must name it.
-        end_to_end_id=take_end_to_end_id(told, "endToEnd") if has_name else None,
-        amount_cents=take_number_of_reais(told, "valor"),
+        end_to_end_id=wire.take_end_to_end_id(told, "endToEnd") if has_name else None,
+        amount_cents=wire.take_number_of_reais(told, "valor"),
         status=status,
-        settled_at=take_local_day(told, "dataHoraMovimento")[1] if status == "settled" else None,
-        payee=find_whole_key(told, "chave"),
+        settled_at=wire.take_local_day(told, "dataHoraMovimento")[1] if status == "settled" else None,
+        payee=wire.find_whole_key(told, "chave"),
         paid=find_listed_payee(
             find_first(told, "recebedor"),
             name="nome",
@@ -121,11 +112,11 @@ def find_marked(row: object, name: str) -> str | None:
     details = as_members(members.get("detalhes")) or {}
     if members.get("tipoOperacao") != "D":
         return None
-    text = find_free_text(details, "descricaoPix", _REASON_MAX)
+    text = wire.find_free_text(details, "descricaoPix", _REASON_MAX)
     return take_code(details) if text is not None and text.split()[-1:] == [mark(name)] else None
 
 
 def _find_reason(word: str, told: Mapping[str, object]) -> str:
     rows = [as_members(row) or {} for row in as_list(told.get("erros")) or ()]
-    said = (find_free_text(row, name, 100) for row in rows for name in ("codigoErro", "descricaoErro"))
+    said = (wire.find_free_text(row, name, 100) for row in rows for name in ("codigoErro", "descricaoErro"))
     return " ".join([word, *filter(None, said)])[:_REASON_MAX]

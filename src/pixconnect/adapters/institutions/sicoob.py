@@ -19,22 +19,10 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.calls import ChangingCall, obtain
 from pixconnect.adapters.institutions.message import FILE_MAX, Content, as_members
 from pixconnect.adapters.institutions.standard import StandardInstitution
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_free_text,
-    find_instant,
-    find_network_name,
-    find_text,
-    keep_malformed,
-    take_end_to_end_id,
-    take_local_day,
-    take_number_of_reais,
-    take_rows,
-    take_text,
-)
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, format_reais
 from pixconnect.domain.institutions.first_step import MintAnswer, NamedPix
 from pixconnect.domain.institutions.institution import (
@@ -79,28 +67,28 @@ def write_confirmation(pix: OutgoingPix) -> dict[str, object]:
 
 def decode_minted(members: Mapping[str, object], key: str) -> NamedPix:
     """What the first step answers; ``Malformed`` where anything of it cannot be relied on, or it speaks of another key."""
-    told = find_text(members, "chave", _KEY_MAX)
+    told = wire.find_text(members, "chave", _KEY_MAX)
     if told is not None and _plain(told) != _plain(key):
-        raise Malformed("chave is another key than the one that we asked for")
+        raise wire.Malformed("chave is another key than the one that we asked for")
     owner = as_members(members.get("proprietario")) or {}
-    tax_id = "".join(each for each in find_text(owner, "identificador", 40) or "" if each.isalnum() or each == "*")
+    tax_id = "".join(each for each in wire.find_text(owner, "identificador", 40) or "" if each.isalnum() or each == "*")
     return NamedPix(
-        code=take_end_to_end_id(members, "endToEndId"),
+        code=wire.take_end_to_end_id(members, "endToEndId"),
         owner_tax_id=tax_id or None,
-        owner_name=find_free_text(owner, "nome", _NAME_MAX),
+        owner_name=wire.find_free_text(owner, "nome", _NAME_MAX),
     )
 
 
 def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> SentPix | None:
     """A payment, as its second step answers it and as it is asked about; nothing of one that was not made as far as told."""
-    if take_text(members, "endToEndId", 32) != code:
-        raise Malformed("endToEndId is that of another payment")
+    if wire.take_text(members, "endToEndId", 32) != code:
+        raise wire.Malformed("endToEndId is that of another payment")
     # Its word has an accent, which not all write, and not all in the same characters.
-    word = _fold(find_text(members, "estado", 60) or "")
+    word = _fold(wire.find_text(members, "estado", 60) or "")
     if word == NOT_DONE:
         return None
     status: _Status = _ENDED.get(word, "under_way")
-    reason = find_free_text(members, "detalheRejeicao", _REASON_MAX) if status == "refused" else None
+    reason = wire.find_free_text(members, "detalheRejeicao", _REASON_MAX) if status == "refused" else None
     return SentPix(
         name=name,
         code=code,
@@ -117,13 +105,13 @@ def _take_amount(members: Mapping[str, object]) -> int:
     # A number, which is told with a point or a comma elsewhere.
     value = members.get("valor")
     told = value.replace(",", ".") if isinstance(value, str) else value
-    return take_number_of_reais({"valor": told}, "valor")
+    return wire.take_number_of_reais({"valor": told}, "valor")
 
 
 def _find_instant(members: Mapping[str, object]) -> datetime | None:
     try:
-        return find_instant(members, "horario")
-    except Malformed:
+        return wire.find_instant(members, "horario")
+    except wire.Malformed:
         return None  # what is paid is paid, whenever it was
 
 
@@ -213,7 +201,7 @@ class SicoobInstitution(StandardInstitution):
             return NotSent(reason=self._sending.describe(answer))
         try:
             minted = decode_minted(answer.members, key)
-        except Malformed as error:
+        except wire.Malformed as error:
             return NotSent(reason=error.reason)
         # Better before the second step is noted as called than after: what is cut off there can only be asked about.
         await self._sending.wait("send", _PATIENCE_S)
@@ -249,7 +237,7 @@ class SicoobInstitution(StandardInstitution):
     async def read_balance(self) -> int:
         # The limit is lent money.
         content = await self._calls.read("account", _BALANCE, self._number())
-        return self._read_required(content, lambda: take_number_of_reais(_unwrap(content), "saldo"))
+        return self._read_required(content, lambda: wire.take_number_of_reais(_unwrap(content), "saldo"))
 
     async def list_statement(
         self, since: date, until: date
@@ -259,7 +247,7 @@ class SicoobInstitution(StandardInstitution):
             path = _STATEMENT.format(month=since.month, year=since.year)
             query = {"diaInicial": str(since.day), "diaFinal": str(since.day), **self._number()}
             content = await self._calls.read("statement", path, query, body_max=FILE_MAX)
-            rows = self._read_required(content, lambda content=content: take_rows(_unwrap(content), "transacoes"))
+            rows = self._read_required(content, lambda content=content: wire.take_rows(_unwrap(content), "transacoes"))
             yield _read_rows(rows)
             since += timedelta(days=1)
 
@@ -276,29 +264,25 @@ def _unwrap(content: Content) -> Mapping[str, object]:
 
 def _read_rows(rows: Sequence[object]) -> Sequence[InstitutionItem | MalformedItem]:
     seen = Counter[str]()
-    items = list[InstitutionItem | MalformedItem]()
-    for row in rows:
-        try:
-            item = _read_item(as_members(row) or {})
-        except Malformed as error:
-            items.append(keep_malformed(row, error.reason))
-            continue
-        seen[item.item_id] += 1
-        items.append(structs.replace(item, item_id=f"{item.item_id}-{seen[item.item_id]}"))
+    items = wire.read_each(rows, _read_item)
+    for place, item in enumerate(items):
+        if isinstance(item, InstitutionItem):
+            seen[item.item_id] += 1
+            items[place] = structs.replace(item, item_id=f"{item.item_id}-{seen[item.item_id]}")
     return items
 
 
 def _read_item(members: Mapping[str, object]) -> InstitutionItem:
-    direction = _DIRECTIONS.get(take_text(members, "tipo", 20))
+    direction = _DIRECTIONS.get(wire.take_text(members, "tipo", 20))
     if direction is None:
-        raise Malformed("tipo is neither CREDITO nor DEBITO")
-    cents = abs(take_number_of_reais(members, "valor"))
+        raise wire.Malformed("tipo is neither CREDITO nor DEBITO")
+    cents = abs(wire.take_number_of_reais(members, "valor"))
     if not 1 <= cents <= AMOUNT_MAX_CENTS:
-        raise Malformed("valor is no amount that a line can have")
-    posted_on, _ = take_local_day(members, "dataLote", "data")
-    _, instant = take_local_day(members, "data", "dataLote")
-    text = " ".join(filter(None, (find_free_text(members, name, _TEXT_MAX) for name in _TEXTS)))
-    name = find_network_name(members, "transactionId")
+        raise wire.Malformed("valor is no amount that a line can have")
+    posted_on, _ = wire.take_local_day(members, "dataLote", "data")
+    _, instant = wire.take_local_day(members, "data", "dataLote")
+    text = " ".join(filter(None, (wire.find_free_text(members, name, _TEXT_MAX) for name in _TEXTS)))
+    name = wire.find_network_name(members, "transactionId")
     return InstitutionItem(
         item_id=_name_line(posted_on, direction, cents, text, members),
         day=posted_on,

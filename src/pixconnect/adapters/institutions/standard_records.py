@@ -12,23 +12,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Final, Literal, TypeVar
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.message import as_list, as_members
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_any_txid,
-    find_free_text,
-    find_instant,
-    find_return_id,
-    find_text,
-    keep_malformed,
-    take_count,
-    take_end_to_end_id,
-    take_instant,
-    take_members,
-    take_reais,
-    take_rows,
-    take_text,
-)
 from pixconnect.domain.due.day_amount import DayAmount
 from pixconnect.domain.due.terms import (
     DEDUCTION_KINDS,
@@ -108,7 +93,7 @@ def decode_terms(calendar: Mapping[str, object], value: Mapping[str, object]) ->
     rebate = _decode_part(value, "abatimento", DEDUCTION_KINDS)
     return DueTerms(
         due_on=_take_day(calendar, "dataDeVencimento"),
-        valid_days=take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_told else VALID_DAYS,
+        valid_days=wire.take_count(calendar, "validadeAposVencimento", _DAYS_MAX) if is_told else VALID_DAYS,
         fine=None if fine is None else Fine(kind=fine[0], value=fine[1]),
         interest=None if interest is None else Interest(kind=interest[0], value=interest[1]),
         rebate=None if rebate is None else Rebate(kind=rebate[0], value=rebate[1]),
@@ -128,7 +113,7 @@ def _decode_discount(value: Mapping[str, object]) -> Discount | None:
     kind = _take_kind(part, "desconto", DISCOUNT_KINDS)
     if kind not in UNTIL_A_DATE:
         return Discount(kind=kind, value=_take_hundredths(part))
-    rows = [as_members(row) or {} for row in take_rows(part, "descontoDataFixa")[:_DATED_MAX]]
+    rows = [as_members(row) or {} for row in wire.take_rows(part, "descontoDataFixa")[:_DATED_MAX]]
     dated = [DatedDiscount(until=_take_day(row, "data"), value=_take_hundredths(row)) for row in rows]
     return Discount(kind=kind, dated=tuple(dated))
 
@@ -137,7 +122,7 @@ def _find_part(value: Mapping[str, object], name: str) -> Mapping[str, object] |
     part = value.get(name)
     found = as_members(part)
     if part is not None and found is None:
-        raise Malformed(f"{name} is no object")
+        raise wire.Malformed(f"{name} is no object")
     # Some write a part that there is not as an empty object.
     return found or None
 
@@ -147,20 +132,20 @@ def _take_kind(part: Mapping[str, object], name: str, kinds: Sequence[_Kind]) ->
     # The standard's own examples have it as a text.
     number = int(told) if isinstance(told, str) and told.isascii() and told.isdigit() and len(told) == 1 else told
     if type(number) is not int or not 1 <= number <= len(kinds):
-        raise Malformed(f"{name} has a modality that we do not know")
+        raise wire.Malformed(f"{name} has a modality that we do not know")
     return kinds[number - 1]
 
 
 def _take_hundredths(part: Mapping[str, object]) -> int:
-    return int(take_text(part, "valorPerc", 13, form=_HUNDREDTHS).replace(".", ""))
+    return int(wire.take_text(part, "valorPerc", 13, form=_HUNDREDTHS).replace(".", ""))
 
 
 def _take_day(members: Mapping[str, object], name: str) -> date:
-    text = take_text(members, name, 10, form=_DAY)
+    text = wire.take_text(members, name, 10, form=_DAY)
     try:
         return date.fromisoformat(text)
     except ValueError:
-        raise Malformed(f"{name} is no day") from None
+        raise wire.Malformed(f"{name} is no day") from None
 
 
 def find_parts(members: Mapping[str, object]) -> DayAmount | None:
@@ -172,17 +157,17 @@ def find_parts(members: Mapping[str, object]) -> DayAmount | None:
     if told is None or any(name in told for name in ("saque", "troco")):
         return None
     try:
-        original_cents = take_reais(as_members(told.get("original")) or {}, "valor")
+        original_cents = wire.take_reais(as_members(told.get("original")) or {}, "valor")
         parts = {ours: _take_cents(told[name]) for name, ours in _PARTS.items() if told.get(name) is not None}
-    except Malformed:
+    except wire.Malformed:
         return None
     return DayAmount(original_cents=original_cents, **parts)
 
 
 def _take_cents(part: object) -> int:
-    cents = int(take_text(as_members(part) or {}, "valor", 13, form=_HUNDREDTHS).replace(".", ""))
+    cents = int(wire.take_text(as_members(part) or {}, "valor", 13, form=_HUNDREDTHS).replace(".", ""))
     if cents > AMOUNT_MAX_CENTS:
-        raise Malformed("valor is no amount that a part of a Pix can have")
+        raise wire.Malformed("valor is no amount that a part of a Pix can have")
     return cents
 
 
@@ -229,25 +214,25 @@ def write_charge(terms: ChargeTerms) -> dict[str, object]:
 
 def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
     """A charge as it is there; ``Malformed`` where anything of it cannot be relied on."""
-    calendar, amount = take_members(members, "calendario"), take_members(members, "valor")
-    status = _CHARGES.get(take_text(members, "status", 40))
+    calendar, amount = wire.take_members(members, "calendario"), wire.take_members(members, "valor")
+    status = _CHARGES.get(wire.take_text(members, "status", 40))
     # It might mean that the charge is paid: nothing is guessed of it.
     if status is None:
-        raise Malformed("status is a word that we do not know")
+        raise wire.Malformed("status is a word that we do not know")
     located = as_members(members.get("loc")) or {}
-    location = find_text(members, "location", _URL_MAX) or find_text(located, "location", _URL_MAX)
+    location = wire.find_text(members, "location", _URL_MAX) or wire.find_text(located, "location", _URL_MAX)
     due = decode_terms(calendar, amount)
     return OpenedCharge(
-        txid=take_text(members, "txid", 35, form=_TXID),
-        key=find_text(members, "chave", KEY_LENGTH_MAX),
-        amount_cents=take_reais(amount, "original"),
+        txid=wire.take_text(members, "txid", 35, form=_TXID),
+        key=wire.find_text(members, "chave", KEY_LENGTH_MAX),
+        amount_cents=wire.take_reais(amount, "original"),
         status=status,
-        created_at=take_instant(calendar, "criacao"),
-        lifetime_s=0 if due is not None else take_count(calendar, "expiracao", _LIFETIME_MAX_S),
+        created_at=wire.take_instant(calendar, "criacao"),
+        lifetime_s=0 if due is not None else wire.take_count(calendar, "expiracao", _LIFETIME_MAX_S),
         due=due,
-        code=next((check_code(text) for name in _CODES if (text := find_text(members, name, _URL_MAX * 2))), None),
+        code=next((check_code(text) for name in _CODES if (text := wire.find_text(members, name, _URL_MAX * 2))), None),
         location=None if location is None else _find_location(location.removeprefix("https://")),
-        revision=take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
+        revision=wire.take_count(members, "revisao", _LIFETIME_MAX_S) if "revisao" in members else 0,
         paid_by=[name for row in as_list(members.get("pix")) or () if (name := _find_name(row)) is not None],
     )
 
@@ -273,7 +258,7 @@ def check_code(text: str) -> str:
     try:
         parse_br_code(text[: BR_CODE_LENGTH_MAX + 1])
     except errors.Refusal:
-        raise Malformed("the charge's code cannot be read") from None
+        raise wire.Malformed("the charge's code cannot be read") from None
     return text
 
 
@@ -281,24 +266,24 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
     """A received Pix, and those of its returns that cannot be read."""
     members = as_members(item)
     if members is None:
-        raise Malformed("the item is no object")
+        raise wire.Malformed("the item is no object")
     refunds, unreadable = list[ListedRefund](), list[MalformedItem]()
-    end_to_end_id = take_end_to_end_id(members, "endToEndId")
+    end_to_end_id = wire.take_end_to_end_id(members, "endToEndId")
     # One that cannot be read is kept for a person, and does not hinder its Pix from being credited.
     for row in _list_refunds(members):
         try:
             refunds.append(decode_refund(as_members(row) or {}))
-        except Malformed as error:
-            kept = keep_malformed({"endToEndId": end_to_end_id, "devolucao": row}, f"devolucoes: {error.reason}")
+        except wire.Malformed as error:
+            kept = wire.keep_malformed({"endToEndId": end_to_end_id, "devolucao": row}, f"devolucoes: {error.reason}")
             unreadable.append(kept)
     pix = ReceivedPix(
         end_to_end_id=end_to_end_id,
-        txid=find_any_txid(members, "txid"),
-        key=find_text(members, "chave", KEY_LENGTH_MAX),
-        amount_cents=take_reais(members, "valor"),
-        settled_at=take_instant(members, "horario"),
+        txid=wire.find_any_txid(members, "txid"),
+        key=wire.find_text(members, "chave", KEY_LENGTH_MAX),
+        amount_cents=wire.take_reais(members, "valor"),
+        settled_at=wire.take_instant(members, "horario"),
         payer=read_payer(members),
-        payer_message=find_free_text(members, "infoPagador", _MESSAGE_MAX),
+        payer_message=wire.find_free_text(members, "infoPagador", _MESSAGE_MAX),
         parts=find_parts(members),
         refunds=refunds,
     )
@@ -310,8 +295,8 @@ def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
     for row in rows:
         try:
             pix, unreadable = decode_pix(row)
-        except Malformed as error:
-            items.append(keep_malformed(row, error.reason))
+        except wire.Malformed as error:
+            items.append(wire.keep_malformed(row, error.reason))
         else:
             items += [pix, *unreadable]
     return items
@@ -321,25 +306,25 @@ def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:
     found = members.get("devolucoes")
     rows: Sequence[object] | None = () if found is None else as_list(found)
     if rows is None or len(rows) > _REFUNDS_MAX:
-        raise Malformed("devolucoes is no list of returns")
+        raise wire.Malformed("devolucoes is no list of returns")
     return rows
 
 
 def decode_refund(members: Mapping[str, object]) -> ListedRefund:
-    status = _REFUNDS.get(take_text(members, "status", 40))
+    status = _REFUNDS.get(wire.take_text(members, "status", 40))
     # Nor of a return: one that is taken for refused would be asked for once more.
     if status is None:
-        raise Malformed("status is a word that we do not know")
+        raise wire.Malformed("status is a word that we do not know")
     instants = as_members(members.get("horario")) or {}
-    settled_at = find_instant(instants, "liquidacao")
+    settled_at = wire.find_instant(instants, "liquidacao")
     return ListedRefund(
-        id=take_text(members, "id", 35, form=_REFUND_ID),
-        return_id=find_return_id(members, "rtrId"),
-        amount_cents=take_reais(members, "valor"),
+        id=wire.take_text(members, "id", 35, form=_REFUND_ID),
+        return_id=wire.find_return_id(members, "rtrId"),
+        amount_cents=wire.take_reais(members, "valor"),
         status=status,
-        asked_at=find_instant(instants, "solicitacao"),
+        asked_at=wire.find_instant(instants, "solicitacao"),
         settled_at=settled_at if status == "returned" else None,
-        reason=find_free_text(members, "motivo", _MESSAGE_MAX),
+        reason=wire.find_free_text(members, "motivo", _MESSAGE_MAX),
     )
 
 
@@ -349,10 +334,10 @@ def read_payer(members: Mapping[str, object]) -> KnownPayer:
     if told is None:
         return KnownPayer()
     account = as_members(told.get("contaBanco")) or {}
-    tax_id = find_free_text(told, "cpf", 18) or find_free_text(told, "cnpj", 18)
-    ispb = find_free_text(account, "codigoBanco", 8) or find_free_text(told, "codigoBanco", 8)
+    tax_id = wire.find_free_text(told, "cpf", 18) or wire.find_free_text(told, "cnpj", 18)
+    ispb = wire.find_free_text(account, "codigoBanco", 8) or wire.find_free_text(told, "codigoBanco", 8)
     return KnownPayer(
-        name=find_free_text(told, "nome", _NAME_MAX),
+        name=wire.find_free_text(told, "nome", _NAME_MAX),
         tax_id=tax_id,
         is_masked="*" in (tax_id or ""),
         ispb=ispb if ispb and ispb.isascii() and len(ispb) == 8 and ispb.isalnum() else None,

@@ -7,10 +7,10 @@ are amounts only where the institution's document has them so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,6 +22,8 @@ from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
+
+ReadT = TypeVar("ReadT")
 
 _REAIS: Final = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,12})?([eE][+-]?[0-9]{1,2})?")
@@ -183,6 +185,17 @@ def find_any_txid(members: Mapping[str, object], name: str) -> str | None:
     if value is not None and not _ANY_TXID.fullmatch(value):
         raise Malformed(f"{name} is no txid")
     return value
+
+
+def read_each(rows: Sequence[object], read: Callable[[Mapping[str, object]], ReadT]) -> list[ReadT | MalformedItem]:
+    """The rows of a list; one that cannot be read is kept beside the others."""
+    items = list[ReadT | MalformedItem]()
+    for row in rows:
+        try:
+            items.append(read(as_members(row) or {}))
+        except Malformed as error:
+            items.append(keep_malformed(row, error.reason))
+    return items
 
 
 def keep_malformed(item: object, reason: str) -> MalformedItem:

@@ -13,19 +13,10 @@ from typing import Final, TypeVar
 
 from msgspec import structs
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.calls import CallParts, Calls, ChangingCall, obtain, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_members
 from pixconnect.adapters.institutions.paging import split
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_instant,
-    keep_malformed,
-    take_cents,
-    take_count,
-    take_members,
-    take_rows,
-    take_text,
-)
 from pixconnect.adapters.institutions.woovi_records import (
     find_charge_name,
     list_ids,
@@ -190,7 +181,7 @@ class WooviInstitution:
 
     async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
         content = await self._calls.read("pix", f"{_ROOT}/transaction/{end_to_end_id}")
-        row = self._read_found(content, lambda: take_members(content.members, "transaction"))
+        row = self._read_found(content, lambda: wire.take_members(content.members, "transaction"))
         if row is None:
             return None
         items = await self._read_row(row, only_returned=False)
@@ -208,7 +199,9 @@ class WooviInstitution:
         body = {"transactionEndToEndId": end_to_end_id, "correlationID": refund_id, "value": amount_cents}
         path = f"{_ROOT}/refund"
         change = ChangingCall(route="refund", method="POST", path=path, body=body, is_on_new_connection=True)
-        refund = await obtain(self._calls, change, lambda members: read_cents_refund(take_members(members, "refund")))
+        refund = await obtain(
+            self._calls, change, lambda members: read_cents_refund(wire.take_members(members, "refund"))
+        )
         if isinstance(refund, ListedRefund) and (refund.id, refund.amount_cents) != (refund_id, amount_cents):
             return UnknownOutcome(reason="the institution answered another refund than we asked for")
         return refund
@@ -217,7 +210,7 @@ class WooviInstitution:
         # By its own id it is not found in practice.
         content = await self._calls.read("refund", f"{_ROOT}/refund/{refund_id}")
         refund = self._read_found(
-            content, lambda: read_cents_refund(take_members(content.members, "pixTransactionRefund"))
+            content, lambda: read_cents_refund(wire.take_members(content.members, "pixTransactionRefund"))
         )
         if refund is not None and refund.id != refund_id:
             raise InstitutionUnavailable("the institution answered another refund than we asked for")
@@ -256,7 +249,9 @@ class WooviInstitution:
     async def list_webhooks(self) -> Sequence[Webhook]:
         return [
             Webhook(
-                key=None, url=take_text(members, "url", URL_LENGTH_MAX), created_at=find_instant(members, "createdAt")
+                key=None,
+                url=wire.take_text(members, "url", URL_LENGTH_MAX),
+                created_at=wire.find_instant(members, "createdAt"),
             )
             for row in await self._read_webhooks()
             if (members := as_members(row) or {}).get("event") == _EVENT and isinstance(members.get("url"), str)
@@ -306,25 +301,27 @@ class WooviInstitution:
         return changed if is_done else UnknownOutcome(reason=self._calls.describe(answer))
 
     def _read_charge(self, members: Mapping[str, object]) -> OpenedCharge:
-        return read_cents_charge(take_members(members, "charge"), self._clock.now())
+        return read_cents_charge(wire.take_members(members, "charge"), self._clock.now())
 
     async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
         """Lines, how many there are as far as that is told, and whether there are more."""
         query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
         paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
         content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
-        rows = self._read_required(content, lambda: take_rows(content.members, "transactions"))
+        rows = self._read_required(content, lambda: wire.take_rows(content.members, "transactions"))
         page = as_members(content.members.get("pageInfo")) or {}
         # The API document has no such member, and its documentation has.
         has_count = page.get("totalCount") is not None
-        count = self._read_required(content, lambda: take_count(page, "totalCount", _COUNT_MAX)) if has_count else 0
+        count = (
+            self._read_required(content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX)) if has_count else 0
+        )
         return rows, count, has_more(content.members, len(rows), skip + _LIMIT, _LIMIT)
 
     async def _read_row(self, row: object, *, only_returned: bool) -> Sequence[ReceivedPix | MalformedItem]:
         try:
             pix = read_cents_pix(as_members(row) or {})
-        except Malformed as error:
-            return [keep_malformed(row, error.reason)]
+        except wire.Malformed as error:
+            return [wire.keep_malformed(row, error.reason)]
         if pix is None:
             return []
         name = find_charge_name(row)
@@ -333,16 +330,16 @@ class WooviInstitution:
             return [] if only_returned else [pix]
         content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
         refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
-        for found in self._read_required(content, lambda: take_rows(content.members, "refunds")):
+        for found in self._read_required(content, lambda: wire.take_rows(content.members, "refunds")):
             try:
                 refunds.append(read_cents_refund(as_members(found) or {}))
-            except Malformed as error:
-                items.append(keep_malformed(found, f"refunds: {error.reason}"))
+            except wire.Malformed as error:
+                items.append(wire.keep_malformed(found, f"refunds: {error.reason}"))
         return [structs.replace(pix, refunds=refunds), *items]
 
     async def _read_webhooks(self) -> Sequence[object]:
         content = await self._calls.read("webhook", f"{_ROOT}/webhook", body_max=LIST_MAX)
-        return self._read_required(content, lambda: take_rows(content.members, "webhooks"))
+        return self._read_required(content, lambda: wire.take_rows(content.members, "webhooks"))
 
     def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
         # What is asked for by its name alone is refused with 400 for one reason: there is no such thing.
@@ -373,11 +370,11 @@ class WooviInstitution:
 
 def _read_total(members: Mapping[str, object], number: str) -> int:
     """The balance of the account of this number, or of the only one, or of the one that is the default."""
-    found = [as_members(row) or {} for row in take_rows(members, "accounts")]
+    found = [as_members(row) or {} for row in wire.take_rows(members, "accounts")]
     if number:
         found = [row for row in found if number in (row.get("account"), row.get("accountId"))]
     if len(found) > 1:
         found = [row for row in found if row.get("isDefault") is True]
     if len(found) != 1:
-        raise Malformed("accounts: there is none of this number, or more than one")
-    return take_cents(take_members(found[0], "balance"), "total", is_balance=True)
+        raise wire.Malformed("accounts: there is none of this number, or more than one")
+    return wire.take_cents(wire.take_members(found[0], "balance"), "total", is_balance=True)

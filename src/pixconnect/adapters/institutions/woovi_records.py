@@ -7,20 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.message import as_members
 from pixconnect.adapters.institutions.standard_records import check_code
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_any_txid,
-    find_free_text,
-    find_instant,
-    find_return_id,
-    find_text,
-    take_cents,
-    take_end_to_end_id,
-    take_instant,
-    take_text,
-)
 from pixconnect.domain.institutions.institution import KnownPayer, ListedRefund, OpenedCharge, ReceivedPix
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
 
@@ -40,22 +29,22 @@ _OPEN_WORDS: Final = frozenset({"CREATED", "IN_PROCESSING", "REJECTED"})
 
 def read_cents_charge(members: Mapping[str, object], now: datetime) -> OpenedCharge:
     """A charge; our txid is what its maker called it."""
-    created_at = take_instant(members, "createdAt")
+    created_at = wire.take_instant(members, "createdAt")
     lifetime_s = _read_lifetime(members, created_at)
-    word = take_text(members, "status", 40)
+    word = wire.take_text(members, "status", 40)
     # What is past its end is expired and nothing else: whoever opened it knows that end. Before it, somebody removed it.
     words = dict[str, Literal["active", "paid", "removed_by_us"]](ACTIVE="active", COMPLETED="paid", EXPIRED="active")
     status = words.get(word)
     if status is None:
-        raise Malformed("status is a word that we do not know")
+        raise wire.Malformed("status is a word that we do not know")
     if word == "EXPIRED" and now < created_at + timedelta(seconds=lifetime_s):
         status = "removed_by_us"
-    code = find_text(members, "brCode", _CODE_MAX)
+    code = wire.find_text(members, "brCode", _CODE_MAX)
     return OpenedCharge(
-        txid=take_text(members, "correlationID", _NAME_MAX),
-        network_txid=find_any_txid(members, "transactionID") or find_any_txid(members, "identifier"),
-        key=find_text(members, "pixKey", KEY_LENGTH_MAX),
-        amount_cents=take_cents(members, "value"),
+        txid=wire.take_text(members, "correlationID", _NAME_MAX),
+        network_txid=wire.find_any_txid(members, "transactionID") or wire.find_any_txid(members, "identifier"),
+        key=wire.find_text(members, "pixKey", KEY_LENGTH_MAX),
+        amount_cents=wire.take_cents(members, "value"),
         status=status,
         created_at=created_at,
         lifetime_s=lifetime_s,
@@ -69,12 +58,12 @@ def _read_lifetime(members: Mapping[str, object], created_at: datetime) -> int:
     # A text in its document, a number in the document's examples.
     seconds = int(told) if isinstance(told, str) and told.isascii() and told.isdecimal() and len(told) <= 10 else told
     if type(seconds) is not int:
-        ends_at = find_instant(members, "expiresDate")
+        ends_at = wire.find_instant(members, "expiresDate")
         if ends_at is None:
-            raise Malformed("expiresIn and expiresDate: there is no end")
+            raise wire.Malformed("expiresIn and expiresDate: there is no end")
         seconds = round((ends_at - created_at).total_seconds())
     if not 1 <= seconds <= _LIFETIME_MAX_S:
-        raise Malformed("expiresIn is no time that a charge can run")
+        raise wire.Malformed("expiresIn is no time that a charge can run")
     return seconds
 
 
@@ -87,20 +76,20 @@ def read_cents_pix(members: Mapping[str, object]) -> ReceivedPix | None:
     # The examples of its document say no more of what has come in than that it is a payment.
     is_bare = words == {"PAYMENT"} and None in (members.get("type"), members.get("status"))
     if not is_bare and not words & (_SETTLED_WORDS | _OPEN_WORDS):
-        raise Malformed("status is a word that we do not know")
+        raise wire.Malformed("status is a word that we do not know")
     if not is_bare and not words & _SETTLED_WORDS:
         return None
     charge = as_members(members.get("charge")) or {}
     # A payment names the charge by the institution's txid; we know it by the name that we gave it.
-    ours = find_text(charge, "correlationID", _NAME_MAX)
+    ours = wire.find_text(charge, "correlationID", _NAME_MAX)
     return ReceivedPix(
-        end_to_end_id=take_end_to_end_id(members, "endToEndId"),
-        txid=ours or find_any_txid(members, "transactionID"),
-        key=find_text(charge, "pixKey", KEY_LENGTH_MAX),
-        amount_cents=take_cents(members, "value"),
-        settled_at=take_instant(members, "time"),
+        end_to_end_id=wire.take_end_to_end_id(members, "endToEndId"),
+        txid=ours or wire.find_any_txid(members, "transactionID"),
+        key=wire.find_text(charge, "pixKey", KEY_LENGTH_MAX),
+        amount_cents=wire.take_cents(members, "value"),
+        settled_at=wire.take_instant(members, "time"),
         payer=read_side(as_members(members.get("debitParty")) or {}, as_members(members.get("payer")) or {}),
-        payer_message=find_free_text(members, "infoPagador", 140),
+        payer_message=wire.find_free_text(members, "infoPagador", 140),
     )
 
 
@@ -117,27 +106,27 @@ def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> KnownP
     """Who paid: the account's holder, and only where none is told who was registered as the charge's customer."""
     holder = as_members(side.get("holder")) or named
     account, psp = as_members(side.get("account")) or {}, as_members(side.get("psp")) or {}
-    tax_id = find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18)
-    ispb = find_free_text(psp, "id", 8)
+    tax_id = wire.find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18)
+    ispb = wire.find_free_text(psp, "id", 8)
     return KnownPayer(
-        name=find_free_text(holder, "name", _NAME_MAX),
+        name=wire.find_free_text(holder, "name", _NAME_MAX),
         tax_id=tax_id,
         is_masked="*" in (tax_id or ""),
         ispb=ispb if ispb and ispb.isascii() and len(ispb) == 8 and ispb.isalnum() else None,
-        branch=find_free_text(account, "branch", 10),
-        account_number=find_free_text(account, "account", 30),
+        branch=wire.find_free_text(account, "branch", 10),
+        account_number=wire.find_free_text(account, "account", 30),
     )
 
 
 def read_cents_refund(members: Mapping[str, object]) -> ListedRefund:
-    status = _REFUNDS.get(take_text(members, "status", 40))
+    status = _REFUNDS.get(wire.take_text(members, "status", 40))
     if status is None:
-        raise Malformed("status is a word that we do not know")
-    at = find_instant(members, "time")
+        raise wire.Malformed("status is a word that we do not know")
+    at = wire.find_instant(members, "time")
     return ListedRefund(
-        id=take_text(members, "correlationID", _NAME_MAX),
-        return_id=find_return_id(members, "returnIdentification"),
-        amount_cents=take_cents(members, "value"),
+        id=wire.take_text(members, "correlationID", _NAME_MAX),
+        return_id=wire.find_return_id(members, "returnIdentification"),
+        amount_cents=wire.take_cents(members, "value"),
         status=status,
         asked_at=None,
         settled_at=at if status == "returned" else None,

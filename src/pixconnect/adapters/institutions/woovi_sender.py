@@ -13,22 +13,10 @@ from typing import Final, Literal
 
 from msgspec import structs
 
+from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.calls import Calls, ChangingCall, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_list, as_members
 from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
-from pixconnect.adapters.institutions.wire import (
-    Malformed,
-    find_free_text,
-    find_instant,
-    find_network_name,
-    find_text,
-    find_whole_key,
-    take_cents,
-    take_end_to_end_id,
-    take_members,
-    take_rows,
-    take_text,
-)
 from pixconnect.domain.frame.clock import Clock, format_milliseconds
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -91,23 +79,23 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
         name: Ours, which it must have.
         is_question: Otherwise it is what a call that sends answered, which has taken it and says no more than that.
     """
-    told = take_members(members, "payment")
-    if take_text(told, "correlationID", _NAME_MAX) != name:
-        raise Malformed("correlationID is that of another payment")
+    told = wire.take_members(members, "payment")
+    if wire.take_text(told, "correlationID", _NAME_MAX) != name:
+        raise wire.Malformed("correlationID is that of another payment")
     moved = as_members(members.get("transaction")) or {}
-    word = take_text(told, "status", 60)
+    word = wire.take_text(told, "status", 60)
     status: _Status = _ENDED.get(word, "under_way") if is_question else "under_way"
     return SentPix(
         name=name,
         # It is there: what is not found from now on was removed by somebody.
         code=name,
         # Without it nobody could tell it from another's: what is paid must name it.
-        end_to_end_id=take_end_to_end_id(moved, "endToEndId")
+        end_to_end_id=wire.take_end_to_end_id(moved, "endToEndId")
         if status == "settled"
-        else find_network_name(moved, "endToEndId"),
-        amount_cents=take_cents(told, "value"),
+        else wire.find_network_name(moved, "endToEndId"),
+        amount_cents=wire.take_cents(told, "value"),
         status=status,
-        settled_at=find_instant(moved, "time") if status == "settled" else None,
+        settled_at=wire.find_instant(moved, "time") if status == "settled" else None,
         payee=_find_payee(told, moved, as_members(members.get("destination")) or {}),
         # The other side of the movement says more of an account than the payment does.
         paid=find_listed_payee(find_first(members, "destination"), name="name", tax_id="taxID")
@@ -130,11 +118,11 @@ def _find_payee(
     side = as_members(moved.get("creditParty")) or {}
     alias = _find_alias(told)
     if told.get("type") != "MANUAL" and told.get("account") is None:
-        return alias or find_whole_key(destination, "pixKey")
+        return alias or wire.find_whole_key(destination, "pixKey")
     account = as_members(told.get("account")) or as_members(side.get("account")) or {}
     psp = told.get("psp") if told.get("psp") is not None else side.get("psp")
     ispb = (as_members(psp) or {}).get("id") if not isinstance(psp, str) else psp
-    numbers = (find_free_text(account, "branch", 20), find_free_text(account, "account", 40))
+    numbers = (wire.find_free_text(account, "branch", 20), wire.find_free_text(account, "account", 40))
     # An institution may be named by the shorter code of banks instead, which is no other one.
     if not isinstance(ispb, str) or len(ispb) != _ISPB_LENGTH or None in numbers:
         return None
@@ -142,33 +130,36 @@ def _find_payee(
 
 
 def _find_alias(told: Mapping[str, object]) -> str | None:
-    kind, alias = find_text(told, "destinationAliasType", 20), find_text(told, "destinationAlias", KEY_LENGTH_MAX)
+    kind, alias = (
+        wire.find_text(told, "destinationAliasType", 20),
+        wire.find_text(told, "destinationAlias", KEY_LENGTH_MAX),
+    )
     if kind == "PHONE" and not (alias or "").startswith("+"):
         # Without its plus a number with or without Brazil's code is one that could be read in two ways.
         return None
-    return find_whole_key(told, "destinationAlias", _KEY_TYPES.get(kind or ""))
+    return wire.find_whole_key(told, "destinationAlias", _KEY_TYPES.get(kind or ""))
 
 
 def _find_reject_code(members: Mapping[str, object], moved: Mapping[str, object]) -> str | None:
     """The scheme's reason; the text of the provider begins with it."""
-    known = (find_free_text(moved, name, _REASON_MAX) for name in ("providerErrorCode", "providerRejectedReason"))
+    known = (wire.find_free_text(moved, name, _REASON_MAX) for name in ("providerErrorCode", "providerRejectedReason"))
     codes = [text[:_CODE_LENGTH] for text in known if text is not None]
-    own = find_free_text(as_members(members.get("error")) or {}, "code", 100)
+    own = wire.find_free_text(as_members(members.get("error")) or {}, "code", 100)
     codes += [_REJECT_CODES[own]] if own in _REJECT_CODES else []
     return next((code for code in codes if code in reject_code.REASONS), None)
 
 
 def _write_reason(word: str, members: Mapping[str, object], moved: Mapping[str, object]) -> str:
     error = as_members(members.get("error")) or {}
-    said = [find_free_text(error, name, 200) for name in ("code", "description")]
-    said.append(find_free_text(moved, "providerRejectedReason", 200))
+    said = [wire.find_free_text(error, name, 200) for name in ("code", "description")]
+    said.append(wire.find_free_text(moved, "providerRejectedReason", 200))
     return " ".join([word, *filter(None, said)])[:_REASON_MAX]
 
 
 def find_messages(members: Mapping[str, object]) -> str:
     """The texts of an error in the other form that it has: a list of messages."""
     rows = [as_members(row) or {} for row in as_list(members.get("errors")) or ()]
-    said = (find_free_text(row, "message", 100) for row in rows)
+    said = (wire.find_free_text(row, "message", 100) for row in rows)
     return ", ".join(filter(None, said))[:_REASON_MAX]
 
 
@@ -317,7 +308,9 @@ class WooviSender:
             content = await self._calls.read("sent", SENDS, paged, body_max=LIST_MAX)
             if content.status in unless:
                 return False
-            rows = read_required(self._calls, content, lambda content=content: take_rows(content.members, "payments"))
+            rows = read_required(
+                self._calls, content, lambda content=content: wire.take_rows(content.members, "payments")
+            )
             if any(find_sent_name(row) in (name, None) for row in rows):
                 return True
             if not has_more(content.members, len(rows), (number + 1) * _LIMIT, _LIMIT):
@@ -329,7 +322,7 @@ def _read_own(answer: Content, pix: OutgoingPix) -> SentPix | UnknownOutcome:
     """What was answered of the payment that we asked for; how it is, the question tells."""
     try:
         told = decode_cents_sent(answer.members, pix.name, is_question=False)
-    except Malformed as error:
+    except wire.Malformed as error:
         return UnknownOutcome(reason=error.reason)
     asked = name_payee(pix.payee, is_by_key=pix.is_by_key)
     if told.amount_cents != pix.amount_cents or not is_same_payee(told.payee, asked):

@@ -52,7 +52,6 @@ from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard import lot as lot_usecases
 from pixconnect.usecases.standard.lot import NewItem, do_due_items
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import host as host_usecases
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 from pixconnect.usecases.webhooks.feed import give_positions
 from support.account_shop import NO_LIMITS, Shop, open_shop
@@ -364,7 +363,7 @@ async def _act(books: AllBooks) -> None:
     live = books.live
     operator = as_operator(live.context)
     await operator_access.add_operator(operator, "ana", "operator")
-    await host_usecases.allow_host(operator, "shared.example")
+    await endpoint_usecases.allow_host(operator, "shared.example")
     stranger = credit_report(live, account_number="99")
     await receive_credit(
         live.context, structs.replace(stranger, credit_party=structs.replace(stranger.credit_party, key=None))

@@ -12,8 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.name_lookup import NameLookups
+from pixconnect.adapters.name_lookup import DnsLookup, NameLookups
 from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.frame import errors

@@ -43,7 +43,7 @@ from pixconnect.domain.money.rail import (
     Unknown,
 )
 from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
-from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
+from pixconnect.domain.webhooks.delivery import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.usecases.frame.context import Context, Core

@@ -16,7 +16,7 @@ import asyncpg
 import msgspec
 
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
-from pixconnect.local.postgres_programs import find_unprivileged_user
+from pixconnect.local.postgres_placement import find_unprivileged_user
 from support.home import new_home
 from support.postgres import Addresses, make_copy, make_template
 

@@ -10,8 +10,7 @@ from typing import Any
 import asyncpg
 from msgspec import Struct, structs
 
-from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.name_lookup import LOOKUP_S, Lookup, NameLookups
+from pixconnect.adapters.name_lookup import LOOKUP_S, DnsLookup, Lookup, NameLookups
 from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.adapters.system import SystemClock
 from pixconnect.adapters.webhook_sender import WebhookSender
@@ -21,8 +20,8 @@ from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker.delivery import DeliveryWorker
-from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
+from pixconnect.worker.delivery_records import AttemptLog
 from pixconnect.worker.leases import SlotLeases
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.service_time import service_now

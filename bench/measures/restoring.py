@@ -24,7 +24,7 @@ import uvloop
 
 from bench.figures import Row
 from pixconnect.config import POSTGRES_NEWEST
-from pixconnect.local import postgres_programs
+from pixconnect.local import postgres_placement
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 
 _READY_TIMEOUT_S = 600
@@ -45,11 +45,11 @@ class _Keeper:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.user = postgres_programs.find_unprivileged_user() if os.geteuid() == 0 else None
-        programs = postgres_programs.find_programs(POSTGRES_NEWEST)
+        self.user = postgres_placement.find_unprivileged_user() if os.geteuid() == 0 else None
+        programs = postgres_placement.find_programs(POSTGRES_NEWEST)
         if self.user is not None:
             shutil.chown(folder, self.user.name)
-            programs = postgres_programs.make_runnable(programs, self.user, folder)
+            programs = postgres_placement.make_runnable(programs, self.user, folder)
         self._programs = programs / "bin"
 
     def start(self, program: str, *words: str) -> subprocess.Popen[bytes]:

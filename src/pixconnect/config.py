@@ -76,7 +76,7 @@ class FaceSettings:
 Secret = Annotated[str, Meta(extra={"is_secret": True})]
 PostgresVersion = Literal["16", "18"]
 POSTGRES_VERSIONS: Final[tuple[PostgresVersion, ...]] = get_args(PostgresVersion)
-"""Those of the embedded server, oldest first; its wheel has a folder for each (``local/postgres_programs.py``)."""
+"""Those of the embedded server, oldest first; its wheel has a folder for each (``local/postgres_placement.py``)."""
 _HTTPS_PORT: Final = 443
 _CONTACT: Final = r"(mailto:|https://|tel:)[!-+\--~]+"
 POSTGRES_NEWEST: Final = POSTGRES_VERSIONS[-1]

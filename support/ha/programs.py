@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.config import POSTGRES_NEWEST
-from pixconnect.local.postgres_programs import PostgresUnavailableError, find_programs, find_unprivileged_user
+from pixconnect.local.postgres_placement import PostgresUnavailableError, find_programs, find_unprivileged_user
 from pixconnect.local.process_death import SystemUser
 from support.installation import ROOT
 

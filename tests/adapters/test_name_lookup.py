@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 import uvloop
 
-from pixconnect.adapters.dns_lookup import DnsLookup, read_hosts
-from pixconnect.adapters.name_lookup import FAILURES_MAX, LOOKUPS_MAX, LOOKUPS_OF_HOLDER_MAX, NameLookups
+from pixconnect.adapters.name_lookup import (
+    FAILURES_MAX,
+    LOOKUPS_MAX,
+    LOOKUPS_OF_HOLDER_MAX,
+    DnsLookup,
+    NameLookups,
+    read_hosts,
+)
 from pixconnect.flow.shares import OutgoingLimit, current_party
 from support.dns_server import DnsServer, open_dns_server
 from support.waiting import until

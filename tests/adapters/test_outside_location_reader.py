@@ -17,8 +17,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from pixconnect.adapters import outside_location_reader
 from pixconnect.adapters.certificate_chain import trust_bundle, trust_sandbox
-from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.name_lookup import NameLookups
+from pixconnect.adapters.name_lookup import DnsLookup, NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp
 from pixconnect.adapters.outside_location_reader import FETCHES_OF_HOLDER_MAX, LIMITS, LocationReader, parse_payload
 from pixconnect.adapters.system import SystemClock

@@ -25,7 +25,7 @@ from pixconnect.adapters.outgoing_http import (
 from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.address_rules import parse_named_hosts
-from pixconnect.domain.webhooks.receivers import WebhookExchange
+from pixconnect.domain.webhooks.delivery import WebhookExchange
 from support.ports import reserved_port
 from support.tls import make_authority
 from support.webhooks import Behaviour, Received, answer, answering, open_http, open_receiver

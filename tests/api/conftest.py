@@ -15,7 +15,7 @@ from pixconnect.api.standard import payment
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog
-from pixconnect.usecases.webhooks.feed_waits import FeedWaits
+from pixconnect.usecases.webhooks.feed import FeedWaits
 from support.api import Api, StubVerifier, UseCases
 from support.records import a_policy
 from support.service import a_context

@@ -19,9 +19,8 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.listing import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
 from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
-from pixconnect.foundation import terminal_log
-from pixconnect.foundation.logging import AccessLog, AccessLogWanted
-from pixconnect.foundation.terminal_log import LinesOnTerminal
+from pixconnect.foundation import logging as our_logging
+from pixconnect.foundation.logging import AccessLog, AccessLogWanted, LinesOnTerminal
 from pixconnect.usecases.standard.pix import Devolucao, Horario
 from support.api import Api, UseCases
 from support.service import FakeClock, a_context
@@ -94,9 +93,9 @@ async def test_a_flood_of_refused_requests_leaves_a_few_lines_and_their_count(se
 def terminal() -> Iterator[io.StringIO]:
     """What whoever watches reads."""
     stream = io.StringIO()
-    terminal_log.show(stream)
+    our_logging.show(stream)
     yield stream
-    terminal_log.hide()
+    our_logging.hide()
 
 
 async def test_whoever_watches_a_sandbox_sees_each_request_and_why_it_was_refused(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from pixconnect.flow.busy_holder import SENT_MIN, BusyHolder
 from pixconnect.flow.shares import FairQueue
+from pixconnect.flow.stalled_holders import SENT_MIN, BusyHolder
 
 
 def raise_on_drop(_: int) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from pixconnect.foundation.listener import keep_listening
+from pixconnect.foundation.notifier import keep_listening
 from pixconnect.foundation.pool import Connection, connect
 from support.postgres import Addresses
 

@@ -14,7 +14,7 @@ from pixconnect.config import Settings
 from pixconnect.foundation import migrations, pool
 from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation.migrations import OUTSIDE_A_TRANSACTION, Migration, Steps, TablesAreHeldError
-from pixconnect.local.postgres_programs import find_programs
+from pixconnect.local.postgres_placement import find_programs
 from support import postgres
 
 STORE = migrations.read_steps("pixconnect.store")

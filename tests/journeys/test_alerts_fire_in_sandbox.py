@@ -24,7 +24,7 @@ import pytest
 from msgspec import Struct
 
 from journeys.test_rail_edges import close, reports, running
-from pixconnect.adapters.server_file import ServerFile
+from pixconnect.adapters.system import ServerFile
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from support.account_at_face import run
 from support.installation import PIXCONNECT

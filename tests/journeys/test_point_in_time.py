@@ -23,7 +23,7 @@ from journeys.test_money_in import Both
 from journeys.test_refunds_there import Refunds
 from journeys.test_transfers_there import Transfers
 from pixconnect.config import POSTGRES_NEWEST
-from pixconnect.local import postgres_programs
+from pixconnect.local import postgres_placement
 from support.account_at_face import LIVE, open_account, run
 from support.home import SECRET_KEY, new_home
 from support.installation import ROOT, Installation, running
@@ -49,11 +49,11 @@ class Keeper:
     """Who keeps the copies: PostgreSQL's system user, on this machine."""
 
     def __init__(self, folder: Path, server_url: str) -> None:
-        self._user = postgres_programs.find_unprivileged_user() if os.geteuid() == 0 else None
-        programs = postgres_programs.find_programs(POSTGRES_NEWEST)
+        self._user = postgres_placement.find_unprivileged_user() if os.geteuid() == 0 else None
+        programs = postgres_placement.find_programs(POSTGRES_NEWEST)
         if self._user is not None:
             shutil.chown(folder, self._user.name)
-            programs = postgres_programs.make_runnable(programs, self._user, folder)
+            programs = postgres_placement.make_runnable(programs, self._user, folder)
         self._folder = folder
         self._environment = {
             "PATH": os.pathsep.join((str(programs / "bin"), os.environ["PATH"])),
@@ -241,7 +241,7 @@ def has_one_balance(two: Both) -> bool:
 
 def look(two: Both, block: str, *, may_fail: bool = False) -> bool:
     """Run a block as an operator does."""
-    programs = postgres_programs.find_programs(POSTGRES_NEWEST) / "bin"
+    programs = postgres_placement.find_programs(POSTGRES_NEWEST) / "bin"
     path = os.pathsep.join((f"{sys.prefix}/bin", str(programs), os.environ["PATH"]))
     environment = two.live.environment | {"PATH": path}
     ran = subprocess.run(

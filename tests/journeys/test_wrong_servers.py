@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from pixconnect.local.postgres_programs import find_unprivileged_user
+from pixconnect.local.postgres_placement import find_unprivileged_user
 from support.home import SECRET_KEY, new_home
 from support.installation import run_verb
 from support.managed_server import HOST, url_of

@@ -17,7 +17,7 @@ import pytest
 from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersion
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.home import closed_mode
-from pixconnect.local.postgres_programs import PostgresUnavailableError
+from pixconnect.local.postgres_placement import PostgresUnavailableError
 from support.installation import command_line, descendants
 from support.postgres import remove_home
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pixconnect.local import postgres_placement
-from pixconnect.local.postgres_programs import PostgresUnavailableError
+from pixconnect.local.postgres_placement import PostgresUnavailableError
 
 
 def test_a_folder_is_made_or_closed_to_others(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ from pixconnect.api.contract import statement_xml
 from pixconnect.cli.frame import output, terminal
 from pixconnect.console.visit import _templates as templates  # pyright: ignore[reportPrivateUsage]
 from pixconnect.foundation import outgoing_text
-from pixconnect.foundation.logging import set_up_logging
-from pixconnect.foundation.terminal_log import LinesOnTerminal
+from pixconnect.foundation.logging import LinesOnTerminal, set_up_logging
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "pixconnect"

@@ -15,17 +15,16 @@ from standardwebhooks import Webhook
 
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.webhooks import delivery as delivery_rules
-from pixconnect.domain.webhooks.delivery import RETRY_WAITS, Conclusion, DueDelivery
+from pixconnect.domain.webhooks.delivery import RETRY_WAITS, Conclusion, DueDelivery, Receivers, WebhookExchange
 from pixconnect.domain.webhooks.endpoint import EndpointChange
-from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.simulation import clock
 from pixconnect.usecases.webhooks import delivery
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker import delivery as delivery_worker
 from pixconnect.worker import delivery_records
-from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
+from pixconnect.worker.delivery_records import AttemptLog
 from pixconnect_client import InvalidWebhook, verify_webhook_jws
 from support import identity, postgres
 from support.webhooks import (

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.webhooks.delivery import Attempt, Conclusion, DueDelivery
-from pixconnect.foundation import terminal_log
-from pixconnect.worker.delivery_log import AttemptLog
+from pixconnect.foundation import logging
+from pixconnect.worker.delivery_records import AttemptLog
 from support import postgres
 from support.webhooks import SECRET, Received, answering, open_receiver, open_webhook_service, start_worker
 
@@ -98,9 +98,9 @@ async def test_nothing_is_written_where_it_is_not_wanted() -> None:
 def terminal() -> Iterator[io.StringIO]:
     """What whoever watches reads."""
     stream = io.StringIO()
-    terminal_log.show(stream)
+    logging.show(stream)
     yield stream
-    terminal_log.hide()
+    logging.hide()
 
 
 async def test_whoever_watches_is_told_in_words_where_it_went_and_when_it_goes_again(terminal: io.StringIO) -> None:

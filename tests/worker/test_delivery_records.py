@@ -5,8 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.webhooks.delivery import Conclusion, conclude
-from pixconnect.domain.webhooks.receivers import WebhookExchange
+from pixconnect.domain.webhooks.delivery import Conclusion, WebhookExchange, conclude
 from pixconnect.usecases.webhooks.delivery import Recording
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt

@@ -23,7 +23,7 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import key_webhook, notice
+from pixconnect.usecases.webhooks import key_webhook
 from pixconnect.usecases.webhooks.redelivery import redeliver, redeliver_events_as_operator
 from support import postgres
 from support.operators import as_operator
@@ -173,11 +173,11 @@ async def test_a_body_that_was_kept_and_not_sent_is_sent_by_the_next_worker(shop
     # As a process that dies between the commit and the request.
     epoch = await shop.service.context.pool.fetchval("select epoch from slot_lease where slot = $1", due[0].slot)
     others = [delivery.id for delivery in due[1:]]
-    kept = await notice.make_notice(shop.service.context, due[0], epoch, others)
+    kept = await key_webhook.make_notice(shop.service.context, due[0], epoch, others)
     assert kept is not None
     assert kept.covers == tuple(others)
-    assert await notice.make_notice(shop.service.context, due[1], epoch, []) is None
-    assert await notice.make_notice(shop.service.context, due[0], epoch - 1, []) is None
+    assert await key_webhook.make_notice(shop.service.context, due[1], epoch, []) is None
+    assert await key_webhook.make_notice(shop.service.context, due[0], epoch - 1, []) is None
     async with running_worker(shop.service):
         await shop.are(delivered=3)
     (request,) = shop.receiver.received

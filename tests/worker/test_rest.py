@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.worker.rest import APART_S, EARLY_S, Poller, Rest, until_beat
+from pixconnect.worker.leases import APART_S, EARLY_S, Poller, Rest, until_beat
 
 
 def test_it_looks_less_and_less_often_while_nothing_is_found() -> None:

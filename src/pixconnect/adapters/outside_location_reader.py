@@ -28,16 +28,16 @@ import msgspec
 import structlog
 from msgspec import Struct, field
 
-from pixconnect.adapters.certificate_chain import Trusted
-from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
-from pixconnect.adapters.outside_location_signature import (
+from pixconnect.adapters.certificate_chain import (
     Jwk,
     PayloadHeader,
+    Trusted,
     parse_jws,
     refusal,
     select_key,
     verify_payload,
 )
+from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
 from pixconnect.domain.due.terms import VALID_DAYS
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO

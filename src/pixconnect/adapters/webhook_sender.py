@@ -14,7 +14,7 @@ from pixconnect.domain.webhooks.address_rules import (
     TargetRefused,
     parse_target,
 )
-from pixconnect.domain.webhooks.receivers import WebhookExchange
+from pixconnect.domain.webhooks.delivery import WebhookExchange
 from pixconnect.http.client import ConnectionFailed
 
 # Half of the kept connections is as much as one holder may have under way: several endpoints of one holder often share

@@ -173,7 +173,7 @@ class Application:
         1. the holder's budget of look-ups, 429 (``usecases/frame/lookup_budget.py``);
         2. questions to the directory, in turn by holder and together with others' (``flow/shares.py``, ``flow/batches.py``);
         3. the queue of its operation, in turn by holder (``writing/batch_queue.py``), and its own lane where it is busy or
-           its balance is locked (``flow/busy_holder.py``, ``flow/stalled_holders.py``);
+           its balance is locked (``flow/stalled_holders.py``);
         4. the limit of orders a second while the process refuses (``flow/overload.py``);
         5. a connection to the database, in turn by holder (``foundation/shared_pool.py``).
 

@@ -30,8 +30,7 @@ from pixconnect.assembly.base import SERVICE_SCHEMA, Base, connect_as_service, k
 from pixconnect.assembly.keep_running import open_standby, open_tracer, running_beside
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.profiles.chosen import HOMOLOGATION, parse_listeners
-from pixconnect.domain.profiles.profile import NAMES, read_profile
+from pixconnect.domain.profiles.profile import HOMOLOGATION, NAMES, parse_listeners, read_profile
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation import pool
 from pixconnect.foundation.certificates import read_ends

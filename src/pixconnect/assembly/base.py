@@ -12,16 +12,14 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
-from pixconnect.adapters.server_file import ServerFile
-from pixconnect.adapters.system import SystemClock, SystemEntropy
+from pixconnect.adapters.system import ServerFile, SystemClock, SystemEntropy
 from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
 from pixconnect.assembly.institutions import CallCounts, open_accounts
 from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.secret_box import SecretBox
-from pixconnect.domain.profiles.chosen import parse_answers
-from pixconnect.domain.profiles.profile import FACES_PATH
+from pixconnect.domain.profiles.profile import FACES_PATH, parse_answers
 from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation import pool, pooler
 from pixconnect.foundation.notifier import EventNotifier, Notifier

@@ -11,8 +11,7 @@ from cryptography import x509
 from msgspec import Struct
 
 from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
-from pixconnect.adapters.dns_lookup import DnsLookup
-from pixconnect.adapters.name_lookup import NameLookups
+from pixconnect.adapters.name_lookup import DnsLookup, NameLookups
 from pixconnect.adapters.outgoing_http import OutgoingHttp, make_tls
 from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.outside_location_reader import LocationReader

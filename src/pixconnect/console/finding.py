@@ -11,7 +11,7 @@ from pixconnect.console.paces import SEARCHES
 from pixconnect.console.visit import SEARCH_PATH, Visit
 from pixconnect.domain.frame import wanted as wanted_rules
 from pixconnect.usecases.money import holder
-from pixconnect.usecases.reading import holder_page, search
+from pixconnect.usecases.reading import overview, search
 from pixconnect.usecases.reading.search import Found
 
 LISTED_MAX: Final = 50
@@ -74,7 +74,7 @@ async def list_holders(visit: Visit) -> Response:
     name, after_id = visit.query("name"), wanted_rules.read_id(visit.query("after")) or 0
     operator = visit.operator
     if name:
-        named = await holder_page.list_named_holders(operator, name)
+        named = await overview.list_named_holders(operator, name)
         listed = [(each, None) for each in named]
     else:
         listed = [(each, funds) for each, funds in await holder.list_holders(operator, after_id, LISTED_MAX + 1)]
@@ -91,7 +91,7 @@ async def list_holders(visit: Visit) -> Response:
 
 async def show_holder(visit: Visit) -> Response:
     visit.refuse_holders("these pages are for operators")
-    page = await holder_page.read_holder_page(visit.operator, visit.path_id())
+    page = await overview.read_holder_page(visit.operator, visit.path_id())
     return visit.page("holder.html", shown=page, now=visit.context.clock.now())
 
 

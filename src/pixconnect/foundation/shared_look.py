@@ -2,12 +2,14 @@
 
 Whoever comes while a look is under way waits for that one. Its failure is the failure of all of them. Whoever goes away does
 not cancel it for the others.
+
+Waits for an answer for a bounded time, also where the asked server hangs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextvars import Context
 from typing import Any, Generic, TypeVar
 
@@ -37,3 +39,23 @@ def _retrieve(looked: asyncio.Task[Any]) -> None:
     # All who waited may be gone by now; asyncio logs an error that nobody has retrieved.
     if not looked.cancelled():
         looked.exception()
+
+
+Found = TypeVar("Found")
+
+
+async def answer_in_time(asking: Awaitable[Found], within_s: float) -> Found:
+    """Return the answer, or raise ``TimeoutError``.
+
+    The caller does not wait for the end of the call that it gives up: a server that hangs does not answer a cancel either.
+    """
+    task = asyncio.ensure_future(asking)
+    try:
+        await asyncio.wait([task], timeout=within_s)
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(lambda given_up: given_up.cancelled() or given_up.exception())
+    if not task.done():
+        raise TimeoutError
+    return task.result()

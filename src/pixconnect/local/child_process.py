@@ -1,15 +1,81 @@
-"""One child process of the supervisor, with two pipes to it (see ``supervised``)."""
+"""One child process of the supervisor, with two pipes to it (see ``supervised``).
+
+The child's side of supervision: wait for the start signal, report when ready, end when the parent is gone.
+
+The child inherits two pipes. The parent writes one byte into the *parent* pipe when the child may begin its work; the
+end of that pipe means that the parent is gone. The child writes once into the *ready* pipe: ``+`` and a message when it
+is ready, ``-`` and the reason why it cannot start, or ``~`` and the reason if the database is at fault. A part that
+ends because it has lost the database ends with a status of its own.
+"""
 
 import asyncio
 import contextlib
 import os
 import signal
+import threading
 from collections.abc import Mapping, Sequence
 from socket import socket
+from typing import Final
+
+from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.local import process_death, supervised
+from pixconnect.local import process_death
 from pixconnect.local.process_death import Launch, Process, start_program
+
+READY = b"+"
+FAILED = b"-"
+WAITING = b"~"
+START = b"g"
+DATABASE_AWAY_STATUS: Final = 75
+"""``EX_TEMPFAIL`` of ``sysexits.h``: nothing is wrong with the part."""
+
+
+class Lifeline(Struct, frozen=True, kw_only=True):
+    """The child's ends of both pipes; a process without a parent has none, waits for nothing and reports nothing."""
+
+    parent_fd: int | None = None
+    ready_fd: int | None = None
+
+    def wait_for_start(self) -> None:
+        """Wait for the start signal; from then on this process ends when its parent does."""
+        if self.parent_fd is None:
+            return
+        process_death.die_with_parent(signal.SIGKILL)
+        if os.read(self.parent_fd, 1) != START:
+            os._exit(0)
+        threading.Thread(target=_end_with, args=(self.parent_fd,), name="lifeline", daemon=True).start()
+
+    def report_ready(self, message: bytes = b"") -> bool:
+        """Tell the parent; false if there is nobody to tell."""
+        return self._report(READY + message)
+
+    def report_failure(self, reason: str) -> bool:
+        """Tell the parent why we cannot start; false if there is nobody to tell."""
+        return self._report(FAILED + reason.encode())
+
+    def report_database_away(self, reason: str) -> bool:
+        """The same where only the database keeps us from starting."""
+        return self._report(WAITING + reason.encode())
+
+    def _report(self, content: bytes) -> bool:
+        if self.ready_fd is None:
+            return False
+        try:
+            os.write(self.ready_fd, content)
+            os.close(self.ready_fd)
+        # We have reported already, or the parent has gone.
+        except OSError:
+            return False
+        return True
+
+
+def _end_with(parent_fd: int) -> None:
+    # Nothing is tidied up: whatever is interrupted here must survive kill -9 as well.
+    while os.read(parent_fd, 64):
+        pass
+    os._exit(1)
+
 
 READY_TIMEOUT_S = 60
 _MESSAGE_SIZE_MAX = 65_536
@@ -71,7 +137,7 @@ class ChildProcess:
         parent_fd = errors.require(self._parent_fd, "not spawned")
         # The child may have died; ``wait_until_ready`` will say so.
         with contextlib.suppress(BrokenPipeError):
-            os.write(parent_fd, supervised.START)
+            os.write(parent_fd, START)
 
     async def wait_until_ready(self, timeout_s: float = READY_TIMEOUT_S) -> bytes:
         """Wait for the child's report and return its message."""
@@ -80,10 +146,10 @@ class ChildProcess:
                 report = await self._read_report()
         except TimeoutError:
             raise ChildFailedError(f"{self.name} is not ready after {timeout_s} s") from None
-        if report.startswith(supervised.READY):
+        if report.startswith(READY):
             return report[1:]
-        self.lacked_database = report.startswith(supervised.WAITING)
-        if report.startswith((supervised.FAILED, supervised.WAITING)):
+        self.lacked_database = report.startswith(WAITING)
+        if report.startswith((FAILED, WAITING)):
             raise ChildFailedError(report[1:].decode(errors="replace"))
         raise ChildFailedError(f"{self.name} ended before it was ready ({await self.wait_for_end()})")
 
@@ -95,7 +161,7 @@ class ChildProcess:
     async def wait_for_end(self) -> str:
         """Wait until the process has ended and describe why."""
         status = await process_death.exit_status(errors.require(self.process, "not spawned"))
-        self.lacked_database = status == supervised.DATABASE_AWAY_STATUS
+        self.lacked_database = status == DATABASE_AWAY_STATUS
         return _DATABASE_AWAY if self.lacked_database else process_death.describe_exit(status)
 
     async def stop(self, timeout_s: float) -> None:

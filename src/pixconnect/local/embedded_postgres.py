@@ -26,8 +26,8 @@ from pixconnect.config import POSTGRES_NEWEST, POSTGRES_VERSIONS, PostgresVersio
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.privileges import OPERATOR_ROLE, SANDBOX_ROLE, SERVICE_ROLE
 from pixconnect.local import home as home_files
-from pixconnect.local import postgres_placement, postgres_programs, postgres_tuning, process_death
-from pixconnect.local.postgres_programs import PostgresUnavailableError
+from pixconnect.local import postgres_placement, process_death
+from pixconnect.local.postgres_placement import PostgresUnavailableError
 
 OWNER_ROLE = "pixconnect_owner"
 LOGIN_ROLE = "pixconnect_login"
@@ -74,7 +74,7 @@ class EmbeddedPostgres:
         self._connections_max = connections_max
         self._durable = durable
         self._tell = tell
-        self._user = postgres_programs.find_unprivileged_user() if os.geteuid() == 0 else None
+        self._user = postgres_placement.find_unprivileged_user() if os.geteuid() == 0 else None
         self._placement = postgres_placement.find_placement(home, self._user, tell)
         self._folder = home / self._placement.folder
         if not self._folder.exists():
@@ -110,7 +110,7 @@ class EmbeddedPostgres:
     @property
     def programs(self) -> Path:
         """The wheel's programs for this data's version, tools such as ``pgbench`` included."""
-        return postgres_programs.find_programs(self._data_version() or self._version)
+        return postgres_placement.find_programs(self._data_version() or self._version)
 
     async def start(self) -> None:
         """Start the server, again if it has died, and wait until it answers.
@@ -221,7 +221,7 @@ class EmbeddedPostgres:
     def _runnable_programs(self) -> Path:
         if self._user is None:
             return self.programs
-        return postgres_programs.make_runnable(self.programs, self._user, self._folder)
+        return postgres_placement.make_runnable(self.programs, self._user, self._folder)
 
     async def _create_data(self, programs: Path) -> None:
         # Made beside its final path and moved there when complete: a killed ``initdb`` leaves no half data folder.
@@ -253,8 +253,8 @@ class EmbeddedPostgres:
 
     async def _try_to_start(self, programs: Path) -> bool:
         """Whether the server is ready; false if processes of an earlier one still block it."""
-        machine = postgres_tuning.look_at_machine(self._folder)
-        settings = postgres_tuning.server_settings(
+        machine = postgres_placement.look_at_machine(self._folder)
+        settings = postgres_placement.server_settings(
             machine, connections_max=self._connections_max, durable=self._durable
         ) | {"unix_socket_directories": str(self._socket_folder), "unix_socket_permissions": "0700"}
         words = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
@@ -350,7 +350,7 @@ class EmbeddedPostgres:
     def _last_log_line(self) -> str:
         log = self._log_since(max(self._log_start, self._log_size() - _LOG_READ_SIZE))
         # The log may be on the full disk, so nothing is written there, and a failing initdb removes what filled it.
-        no_room = postgres_tuning.look_at_machine(self._folder).disk_free_bytes < _NEW_DATA_SIZE
+        no_room = postgres_placement.look_at_machine(self._folder).disk_free_bytes < _NEW_DATA_SIZE
         if "No space left on device" in log or (no_room and self._data_version() is None):
             return f"the disk of {self._folder} is full: make room and start again"
         lines = [line for line in log.splitlines() if line.strip()]

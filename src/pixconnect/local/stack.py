@@ -27,9 +27,9 @@ import msgspec
 
 from pixconnect import environment
 from pixconnect.config import NAMES, Settings
-from pixconnect.domain.profiles.chosen import parse_listeners
+from pixconnect.domain.profiles.profile import parse_listeners
 from pixconnect.http import listening
-from pixconnect.local import postgres_tuning
+from pixconnect.local import postgres_placement
 from pixconnect.local.child_process import ChildFailedError, ChildProcess
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.fork_server import ForkServer
@@ -120,7 +120,7 @@ class Stack:
         self, settings: Settings, home: Home, tell: Callable[[str], None], command: Callable[[str], list[str]]
     ) -> None:
         self._tell = tell
-        api_count = settings.api_processes_count or postgres_tuning.cores_count()
+        api_count = settings.api_processes_count or postgres_placement.cores_count()
         self._sockets = listening.open_listening(settings.host, settings.port, api_count, port_setting="PORT")
         self._tls_sockets = _listen_for_tls(settings, api_count)
         self._faces, face_sockets = _listen_for_faces(settings, api_count)

@@ -35,8 +35,7 @@ from pixconnect.domain.money.rail import (
     Taken,
 )
 from pixconnect.sandbox import behaviour, directory, movement, tables
-from pixconnect.sandbox.behaviour import Behaviour
-from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.behaviour import Behaviour, Faults, Message
 from pixconnect.sandbox.movement import NewFee
 from pixconnect.sandbox.outbox import Pending
 from pixconnect.sandbox.tables import Acknowledged, KnownOrder, MerchantClaim, NewArrival, NewOrder, Original

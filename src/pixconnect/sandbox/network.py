@@ -38,8 +38,7 @@ from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
 from pixconnect.sandbox import answers, behaviour, infraction, movement, tables
 from pixconnect.sandbox import answers as order_group
 from pixconnect.sandbox.answers import OrderGroup
-from pixconnect.sandbox.behaviour import Behaviour
-from pixconnect.sandbox.fault import Faults, Message
+from pixconnect.sandbox.behaviour import Behaviour, Faults, Message
 from pixconnect.sandbox.outbox import Outbox, Pending
 from pixconnect.sandbox.shared_lock import SharedLock
 from pixconnect.sandbox.tables import Acknowledged, AfterStep, DueOrder, KnownOrder, NewArrival, NewOrder

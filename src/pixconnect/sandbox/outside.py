@@ -33,12 +33,11 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.sandbox import answers, behaviour, directory, fault, movement, registry, tables
+from pixconnect.sandbox import answers, behaviour, directory, movement, registry, tables
 from pixconnect.sandbox import registry as location
 from pixconnect.sandbox.batch_writer import BatchWriter
-from pixconnect.sandbox.behaviour import Behaviour
+from pixconnect.sandbox.behaviour import Behaviour, Faults
 from pixconnect.sandbox.chance import Chance
-from pixconnect.sandbox.fault import Faults
 from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.movement import NewFee
 from pixconnect.sandbox.network import Network
@@ -108,7 +107,7 @@ async def read_faults(outside: Outside, _: None) -> list[FaultRule]:
 
 
 async def replace_faults(outside: Outside, rules: list[FaultRule]) -> list[FaultRule]:
-    fault.check_rules(rules)
+    behaviour.check_rules(rules)
     await registry.replace_rules(outside.pool, rules)
     outside.faults.replace(rules)
     return outside.faults.rules

@@ -37,14 +37,12 @@ from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import delivery as delivery_usecases
-from pixconnect.usecases.webhooks import notice as notice_usecases
+from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 from pixconnect.usecases.webhooks.delivery import Recipient, Signatures
-from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import DeliveryQueue, QueueLimits, Work
 from pixconnect.worker.delivery_reader import DeliveryReader
-from pixconnect.worker.delivery_records import AttemptRecords, EndedAttempt
-from pixconnect.worker.leases import Member, SlotLeases
-from pixconnect.worker.rest import Poller, Rest
+from pixconnect.worker.delivery_records import AttemptLog, AttemptRecords, EndedAttempt
+from pixconnect.worker.leases import Member, Poller, Rest, SlotLeases
 
 USED_FOR_S: Final = 45
 """Receivers are promised a signature that is at most a minute old; the other 15 s are for the exchange itself."""
@@ -294,7 +292,7 @@ class DeliveryWorker(Member):
         along_ids = [other.delivery.id for other in work.along]
         delivery: DueDelivery | None = None
         try:
-            delivery = await notice_usecases.make_notice(self._context, work.delivery, work.epoch, along_ids)
+            delivery = await key_webhook_usecases.make_notice(self._context, work.delivery, work.epoch, along_ids)
         except DATABASE_FAILED as error:
             _log.warning("cannot write the body of a delivery", error=type(error).__name__)
         except Exception:  # noqa: BLE001  as for an attempt: it is counted, and the others are tried without it

@@ -18,8 +18,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.charge import expire_charges
-from pixconnect.worker.leases import SlotLeases
-from pixconnect.worker.rest import Poller, until_beat
+from pixconnect.worker.leases import Poller, SlotLeases, until_beat
 
 BATCH_MAX: Final = 256
 LOOK_AFTER_S: Final = 1.0

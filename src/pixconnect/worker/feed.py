@@ -17,8 +17,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import EVENT_CHANNEL
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks.feed import give_positions, sweep_positions
-from pixconnect.worker.leases import Member, SlotLeases
-from pixconnect.worker.rest import Poller, until_beat
+from pixconnect.worker.leases import Member, Poller, SlotLeases, until_beat
 
 SLOT: Final = 0
 REST_S: Final = 0.1

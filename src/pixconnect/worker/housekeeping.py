@@ -14,7 +14,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.simulation.sandbox_control import SandboxUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.usecases.frame import tally as tally_usecases
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity import signing_key as signing_key_usecases
 from pixconnect.usecases.money import holder as holder_usecases
@@ -25,10 +24,9 @@ from pixconnect.usecases.proof.chain import AUDIT_CHAINED_MAX, CHAINED_MAX
 from pixconnect.usecases.reading import origin as origin_usecases
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
-from pixconnect.usecases.running import text_sweep as text_sweep_usecases
 from pixconnect.usecases.simulation import clock as clock_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.worker.rest import Poller, Rest, until_beat
+from pixconnect.worker.leases import Poller, Rest, until_beat
 
 FOLD_EVERY_S: Final = 2.0
 FOLD_EVERY_MAX_S: Final = 8.0
@@ -66,9 +64,9 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
     async def fold() -> float:
         has_found = False
         # A full batch means that there are more.
-        while notes_count := await tally_usecases.fold_tallies(context):
+        while notes_count := await partition_usecases.fold_tallies(context):
             has_found = True
-            if notes_count < tally_usecases.NOTES_MAX:
+            if notes_count < partition_usecases.NOTES_MAX:
                 break
         return folding.after(context.clock.monotonic_s(), has_found=has_found)
 
@@ -122,7 +120,7 @@ async def _chain(context: Context, chain: Callable[[Context], Awaitable[int]], c
 
 async def _sweep(context: Context) -> float | None:
     began_s = context.clock.monotonic_s()
-    if not await text_sweep_usecases.sweep_texts(context):
+    if not await partition_usecases.sweep_texts(context):
         return None
     return max(REST_TIMES * (context.clock.monotonic_s() - began_s), APART_S)
 

@@ -11,6 +11,10 @@ for wake-ups of other processes. Leases keep real time: the sandbox clock does n
 
 All workers share the slots evenly. A worker with more than its share releases the rest once nothing in them is under way; a
 worker with less takes what is free.
+
+A part of the worker waits for news only so long (``Rest``): a wake-up may be lost, and time passes. Pollers that find nothing
+share one beat of the machine's clock, each shortly after the one before. A poller that wakes alone finds its code and data gone
+from the caches, which costs more than its query; all at the same time would need a connection each.
 """
 
 from __future__ import annotations
@@ -21,6 +25,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
+from enum import IntEnum
+from typing import Final
 
 import structlog
 from msgspec import Struct
@@ -28,13 +34,53 @@ from msgspec import Struct
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.foundation.listener import Connect
-from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS
+from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS, Connect
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shared_pool import Look
 from pixconnect.store.running import lease as lease_store
-from pixconnect.worker.rest import Poller, until_beat
 from pixconnect.writing.service_time import check_skew, is_clock_right
+
+APART_S: Final = 0.005
+"""Between two parts at one beat."""
+EARLY_S: Final = 0.01
+"""A timer may end that much before its time: then the beat is the one that it waited for."""
+
+
+class Poller(IntEnum):
+    """The pollers, in the order in which they wake."""
+
+    DELIVERIES = 0
+    ORDERS = 1
+    EXPIRY = 2
+    POSITIONS = 3
+    LEASES = 4
+    CHORES = 5
+    LOTS = 6
+    DEFENCES = 7
+
+
+def until_beat(every_s: float, looker: Poller, now_s: float) -> float:
+    """Seconds until a looker's next beat, which comes ``every_s``: not less than ``EARLY_S``; ``now_s`` is monotonic."""
+    return every_s - (now_s + EARLY_S - looker * APART_S) % every_s + EARLY_S
+
+
+class Rest:
+    """Longer from look to look while nothing is found, so that a service without work hardly wakes up."""
+
+    def __init__(self, shortest_s: float, longest_s: float, looker: Poller) -> None:
+        self._shortest_s = shortest_s
+        self._longest_s = longest_s
+        self._next_s = shortest_s
+        self._looker = looker
+
+    def after(self, now_s: float, *, has_found: bool) -> float:
+        """Seconds to wait after a look; ``now_s`` is monotonic."""
+        if has_found:
+            self._next_s = self._shortest_s
+            return self._shortest_s
+        rest_s, self._next_s = self._next_s, min(2 * self._next_s, self._longest_s)
+        return until_beat(rest_s, self._looker, now_s)
+
 
 LEASE_S = lease_store.LEASE.total_seconds()
 """A worker that could not renew for this long has lost its slots."""

@@ -12,8 +12,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.standard.charge_lot import ItemKey
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.lot import do_due_items
-from pixconnect.worker.leases import Member, SlotLeases
-from pixconnect.worker.rest import Poller, Rest
+from pixconnect.worker.leases import Member, Poller, Rest, SlotLeases
 
 BATCH_MAX: Final = 256
 """Charges at once."""

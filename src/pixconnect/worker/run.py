@@ -20,16 +20,15 @@ from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.worker import metrics
 from pixconnect.worker.accounts import AccountBalances, AccountReaders, OpenRail
 from pixconnect.worker.delivery import DeliveryWorker, MakeAttempt
-from pixconnect.worker.delivery_log import AttemptLog
 from pixconnect.worker.delivery_queue import QueueLimits
+from pixconnect.worker.delivery_records import AttemptLog
 from pixconnect.worker.expiry import Expiry
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.housekeeping import run_housekeeping
-from pixconnect.worker.leases import Connect, SlotLeases
+from pixconnect.worker.leases import Connect, Poller, SlotLeases, until_beat
 from pixconnect.worker.lots import LotWorker
 from pixconnect.worker.metrics import InstitutionFigures
 from pixconnect.worker.rail_figures import CountingRail, RailFigures
-from pixconnect.worker.rest import Poller, until_beat
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 
 BATCH_MAX: Final = 64

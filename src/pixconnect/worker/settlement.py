@@ -16,8 +16,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.worker.leases import LeaseLost, Member, SlotLeases
-from pixconnect.worker.rest import Poller, Rest
+from pixconnect.worker.leases import LeaseLost, Member, Poller, Rest, SlotLeases
 
 BATCH_MAX: Final = 256
 """Orders handed over, or reports recorded, at once."""

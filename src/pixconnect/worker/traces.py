@@ -16,8 +16,7 @@ from msgspec import Struct
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.trace import Tracer, TraceSpan
 from pixconnect.domain.money.rail import Order, QueryAnswer, Rail, RefundOrder, SubmitAnswer
-from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
-from pixconnect.domain.webhooks.receivers import Receivers, WebhookExchange
+from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery, Receivers, WebhookExchange
 from pixconnect.flow.batches import Batches
 from pixconnect.foundation.current_request import current_trace
 from pixconnect.foundation.pool import Pool

@@ -42,10 +42,9 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.flow.busy_holder import BusyHolder
 from pixconnect.flow.overload import Overload
 from pixconnect.flow.shares import FairQueue
-from pixconnect.flow.stalled_holders import StalledHolders
+from pixconnect.flow.stalled_holders import BusyHolder, StalledHolders
 from pixconnect.foundation.current_request import has_written
 from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, say_undone
 from pixconnect.foundation.notifier import WakeWorkers

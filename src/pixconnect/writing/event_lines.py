@@ -10,13 +10,13 @@ import msgspec
 
 from pixconnect.domain.frame.event import Event
 from pixconnect.domain.frame.money import format_reais
-from pixconnect.foundation import terminal_log
+from pixconnect.foundation import logging as our_logging
 
 
 def tell_events(events: Iterable[Event]) -> None:
     for event in events:
         level = logging.WARNING if event.name.endswith(".error") else logging.INFO
-        terminal_log.tell(f"event  {describe_event(event.body)}", level=level)
+        our_logging.tell(f"event  {describe_event(event.body)}", level=level)
 
 
 def describe_event(body: str) -> str:

@@ -30,7 +30,7 @@ from pixconnect.domain.money.refund import Refund, announce_refund
 from pixconnect.domain.money.transfer import Transfer, announce_transfer
 from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
-from pixconnect.foundation import terminal_log
+from pixconnect.foundation import logging
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
 from pixconnect.store.money import block as block_store
@@ -324,7 +324,7 @@ class UnitOfWork:
             self._batch.on_commit(partial(self._batch.wake_workers, only_deliveries=not self._orders_count))
         elif self._orders_count:
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
-        if terminal_log.is_shown():
+        if logging.is_shown():
             self._batch.on_commit(partial(tell_events, self.changes.events))
         if self.changes.events:
             self._batch.on_commit(self._batch.wake_sequencer)

@@ -11,7 +11,7 @@ import pytest
 from msgspec import structs
 
 from api.faces.test_face_fault import Control
-from pixconnect.adapters.institutions.inter_records import decode_pix_of_code, find_marked, mark, write_key, write_send
+from pixconnect.adapters.institutions.inter import decode_pix_of_code, find_marked, mark, write_key, write_send
 from pixconnect.adapters.institutions.wire import Malformed
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionUnavailable, NotSent, SendAnswer

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pixconnect.adapters.institutions.inter_records import decode_pix_of_code
-from pixconnect.adapters.institutions.payee_records import find_listed_payee
+from pixconnect.adapters.institutions.inter import decode_pix_of_code
+from pixconnect.adapters.institutions.wire import find_listed_payee
 from pixconnect.adapters.institutions.woovi_sender import decode_cents_sent
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 

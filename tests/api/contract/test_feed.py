@@ -17,8 +17,7 @@ from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.movement import receive_movement
-from pixconnect.usecases.webhooks.feed import give_positions
-from pixconnect.usecases.webhooks.feed_waits import HOLDER_MAX, FeedWaits
+from pixconnect.usecases.webhooks.feed import HOLDER_MAX, FeedWaits, give_positions
 from support.api import Api, StubVerifier, UseCases
 from support.feed import write_events
 from support.postgres import Addresses

@@ -15,7 +15,7 @@ from pixconnect.cli.running import migrate
 from pixconnect.domain.frame.errors import InsufficientFunds
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.migrations import NewerSchemaError
-from pixconnect.local.supervised import Lifeline
+from pixconnect.local.child_process import Lifeline
 
 
 @pytest.mark.parametrize(

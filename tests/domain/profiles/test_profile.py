@@ -5,8 +5,14 @@ import pytest
 from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES
-from pixconnect.domain.profiles.chosen import FaceListener, parse_answers, parse_listeners
-from pixconnect.domain.profiles.profile import NAMES, read_profile, reshape
+from pixconnect.domain.profiles.profile import (
+    NAMES,
+    FaceListener,
+    parse_answers,
+    parse_listeners,
+    read_profile,
+    reshape,
+)
 
 GENERAL = {
     "BAD_REQUEST",

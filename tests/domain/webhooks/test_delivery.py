@@ -14,9 +14,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
-from pixconnect.domain.webhooks.delivery import Conclusion
+from pixconnect.domain.webhooks.delivery import Conclusion, WebhookExchange
 from pixconnect.domain.webhooks.endpoint import Endpoint
-from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.environment import read_settings
 from support.records import make_delivery
 

@@ -10,7 +10,7 @@ import pytest
 
 from pixconnect.config import PostgresVersion
 from pixconnect.domain.identity.access import Caller
-from pixconnect.local.postgres_programs import find_programs
+from pixconnect.local.postgres_placement import find_programs
 from pixconnect.store.proof.rules import RULES
 from pixconnect.store.proof.shape import find_changed
 from pixconnect.usecases.proof.verify import ProofRequest, verify

@@ -13,7 +13,7 @@ import pytest
 from msgspec import Struct, structs
 from structlog.testing import capture_logs
 
-from pixconnect.adapters.server_file import ServerFile
+from pixconnect.adapters.system import ServerFile
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.ledger import Held
@@ -22,7 +22,7 @@ from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.running.database_server import DatabaseServer
 from pixconnect.foundation.pool import Connection, open_pool
-from pixconnect.local.postgres_programs import PostgresVersion, find_programs
+from pixconnect.local.postgres_placement import PostgresVersion, find_programs
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.identifiers import IdBlocks

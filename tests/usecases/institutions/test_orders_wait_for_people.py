@@ -13,7 +13,7 @@ from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.unresolved import read_waiting
-from pixconnect.usecases.reading.parties import read_parties
+from pixconnect.usecases.reading.receipt import read_parties
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import Shop
 from support.books import check_books

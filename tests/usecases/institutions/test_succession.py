@@ -31,7 +31,7 @@ from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.reading.receipt import read_receipt
 from pixconnect.usecases.reading.timeline import read_delivery_view, read_timeline
 from pixconnect.usecases.standard import charge as standard_usecases
-from pixconnect.usecases.standard.charge_search import find_pix
+from pixconnect.usecases.standard.charge import find_pix
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import key_webhook
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases

@@ -27,7 +27,7 @@ from pixconnect.usecases.money.approval import decide_transfer, list_waiting_tra
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.usecases.reading.parties import read_parties
+from pixconnect.usecases.reading.receipt import read_parties
 from pixconnect.usecases.running.health import check_rail
 from support.books import check_books
 from support.operators import as_operator, execute

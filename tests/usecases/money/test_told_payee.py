@@ -12,7 +12,6 @@ from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer, TransferRequest
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.reading import parties as parties_usecases
 from pixconnect.usecases.reading import receipt as receipt_usecases
 from pixconnect.usecases.reading import timeline as timeline_usecases
 from support.account_shop import Shop
@@ -42,7 +41,7 @@ async def send(shop: Shop, request: TransferRequest = TO_KEY, told: Party | None
 
 
 async def read_payee(shop: Shop, sent: Transfer) -> Party:
-    return (await parties_usecases.read_parties(shop.context, shop.house, sent.id)).view.credit_party
+    return (await receipt_usecases.read_parties(shop.context, shop.house, sent.id)).view.credit_party
 
 
 async def test_what_is_told_with_the_end_is_shown_and_changes_nothing_that_was_accepted(shop: Shop) -> None:
@@ -50,7 +49,7 @@ async def test_what_is_told_with_the_end_is_shown_and_changes_nothing_that_was_a
     assert (sent.status, sent.counterparty.name, sent.counterparty.key) == ("CONFIRMED", "-", KEY)
     payee = await read_payee(shop, sent)
     assert (payee.name, payee.tax_id, payee.ispb, payee.key) == ("Joana Lima", "***.982.247-**", "12345678", KEY)
-    shown = show_parties(await parties_usecases.read_parties(shop.context, shop.house, sent.id)).payee
+    shown = show_parties(await receipt_usecases.read_parties(shop.context, shop.house, sent.id)).payee
     assert (shown.name.certainty, shown.tax_id.certainty, shown.branch.certainty) == ("known", "masked", "unknown")
     again = await transfer_usecases.start_transfer(shop.context, shop.house, TO_KEY)
     assert (again.transfer.id, again.credit_party.name) == (sent.id, "-")

@@ -11,10 +11,10 @@ from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.reading.figures import Figures, spread
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
-from pixconnect.usecases.frame.tally import fold_tallies
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading import figures
+from pixconnect.usecases.running.partition import fold_tallies
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.records import outside_party, own_key
 from support.service import Service, make_charge, open_holder

@@ -15,7 +15,7 @@ from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.reading.parties import read_parties
+from pixconnect.usecases.reading.receipt import read_parties
 from support.account_shop import Shop
 from support.records import ISPB, outside_party
 from support.service import Service, open_holder

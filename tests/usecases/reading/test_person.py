@@ -35,7 +35,7 @@ from pixconnect.usecases.proof.chain import list_heads, show_entry
 from pixconnect.usecases.proof.verify import ProofRequest, verify
 from pixconnect.usecases.reading import person as person_usecases
 from pixconnect.usecases.reading.person import ErasedRow, Erasure, PersonLine
-from pixconnect.usecases.running import text_sweep as text_sweep_usecases
+from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.standard import charge as standard_usecases
 from support.all_books import open_all_books
 from support.books import chain_all, check_books
@@ -247,7 +247,7 @@ async def test_what_is_contested_stays_whole_until_it_is_decided_and_then_goes_w
         for row in await old.fetch(f"select id, holder_id from {kind}")
     ]
     assert not any((await person_usecases.erase_again(as_operator(old.context), notes)).values())
-    while await text_sweep_usecases.sweep_texts(old.context):
+    while await partition_usecases.sweep_texts(old.context):
         pass
     lines = {line.kind: line for line in await export(old) if line.kind != "event"}
     assert lines.keys() == {"charge", "transfer", "infraction"}
@@ -373,7 +373,7 @@ async def test_a_worker_takes_what_nobody_asked_for_and_only_once_it_is_old(old:
         refund = await refund_usecases.start_refund(old.context, holder, request)
         await end_orders(old.context, [(refund.return_id or "", Settled(settled_at=old.clock.now()))])
     await chain_all(old.context)
-    while await text_sweep_usecases.sweep_texts(old.context, looked_at_max=2):
+    while await partition_usecases.sweep_texts(old.context, looked_at_max=2):
         pass
     rows = await old.fetch("select counterparty ->> 'name' as name, payer_message from transfer order by id")
     assert [tuple(row) for row in rows] == [("-", None), ("Joana Prado", None), ("Joana Prado", "há 100 dias")]
@@ -385,7 +385,7 @@ async def test_a_worker_takes_what_nobody_asked_for_and_only_once_it_is_old(old:
     await check_books(old)
     # Only a day later it looks again.
     await old.execute_as_owner("update pixconnect.text_sweep set last_id = 0")
-    assert await text_sweep_usecases.sweep_texts(old.context) == 0
+    assert await partition_usecases.sweep_texts(old.context) == 0
 
 
 async def test_what_is_not_chained_yet_is_chained_as_it_is_left(old: Service) -> None:
@@ -476,7 +476,7 @@ async def test_books_with_a_bit_of_everything_stay_valid_once_everybody_is_erase
             except errors.BadRequest as refusal:
                 # One has a payment that is held as suspect: the worker takes the rest.
                 assert "contested or blocked" in refusal.message  # noqa: PT017  most are not refused
-        while await text_sweep_usecases.sweep_texts(live.context):
+        while await partition_usecases.sweep_texts(live.context):
             pass
         left = await live.fetch(
             "select * from transfer where payer_message is not null or counterparty ->> 'name' <> '-'"
@@ -533,12 +533,12 @@ async def test_a_worker_that_dies_within_a_step_has_done_nothing_of_it(old: Serv
         "create trigger die after update on pixconnect.text_sweep for each row execute function pixconnect.die()"
     )
     with pytest.raises(Exception, match="killed"):
-        await text_sweep_usecases.sweep_texts(old.context)
+        await partition_usecases.sweep_texts(old.context)
     (row,) = await old.fetch("select payer_message, (select count(*) from erased_text) as erased_count from transfer")
     assert tuple(row) == ("pelo bolo", 0)
     await old.execute_as_owner("drop trigger die on pixconnect.text_sweep")
     await old.execute_as_owner("drop function pixconnect.die()")
-    while await text_sweep_usecases.sweep_texts(old.context):
+    while await partition_usecases.sweep_texts(old.context):
         pass
     (row,) = await old.fetch("select payer_message from transfer")
     assert row["payer_message"] is None
@@ -607,7 +607,7 @@ async def _do(service: Service, holder: Caller, account: str, deed: str, tax_id:
             await erase(service, tax_id)
         case "swept":
             await service.execute_as_owner("update pixconnect.text_sweep set ended_at = null")
-            while await text_sweep_usecases.sweep_texts(service.context):
+            while await partition_usecases.sweep_texts(service.context):
                 pass
         case _:
             await chain_all(service.context)

@@ -16,9 +16,8 @@ from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.domain.reading.timeline import Timeline
 from pixconnect.domain.webhooks import delivery as delivery_rules
-from pixconnect.domain.webhooks.delivery import DueCursor
+from pixconnect.domain.webhooks.delivery import DueCursor, WebhookExchange
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointRequest
-from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import handover

@@ -9,7 +9,7 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
 from pixconnect.store.running import partition as partition_store
-from pixconnect.usecases.frame import tally
+from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.running.partition import check_partitions, keep_partitions
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import redelivery
@@ -223,7 +223,7 @@ async def test_what_is_dropped_is_counted_no_more(service: WebhookService) -> No
     await service.announce([1, 2, 3])
     await service.context.pool.execute("update delivery set status = 'failed', due_at = null where id = 1")
     await keep(service, days_later=10)
-    await tally.fold_tallies(service.context)
+    await partition_usecases.fold_tallies(service.context)
     await service.announce([4])
     await keep(service, days_later=91)
     totals = {

@@ -20,7 +20,6 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.standard import charge as usecases
-from pixconnect.usecases.standard import charge_search
 from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
 from pixconnect.usecases.standard.pix import Componente, ComponentesValor, read_pix
@@ -79,7 +78,7 @@ async def read(service: Service, caller: Caller, txid: str = TXID) -> StandardCh
 
 async def find_parts(service: Service, caller: Caller) -> ComponentesValor | None:
     """What the Pix that has paid consists of."""
-    paid = await charge_search.find_pix(service.context, [await read(service, caller)])
+    paid = await usecases.find_pix(service.context, [await read(service, caller)])
     (pix,) = paid.values()
     return (await read_pix(service.context, caller, pix.end_to_end_id)).componentes_valor
 
@@ -249,11 +248,9 @@ async def test_both_kinds_share_their_txids_and_are_found_among_their_own(servic
     for has_due_date, txid in ((True, TXID), (False, other)):
         search = ChargeSearch(statuses=["PENDING"], has_due_date=has_due_date)
         for page_number, count in ((1, 1), (2, 0)):
-            page = await charge_search.search_charges(
-                service.context, caller, search, Span(page=page_number, page_size=1)
-            )
+            page = await usecases.search_charges(service.context, caller, search, Span(page=page_number, page_size=1))
             assert (page.total_count, len(page.items)) == (1, count)
-        page = await charge_search.search_charges(service.context, caller, search, Span(page=1, page_size=10))
+        page = await usecases.search_charges(service.context, caller, search, Span(page=1, page_size=10))
         assert [item.charge.txid for item in page.items] == [txid]
     await check_books(service)
 

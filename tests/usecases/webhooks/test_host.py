@@ -15,9 +15,8 @@ from pixconnect.domain.webhooks import address_rules
 from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import host as webhook_host
 from pixconnect.usecases.webhooks import key_webhook
-from pixconnect.usecases.webhooks.host import HostIsAnothers
+from pixconnect.usecases.webhooks.endpoint import HostIsAnothers
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import own_key
@@ -58,7 +57,7 @@ async def test_a_host_of_anothers_key_is_refused_at_both_doors_until_an_operator
     await key_webhook.set_webhook(context, shop, KEYS[0], "https://shop.example/new")
     await endpoint_usecases.create_endpoint(context, shop, request)
 
-    assert await webhook_host.allow_host(as_operator(live.context), "Shop.Example.") == "shop.example"
+    assert await endpoint_usecases.allow_host(as_operator(live.context), "Shop.Example.") == "shop.example"
     await key_webhook.set_webhook(context, thief, KEYS[1], "https://shop.example/hook")
     await endpoint_usecases.change_endpoint(context, thief, mine.id, EndpointChange(url="https://shop.example/"))
 
@@ -96,4 +95,4 @@ def test_one_host_has_one_usual_form_however_it_is_written() -> None:
 
 async def test_an_operator_is_told_what_is_no_host(live: Service) -> None:
     with pytest.raises(errors.BadRequest, match=r"^host: has a host that cannot be read$"):
-        await webhook_host.allow_host(as_operator(live.context), "https://shop.example/")
+        await endpoint_usecases.allow_host(as_operator(live.context), "https://shop.example/")

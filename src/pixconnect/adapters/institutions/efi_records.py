@@ -13,7 +13,6 @@ from msgspec import Struct
 
 from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.message import as_list, as_members
-from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.institutions.sent_return import SentReturn
@@ -53,7 +52,7 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
         raise wire.Malformed("status is a word that we do not know")
     instants = wire.take_members(members, "horario")
     payee = as_members(members.get("favorecido")) or {}
-    owner = find_first(payee, "identificacao", "contaBanco")
+    owner = wire.find_first(payee, "identificacao", "contaBanco")
     # The documentation and the library have two names for it.
     name = "e2eId" if "e2eId" in members else "endToEndId"
     return SentPix(
@@ -64,7 +63,7 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
         # It may lie a second before the request: theirs are not put in order.
         settled_at=wire.find_instant(instants, "liquidacao") if status == "settled" else None,
         payee=wire.find_whole_key(payee, "chave"),
-        paid=find_listed_payee(
+        paid=wire.find_listed_payee(
             owner, name="nome", tax_id="cpf,cnpj", ispb="codigoBanco", branch="agencia", account_number="conta"
         ),
         returns=[each for each in read_returns(members) if isinstance(each, SentReturn)],

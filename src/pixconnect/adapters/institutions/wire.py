@@ -2,6 +2,8 @@
 
 An amount in reais is a text with two decimals, an instant has its offset, a name of the network has its form. JSON's numbers
 are amounts only where the institution's document has them so.
+
+Who was paid, as an institution tells it with a Pix that was sent: some members whole, some masked, some not at all.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from decimal import Decimal
 from typing import Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from pixconnect.adapters.institutions.message import as_list, as_members
 from pixconnect.domain.frame import errors, identifiers
@@ -20,7 +23,7 @@ from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.institutions.malformed_item import MalformedItem
-from pixconnect.domain.money.holder import KeyType
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, KeyType, Party
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
 
 ReadT = TypeVar("ReadT")
@@ -238,3 +241,46 @@ def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
     # Some write no offset: theirs is Sao Paulo's.
     instant = told.replace(tzinfo=SAO_PAULO) if told.tzinfo is None else told
     return to_day(instant), instant.astimezone(UTC)
+
+
+_NAME_MAX: Final = 200
+_TAX_ID_MAX: Final = 20
+_NUMBER_MAX: Final = 20
+_ISPB_LENGTH: Final = 8
+
+
+def find_listed_payee(
+    owner: Mapping[str, object], account: Mapping[str, object] | None = None, **names: str
+) -> Party | None:
+    """A payee, with what is told of it; ``None`` of which nothing is. It is only shown, so nothing of it is refused.
+
+    Args:
+        owner: Members that say whose the account is.
+        account: Those that say which it is; by default the same.
+        names: By our member, how it is called there, of several names with commas the first that is told.
+    """
+    of = dict(name=owner, tax_id=owner)
+    bounds = dict(name=_NAME_MAX, tax_id=_TAX_ID_MAX)
+    told = dict[str, str]()
+    for member, called in names.items():
+        members = of.get(member, owner if account is None else account)
+        texts = (find_free_text(members, name, bounds.get(member, _NUMBER_MAX)) for name in called.split(","))
+        text = next(filter(None, texts), None)
+        # Of another length it is another number of a bank, and must not be shown as an ISPB.
+        if text is not None and (member != "ispb" or len(text) == _ISPB_LENGTH):
+            told[member] = _bare(text) if member == "tax_id" else text
+    return structs.replace(UNKNOWN_PARTY, **told) if told else None
+
+
+def _bare(tax_id: str) -> str:
+    """Without its marks, where nothing of it is hidden."""
+    return "".join(each for each in tax_id if each.isalnum()) if "*" not in tax_id else tax_id
+
+
+def find_first(members: Mapping[str, object], *names: str) -> Mapping[str, object]:
+    """The first of these members that is an object; an empty one where none is."""
+    for name in names:
+        found = as_members(members.get(name))
+        if found:
+            return found
+    return {}

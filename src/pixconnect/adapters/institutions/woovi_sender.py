@@ -16,7 +16,7 @@ from msgspec import structs
 from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.calls import Calls, ChangingCall, read_required
 from pixconnect.adapters.institutions.message import LIST_MAX, Content, as_list, as_members
-from pixconnect.adapters.institutions.payee_records import find_first, find_listed_payee
+from pixconnect.adapters.institutions.wire import find_first, find_listed_payee
 from pixconnect.domain.frame.clock import Clock, format_milliseconds
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,

@@ -18,7 +18,7 @@ from pixconnect.domain.money.kept_report import WORDS_LENGTH_MAX
 from pixconnect.domain.simulation.sandbox_control import Judged
 from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.institutions.defence import ShownInfraction
-from pixconnect.usecases.simulation import infraction as sandbox_usecases
+from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 
 InfractionStatus = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]
 # The wire has our words in capitals.

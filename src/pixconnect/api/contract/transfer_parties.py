@@ -13,8 +13,8 @@ from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.institutions.known_party import Certainty, judge_member
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.order import HoldsUp
-from pixconnect.usecases.reading import parties as parties_usecases
-from pixconnect.usecases.reading.parties import PartiesView
+from pixconnect.usecases.reading import receipt as receipt_usecases
+from pixconnect.usecases.reading.receipt import PartiesView
 
 
 class PartyMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -80,7 +80,7 @@ async def get_transfer_parties(services: Services, request: Request[int, Nothing
     An institution may tell nothing of a payer, or a part with stars, or more of it later. The transfer itself always has all
     members: here is said which of them are known. What became known later was told by `transfer.in.completed`.
     """
-    return show_parties(await parties_usecases.read_parties(services.context, request.caller, request.parameter))
+    return show_parties(await receipt_usecases.read_parties(services.context, request.caller, request.parameter))
 
 
 def show_parties(found: PartiesView) -> TransferParties:

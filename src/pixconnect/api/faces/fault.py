@@ -21,7 +21,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.simulation.sandbox_control import Message, Operation
-from pixconnect.usecases.frame.fault import draw_fault
+from pixconnect.usecases.frame.context import draw_fault
 
 AnswerT = TypeVar("AnswerT")
 Respond = Callable[[], Awaitable[AnswerT]]

@@ -45,9 +45,9 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.profiles.chosen import HOMOLOGATION
 from pixconnect.domain.profiles.profile import (
     FACES_PATH,
+    HOMOLOGATION,
     InstitutionProfile,
     Known,
     OperationTraits,

@@ -25,7 +25,7 @@ from pixconnect.domain.frame.errors import PixConnectError
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.identity.access import Caller, Scope
-from pixconnect.foundation import terminal_log
+from pixconnect.foundation import logging as our_logging
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, LogLevel
 from pixconnect.usecases.running.standby import Standby
 
@@ -248,7 +248,7 @@ class RequestLines:
         if isinstance(said, PixConnectError):
             words.append(f"(request {request_id})")
         level = logging.ERROR if status >= 500 else logging.WARNING if status >= 400 else logging.INFO
-        terminal_log.tell("  ".join(words), level=level)
+        our_logging.tell("  ".join(words), level=level)
 
     def flush(self) -> None:
         """Do nothing: lines are written as they come."""
@@ -256,7 +256,7 @@ class RequestLines:
 
 def choose_access_log(clock: Clock, wanted: AccessLogWanted, level: LogLevel) -> AccessLog | RequestLines:
     """The lines for a terminal, or the access log as the settings say."""
-    if terminal_log.is_shown() and wanted != "off":
+    if our_logging.is_shown() and wanted != "off":
         return RequestLines()
     return AccessLog(clock, wanted="all" if level == "debug" else "off" if level == "error" else wanted)
 

@@ -18,7 +18,7 @@ from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.institutions.callback import Callbacks
 from pixconnect.usecases.running.health import Health
 from pixconnect.usecases.running.standby import Standby
-from pixconnect.usecases.webhooks.feed_waits import FeedWaits
+from pixconnect.usecases.webhooks.feed import FeedWaits
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):

@@ -56,7 +56,6 @@ from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 from pixconnect.usecases.frame.directory import OwnAccount
 from pixconnect.usecases.standard import charge as charge_usecases
-from pixconnect.usecases.standard import charge_search as search_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
 from pixconnect.usecases.standard.due_payload import show_receiver
 from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus
@@ -168,7 +167,7 @@ async def _get(services: Services, request: Asked, kind: _Kind) -> Reply:
         await charge_usecases.check_charge(services.context, request.caller, txid, kind.entity)
     parameters.raise_if_any()
     read = await charge_usecases.read_charge(services.context, request.caller, txid, revision, kind.entity)
-    paid_by = await search_usecases.find_pix(services.context, [read])
+    paid_by = await charge_usecases.find_pix(services.context, [read])
     return await _reply(services, request, kind, 200, read, paid_by.get(read.charge.id))
 
 
@@ -189,10 +188,10 @@ async def _list(services: Services, request: Asked, kind: _Kind) -> Reply:
         is_placed=is_placed,
         lot_number=lot_number,
     )
-    page = await search_usecases.search_charges(
+    page = await charge_usecases.search_charges(
         services.context, request.caller, search, listing.make_span(interval, asked)
     )
-    paid_by = await search_usecases.find_pix(services.context, page.items)
+    paid_by = await charge_usecases.find_pix(services.context, page.items)
     own = await services.context.directory.read_account(request.caller.holder_id)
     filters = dict(cpf=cpf, cnpj=cnpj, location_presente=is_placed, status=status, lote=lot_number)
     asked_for = listing.describe(interval, asked, page.total_count, ParametrosCobV, **filters)

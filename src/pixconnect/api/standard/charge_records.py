@@ -12,7 +12,7 @@ from pixconnect.api.standard.location import LocationId, PayloadLocation
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
-from pixconnect.usecases.standard.payload_parts import CobStatus
+from pixconnect.usecases.standard.payload import CobStatus
 from pixconnect.usecases.standard.pix import Instante, Pix, Reais
 
 Txid = Annotated[str, Meta(pattern="^[a-zA-Z0-9]{26,35}$")]

@@ -24,8 +24,7 @@ from pixconnect.domain.due.terms import DEDUCTION_KINDS, DISCOUNT_KINDS, INTERES
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
 from pixconnect.domain.standard.charge_lot import NUMBER_MAX
-from pixconnect.usecases.standard.due_payload import RecebedorEndereco
-from pixconnect.usecases.standard.payload_parts import CobStatus
+from pixconnect.usecases.standard.payload import CobStatus, RecebedorEndereco
 from pixconnect.usecases.standard.pix import Instante, Pix, Reais
 
 Dia = Annotated[str, Meta(extra_json_schema=dict(format="date"), examples=["2026-12-31"])]

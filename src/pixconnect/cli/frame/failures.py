@@ -13,10 +13,9 @@ from pixconnect.cli.frame import terminal
 from pixconnect.config import SettingsError
 from pixconnect.domain.frame.errors import PixConnectError
 from pixconnect.http.listening import ListeningError
-from pixconnect.local.child_process import ChildFailedError
+from pixconnect.local.child_process import DATABASE_AWAY_STATUS, ChildFailedError, Lifeline
 from pixconnect.local.home import HomeError, is_disk_full
-from pixconnect.local.postgres_programs import PostgresUnavailableError
-from pixconnect.local.supervised import DATABASE_AWAY_STATUS, Lifeline
+from pixconnect.local.postgres_placement import PostgresUnavailableError
 from pixconnect.local.supervisor import PartKeepsFailingError
 
 

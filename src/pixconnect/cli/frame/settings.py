@@ -21,7 +21,7 @@ from pixconnect import config, environment
 from pixconnect.cli.frame import failures, live_mode
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings, SettingsError
-from pixconnect.domain.profiles.chosen import FaceListener, parse_answers, parse_listeners
+from pixconnect.domain.profiles.profile import FaceListener, parse_answers, parse_listeners
 from pixconnect.local import sandbox_file
 from pixconnect.local.postgres_placement import PLACEMENT_FILE
 from pixconnect.named_file import read_named_file

@@ -12,7 +12,6 @@ from pixconnect.cli.frame.records import parse_instant
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from pixconnect.usecases.webhooks import host as webhook_host_usecases
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases
 
 app = App(name="endpoint", help="Manage holders' webhook endpoints.")
@@ -56,7 +55,7 @@ def allow(host: str, *, json: Json = False) -> None:
     Args:
         host: Its name, such as hooks.example.com.
     """
-    allowed = operating.run(webhook_host_usecases.allow_host, host)
+    allowed = operating.run(endpoint_usecases.allow_host, host)
     output.show(dict(host=allowed), as_json=json)
 
 

@@ -19,8 +19,7 @@ from pixconnect.cli.frame.settings import RUNNING_FILE, Running, read_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.identity.access import make_app_id
-from pixconnect.domain.profiles.chosen import HOMOLOGATION, parse_answers, parse_listeners
-from pixconnect.domain.profiles.profile import NAMES, read_profile
+from pixconnect.domain.profiles.profile import HOMOLOGATION, NAMES, parse_answers, parse_listeners, read_profile
 from pixconnect.local import sandbox_file, tls_files
 from pixconnect.usecases.identity import access as access_usecases
 

@@ -33,7 +33,7 @@ from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.http import listening
 from pixconnect.http.server import Server
-from pixconnect.local.supervised import Lifeline
+from pixconnect.local.child_process import Lifeline
 from pixconnect.usecases.identity.console_session import SignIn
 from pixconnect.usecases.running.health_watches import watch_health
 

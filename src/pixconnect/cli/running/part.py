@@ -16,7 +16,7 @@ from msgspec import Struct
 from pixconnect.cli.frame import failures
 from pixconnect.foundation.exception_text import hide_rows_in_tracebacks
 from pixconnect.local import fork_server
-from pixconnect.local.supervised import Lifeline
+from pixconnect.local.child_process import Lifeline
 
 
 class _Arguments(Struct, frozen=True, kw_only=True):

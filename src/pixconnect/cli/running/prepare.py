@@ -12,8 +12,8 @@ from pixconnect.cli.frame.settings import read_settings
 from pixconnect.cli.running import migrate
 from pixconnect.config import Settings
 from pixconnect.local import sandbox_file
+from pixconnect.local.child_process import Lifeline
 from pixconnect.local.sandbox_file import Prepared, SandboxFile
-from pixconnect.local.supervised import Lifeline
 from pixconnect.usecases.identity import console_session
 from pixconnect.usecases.simulation.demonstration import DemoCredentials
 

@@ -22,7 +22,7 @@ from pixconnect.cli.frame.settings import FACES, read_listeners, read_settings
 from pixconnect.cli.running import tls
 from pixconnect.config import Settings
 from pixconnect.http import listening
-from pixconnect.local.supervised import Lifeline
+from pixconnect.local.child_process import Lifeline
 
 _log = structlog.get_logger(__name__)
 

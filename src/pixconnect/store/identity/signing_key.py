@@ -1,4 +1,7 @@
-"""Signing keys, which an authority certifies (``certificate_authority.py``)."""
+"""Signing keys, which an authority certifies (``signing_key.py``).
+
+The authority that certifies signing keys.
+"""
 
 from __future__ import annotations
 
@@ -100,3 +103,42 @@ async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> Non
 async def delete(connection: Connection, kids: Sequence[str]) -> None:
     """Forget keys that nothing is verified with any more."""
     await connection.execute("delete from signing_key where kid = any($1)", list(kids))
+
+
+class Authority(Struct, frozen=True, kw_only=True):
+    id: int | None = None
+    """Its number; ``None`` before it is stored."""
+    private_sealed: bytes
+    """PKCS #8, sealed about ``certificate_authority``."""
+    certificate: bytes
+    expires_at: datetime
+    created_at: datetime
+
+
+_AUTHORITY: Final = Table(
+    "certificate_authority",
+    Authority,
+    """
+    id bigint, private_sealed bytea, certificate bytea, expires_at timestamptz, created_at timestamptz
+    """,
+    key=("id",),
+)
+
+
+async def list_authorities(connection: Connection) -> list[Authority]:
+    """All authorities, the one that signs certificates now first."""
+    return await _AUTHORITY.find_all(connection, "order by created_at desc, id desc")
+
+
+async def reseal_authority(connection: Connection, authority: Authority, private_sealed: bytes) -> None:
+    await connection.execute(
+        "update certificate_authority set private_sealed = $2 where id = $1", authority.id, private_sealed
+    )
+
+
+_NEW = _AUTHORITY.without("id")
+
+
+async def insert_authority(connection: Connection, authority: Authority) -> None:
+    statement: LiteralString = f"insert into certificate_authority ({_NEW.names}) values ({_NEW.parameters})"
+    await connection.execute(statement, *_NEW.values(authority))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.store.proof.account import ACCOUNTS
 from pixconnect.store.proof.adjustments import ADJUSTMENTS
 from pixconnect.store.proof.audit import AUDIT
 from pixconnect.store.proof.audit_chain import AUDIT_CHAIN
@@ -13,7 +12,7 @@ from pixconnect.store.proof.chain import CHAIN
 from pixconnect.store.proof.charges import CHARGES
 from pixconnect.store.proof.events import EVENTS
 from pixconnect.store.proof.guards import GUARDS
-from pixconnect.store.proof.institutions import INSTITUTIONS
+from pixconnect.store.proof.institutions import ACCOUNTS, INSTITUTIONS
 from pixconnect.store.proof.ledger import LEDGER
 from pixconnect.store.proof.orders import ORDERS
 from pixconnect.store.proof.postings import POSTINGS

@@ -1,4 +1,7 @@
-"""The table of webhook endpoints."""
+"""The table of webhook endpoints.
+
+The table of keys that sign callbacks as institutions sign them that publish theirs.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.webhooks.callback_key import CallbackKey
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
@@ -241,3 +245,19 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[Endpoint]:
     shown = rows[start : start + span.page_size]
     page = listing_store.make_page(span, shown, total_count, has_more=start + len(shown) < len(rows))
     return page.with_items([ENDPOINT.read(row) for row in shown])
+
+
+CALLBACK_KEY: Final = Table(
+    "callback_key",
+    CallbackKey,
+    "key_identifier text, profile text, public_pem text, private_sealed bytea, created_at timestamptz",
+    key=("key_identifier",),
+)
+
+
+insert_callback_key: Final = CALLBACK_KEY.insert
+
+
+async def list_callback_keys(pool: Pool, profile: str) -> list[CallbackKey]:
+    """Those of an institution, the newest first."""
+    return await CALLBACK_KEY.find_all(pool, "where profile = $1 order by created_at desc, key_identifier", profile)

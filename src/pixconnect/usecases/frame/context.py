@@ -4,9 +4,8 @@ A use case takes ``Context``. It takes ``Core`` if operators' verbs also call it
 The command line and the preparation of the sandbox open an ``Operator``. No ``Context`` is one: it connects as the service,
 whose role may not do what operators do.
 
-How often the recording of a report has failed in this process.
-
-Forgetting one costs only time: a report that is not acknowledged comes again.
+``FailedReports`` counts how often the recording of a report has failed in this process. Forgetting one costs only time: a
+report that is not acknowledged comes again.
 """
 
 from __future__ import annotations
@@ -26,9 +25,10 @@ from pixconnect.domain.identity.signing import Signer
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.rail import Abilities, Rail
 from pixconnect.domain.rules.register import ARRANGEMENT
-from pixconnect.domain.simulation.sandbox_control import SandboxControl
+from pixconnect.domain.simulation import sandbox_control
+from pixconnect.domain.simulation.sandbox_control import Message, SandboxControl, SandboxUnavailable
 from pixconnect.domain.standard.outside_location import Locations
-from pixconnect.domain.webhooks.receivers import Receivers
+from pixconnect.domain.webhooks.delivery import Receivers
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
@@ -191,3 +191,13 @@ class Context(Writer, frozen=True, kw_only=True):
         self.server.on_start(
             self.ids.forget, self.directory.forget_all, self.under_way.forget_all, self.failed_reports.forget_all
         )
+
+
+async def draw_fault(context: Context, message: Message) -> str:
+    """The effect of the rule; empty where there is none, or nobody to ask."""
+    if context.sandbox_control is None:
+        return ""
+    try:
+        return (await context.sandbox_control.call(sandbox_control.DRAW_FAULT, message)).effect or ""
+    except SandboxUnavailable:
+        return ""

@@ -22,10 +22,9 @@ from pixconnect.domain.identity import signing as signing_rules
 from pixconnect.domain.identity.signing import SigningKey
 from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation import jose
-from pixconnect.foundation.answer_in_time import answer_in_time
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
-from pixconnect.foundation.shared_look import SharedLook
+from pixconnect.foundation.shared_look import SharedLook, answer_in_time
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.usecases.frame.context import Core

@@ -18,7 +18,6 @@ from pixconnect.domain.institutions.webhook import callback_seal
 from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
-from pixconnect.store.identity import certificate_authority as authority_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.store.institutions import account as account_store
@@ -108,10 +107,10 @@ async def _reseal_keys(context: Operator, broken: list[str]) -> tuple[int, int, 
             if sealed is not None:
                 await signing_key_store.reseal(connection, key.kid, sealed)
                 keys_count += 1
-        for authority in await authority_store.list_all(connection):
+        for authority in await signing_key_store.list_authorities(connection):
             sealed = _again(box, authority.private_sealed, ABOUT_AUTHORITY, broken)
             if sealed is not None:
-                await authority_store.reseal(connection, authority, sealed)
+                await signing_key_store.reseal_authority(connection, authority, sealed)
                 authorities_count += 1
         for operator in await console_store.lock_operators(connection):
             sealed = _again(box, operator.totp_sealed, about_totp(operator.name), broken)

@@ -22,9 +22,8 @@ from pixconnect.domain.identity import signing as signing_rules
 from pixconnect.domain.identity.signing import SigningKey
 from pixconnect.foundation import certificates, jose
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.identity import certificate_authority as authority_store
 from pixconnect.store.identity import signing_key as signing_key_store
-from pixconnect.store.identity.certificate_authority import Authority
+from pixconnect.store.identity.signing_key import Authority
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Core, Operator, Policy
 from pixconnect.usecases.frame.lone_write import write_alone
@@ -151,7 +150,7 @@ async def _make_key(
 
 
 async def _open_authority(context: Core, connection: Connection, now: datetime) -> tuple[ECKey, Authority]:
-    found, *_ = await authority_store.list_all(connection) or [None]
+    found, *_ = await signing_key_store.list_authorities(connection) or [None]
     # An authority that ends before the certificates it issues would cut their time short: it is replaced before.
     if found is not None and found.expires_at >= now + certificates.LEAF_LIFETIME:
         return jose.read_private_key(context.secret_box.open(found.private_sealed, ABOUT_AUTHORITY)), found
@@ -167,7 +166,7 @@ async def _make_authority(context: Core, connection: Connection, now: datetime) 
         expires_at=certificate.expires_at,
         created_at=now,
     )
-    await authority_store.insert(connection, authority)
+    await signing_key_store.insert_authority(connection, authority)
     return key, authority
 
 

@@ -9,7 +9,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.proof.rule import Finding, Judgement
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
-from pixconnect.store.proof.account import CLOSED_DAYS
+from pixconnect.store.proof.institutions import CLOSED_DAYS
 from pixconnect.usecases.institutions.day import LOOKED_BACK, judge_anew
 
 

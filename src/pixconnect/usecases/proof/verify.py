@@ -26,7 +26,7 @@ from pixconnect.store.proof import audit_chain as audit_chain_store
 from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import look as look_store
 from pixconnect.store.proof import run as run_store
-from pixconnect.store.proof.account import CLOSED_DAYS
+from pixconnect.store.proof.institutions import CLOSED_DAYS
 from pixconnect.store.proof.look import HOLDER_ID_MAX, Answer, HolderRange, NotReadableError
 from pixconnect.store.proof.rules import RULES
 from pixconnect.store.proof.run import Run

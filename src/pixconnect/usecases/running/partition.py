@@ -3,13 +3,17 @@
 It goes by the database's real time, whatever the sandbox clock says. A new partition begins when the present one covers a tenth
 of the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
 retention and no pending delivery needs it: we give these up first, and callers can read them as such until the next pass.
+
+What people wrote, and who they were, is emptied once no rule keeps it: a worker's walk over all rows, begun anew each day.
+Retention never follows the clock of a sandbox: rows are dated by service time and judged by real time, so that a sandbox whose
+clock was moved ahead keeps them longer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import asyncpg
@@ -17,10 +21,16 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
+from pixconnect.domain.rules.retention import RETENTIONS
+from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.foundation.pool import Pool
+from pixconnect.store.frame import tally as tally_store
+from pixconnect.store.running import erasure as erasure_store
 from pixconnect.store.running import partition as partition_store
+from pixconnect.store.running.erasure import SWEPT, RetentionPeriods
+from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.service_time import service_now_to_write
 
 _GIVEN_UP_MAX: Final = 5_000
@@ -86,3 +96,47 @@ async def check_partitions(pool: Pool) -> None:
         raise errors.ServiceUnavailable(
             "partitions of events, deliveries or the feed are not made ahead: look at the worker's log"
         )
+
+
+LOOKED_AT_MAX: Final = 5_000
+"""Rows that one step looks at, in one transaction."""
+
+
+def routine_periods(now: datetime) -> RetentionPeriods:
+    """How long the register keeps texts that no person asks to erase."""
+    return RetentionPeriods(
+        unpaid=_find_end("debtor", now), message=_find_end("message", now), party=_find_end("counterparty", now)
+    )
+
+
+def _find_end(data: str, now: datetime) -> timedelta:
+    at_most = RETENTIONS.find(data, now).at_most
+    if at_most is None:
+        raise AssertionError(f"{data}: the register has no end for it")
+    return at_most
+
+
+async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> int:
+    """One step over each kind; answers how many rows it looked at, 0 where nothing is left to look at today."""
+    ages, looked_count = routine_periods(context.clock.real_now()), 0
+    for kind in SWEPT:
+        # It is nobody's own work, so it takes its turn beside all holders.
+        with for_everybody():
+            async with context.pool.acquire() as connection:
+                step = await erasure_store.sweep(connection, kind, ages, looked_at_max)
+        looked_count += step.looked_count
+        if step.erased_count:
+            _log.info("texts about people were emptied, since no rule keeps them", kind=kind, count=step.erased_count)
+    return looked_count
+
+
+NOTES_MAX: Final = 20_000
+"""Notes of one kind that one transaction adds up."""
+
+
+async def fold_tallies(context: Context) -> int:
+    """Add up the notes on new and changed rows, and return how many there were; 0 also while another process does it."""
+    async with context.pool.acquire() as connection, connection.transaction():
+        if not await tally_store.try_lock_tally(connection):
+            return 0
+        return await tally_store.fold(connection, NOTES_MAX)

@@ -24,8 +24,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation.database_failure import DATABASE_BUSY, DATABASE_FAILED
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.running import heartbeat as heartbeat_store
-from pixconnect.store.running.heartbeat import BEAT_EVERY_S, Heartbeat
+from pixconnect.store.running import installation as installation_store
+from pixconnect.store.running.installation import BEAT_EVERY_S, Heartbeat
 
 AGE_MAX_S: Final = 10
 """How old the standby's tables may be to be read from."""
@@ -88,7 +88,7 @@ class Standby:
 
     async def _look_through(self, connection: Connection) -> float:
         """Ask a connection how old its tables are, and remember that; raises ``StandbyRefusedError``."""
-        found = await heartbeat_store.find_heartbeat(connection)
+        found = await installation_store.find_heartbeat(connection)
         asked_s = self._monotonic_s()
         age_s = self._measure_age(found, asked_s)
         if age_s > self._age_max_s:
@@ -120,7 +120,7 @@ class Standby:
         asked_s = self._monotonic_s()
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S), self._primary.acquire() as connection:
-                self._shown, self._shown_s = await heartbeat_store.make_heartbeat(connection), asked_s
+                self._shown, self._shown_s = await installation_store.make_heartbeat(connection), asked_s
         except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
             # What is known of the primary grows old meanwhile, and with it the standby.
             _log.debug("the primary's clock is not noted", reason=type(error).__name__)

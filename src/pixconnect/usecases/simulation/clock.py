@@ -20,7 +20,7 @@ from typing import Final
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, SandboxControl, SandboxUnavailable
-from pixconnect.foundation.listener import Connect, keep_listening
+from pixconnect.foundation.notifier import Connect, keep_listening
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard import received as received_store

@@ -11,7 +11,7 @@ from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity.access import SCOPES, Caller, Client
 from pixconnect.domain.money import pix_key
 from pixconnect.domain.money import tax_id as tax_id_rules
-from pixconnect.store.identity import sandbox_holder as sandbox_holder_store
+from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity.access import StoredClient
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import writing
@@ -77,7 +77,7 @@ async def open_sandbox_holder(
     # Two transactions: where the second fails, the holder is there, and its secret is lost.
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
-            holder_id = await sandbox_holder_store.open_sandbox_holder(
+            holder_id = await access_store.open_sandbox_holder(
                 connection,
                 new.name,
                 new.tax_id,

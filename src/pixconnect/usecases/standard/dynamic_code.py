@@ -17,7 +17,7 @@ from pixconnect.domain.standard.outside_location import LocationUnreachable
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import prepared_transfer as prepared_usecases
-from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus
+from pixconnect.usecases.standard.payload import COB_STATUSES, CobStatus
 
 
 class DynamicCode(Struct, frozen=True, kw_only=True):

@@ -1,21 +1,203 @@
-"""What a payer's institution reads at the location in a QR code of ours, before it pays."""
+"""What a payer's institution reads at the location in a QR code of ours, before it pays.
+
+Of a charge with a due date it reads the amount of the day on which it means to pay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Mapping, Sequence
+from datetime import date, datetime
+from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from pixconnect.domain.due.day_amount import DayAmount, compute_amount, find_last_day
+from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors, money
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money import tax_id
+from pixconnect.domain.money.charge import Charge, ChargeStatus
+from pixconnect.domain.money.charge_contents import ChargeContents, Payer
+from pixconnect.domain.standard.location import WITH_DUE_DATE
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.standard.due_payload import show_due_payload
-from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus, PayloadLine, PayloadPayer, show_debtor
+from pixconnect.usecases.frame.directory import OwnAccount
+
+_NAME_LENGTH_MAX = 200
+_NOBODY = "-"
+"""The name of a debtor whom strangers are not told any more."""
+
+
+class RecebedorEndereco(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Quem cobra."""
+
+    cpf: Annotated[str, Meta(pattern=r"^\d{11}$")] | None = None
+    """De uma pessoa."""
+    cnpj: Annotated[str, Meta(pattern=r"^[0-9A-Z]{12}\d{2}$")] | None = None
+    """De uma empresa."""
+    nome: Annotated[str, Meta(min_length=1, max_length=_NAME_LENGTH_MAX)]
+    """O nome."""
+    logradouro: Annotated[str, Meta(max_length=_NAME_LENGTH_MAX)]
+    """A rua e o número."""
+    cidade: Annotated[str, Meta(max_length=_NAME_LENGTH_MAX)]
+    """A cidade."""
+    uf: Annotated[str, Meta(max_length=2)]
+    """O estado."""
+    cep: Annotated[str, Meta(max_length=8)]
+    """O CEP, sem máscara."""
+
+
+class _DueCalendar(Struct, frozen=True, kw_only=True, rename="camel"):
+    criacao: str
+    apresentacao: str
+    vencimento: str = field(name="dataDeVencimento")
+    validade_apos_vencimento: int
+
+
+class _DueValue(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    original: str
+    multa: str | None = None
+    juros: str | None = None
+    abatimento: str | None = None
+    desconto: str | None = None
+    final: str
+
+
+class DuePayload(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """Source: Pix API 2.9.0, CobVPayload."""
+
+    calendario: _DueCalendar
+    devedor: PayloadPayer
+    recebedor: RecebedorEndereco
+    valor: _DueValue
+    chave: str
+    solicitacao_pagador: str | None = None
+    lines: Sequence[PayloadLine] = field(default=(), name="infoAdicionais")
+    txid: str
+    revisao: int
+    status: CobStatus
+
+
+def show_due_payload(
+    own: OwnAccount,
+    charge: Charge,
+    contents: ChargeContents,
+    status: CobStatus,
+    asked: date | None,
+    now: datetime,
+    *,
+    tells_payer: bool,
+) -> DuePayload:
+    """What is served for a day, by default today; raises ``Violated`` for one on which the charge cannot be paid."""
+    terms = errors.require(contents.due, "a charge of this kind has a due date")
+    day = _choose_day(terms, charge, status, asked, now)
+    payer = contents.payer if tells_payer else None
+    return DuePayload(
+        calendario=_DueCalendar(
+            criacao=format_milliseconds(charge.created_at),
+            # This process's clock may be a moment behind the one that dated the charge.
+            apresentacao=format_milliseconds(max(now, charge.created_at)),
+            vencimento=terms.due_on.isoformat(),
+            validade_apos_vencimento=terms.valid_days,
+        ),
+        # The standard requires one. Of an ended charge it names nobody, and the number of whom everybody is told.
+        devedor=show_debtor(payer or Payer(name=_NOBODY, tax_id=own.party.tax_id)),
+        recebedor=show_receiver(own),
+        valor=_show_value(compute_amount(terms, contents.amount_cents, day)),
+        chave=contents.key,
+        solicitacao_pagador=contents.question if tells_payer else None,
+        lines=[PayloadLine(nome=line.name, valor=line.value) for line in contents.lines if tells_payer] or (),
+        txid=charge.txid,
+        revisao=charge.revision or 0,
+        status=status,
+    )
+
+
+def show_receiver(own: OwnAccount) -> RecebedorEndereco:
+    """Whose account it is, with its address, as every charge with a due date shows."""
+    address = errors.require(own.address, "a holder without an address makes no charge with a due date")
+    is_person = tax_id.is_cpf(own.party.tax_id)
+    return RecebedorEndereco(
+        cpf=own.party.tax_id if is_person else None,
+        cnpj=None if is_person else own.party.tax_id,
+        # A holder's name may be longer than the standard's, and a cut one is better than no payload.
+        nome=own.party.name[:_NAME_LENGTH_MAX],
+        logradouro=address.street,
+        cidade=address.city[:_NAME_LENGTH_MAX],
+        uf=address.state,
+        cep=address.postal_code,
+    )
+
+
+def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date | None, now: datetime) -> date:
+    last_day = find_last_day(terms)
+    if status != "ATIVA":
+        # What it would cost later concerns nobody.
+        return min(to_day(charge.modified_at), last_day)
+    today = to_day(now)
+    if asked is None:
+        # Behind its last day it shows that day's amount: payers see by the calendar that it has ended.
+        return min(today, last_day)
+    # Nobody can pay on a day that is over, and its amount may be lower than today's.
+    if asked < today:
+        reason = "não pode ser anterior a hoje, em São Paulo"
+    elif asked > last_day:
+        reason = f"a cobrança só pode ser paga até {last_day.isoformat()}"
+    else:
+        return asked
+    raise Violated(WITH_DUE_DATE, [Violation(property="DPP", reason=reason, value=asked.isoformat())])
+
+
+def _show_value(amount: DayAmount) -> _DueValue:
+    return _DueValue(
+        original=format_reais(amount.original_cents),
+        multa=_show_part(amount.fine_cents),
+        juros=_show_part(amount.interest_cents),
+        abatimento=_show_part(amount.rebate_cents),
+        desconto=_show_part(amount.discount_cents),
+        final=format_reais(amount.total_cents),
+    )
+
+
+def _show_part(cents: int) -> str | None:
+    return format_reais(cents) if cents else None
+
+
+CobStatus = Literal["ATIVA", "CONCLUIDA", "REMOVIDA_PELO_USUARIO_RECEBEDOR", "REMOVIDA_PELO_PSP"]
+
+# Expiry is no status there: payers compute it from the calendar.
+COB_STATUSES: Final[Mapping[ChargeStatus, CobStatus]] = dict[ChargeStatus, CobStatus](
+    (
+        ("PENDING", "ATIVA"),
+        ("EXPIRED", "ATIVA"),
+        ("APPROVED", "CONCLUIDA"),
+        ("RETURNED", "CONCLUIDA"),
+        ("REMOVED_BY_RECEIVER", "REMOVIDA_PELO_USUARIO_RECEBEDOR"),
+        ("REMOVED_BY_PSP", "REMOVIDA_PELO_PSP"),
+    )
+)
+
+
+class PayloadPayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    nome: str
+    cpf: str | None = None
+    cnpj: str | None = None
+
+
+class PayloadLine(Struct, frozen=True, kw_only=True):
+    nome: str
+    valor: str
+
+
+def show_debtor(payer: Payer) -> PayloadPayer:
+    if tax_id.is_cpf(payer.tax_id):
+        return PayloadPayer(nome=payer.name, cpf=payer.tax_id)
+    return PayloadPayer(nome=payer.name, cnpj=payer.tax_id)
 
 
 class _Calendar(Struct, frozen=True, kw_only=True, rename="camel"):

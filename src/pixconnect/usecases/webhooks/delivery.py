@@ -21,19 +21,17 @@ from pixconnect.domain.simulation.sandbox_control import Message
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks import signature as webhook_signature
-from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery
+from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery, WebhookExchange
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.domain.webhooks.key_webhook import callback_url
-from pixconnect.domain.webhooks.receivers import WebhookExchange
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import notice as notice_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.fault import draw_fault
-from pixconnect.usecases.webhooks import account_webhook, event_callback
+from pixconnect.usecases.frame.context import Context, draw_fault
+from pixconnect.usecases.webhooks import event_callback
 from pixconnect.usecases.webhooks.key_webhook import find_callback_url
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
@@ -123,7 +121,7 @@ async def _post(
         return _failed("the endpoint's secret cannot be read here any more: set it again")
     profile, real_now = recipient.sent_profile, context.clock.real_now()
     if profile is not None:
-        delivery = await account_webhook.tell_as(context, profile, delivery)
+        delivery = await event_callback.tell_as(context, profile, delivery)
     body = delivery.body.encode()
     if profile is not None and profile.webhook.signatures:
         headers = await event_callback.sign_for(context, profile, recipient.endpoint, secrets[0], body)

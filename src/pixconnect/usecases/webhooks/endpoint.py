@@ -2,6 +2,12 @@
 
 No transaction is open while a URL is checked, because that looks its name up. A secret that was set is never shown again.
 For an id that the holder does not have, each function raises ``NotFound``.
+
+A host gets key webhooks of one holder only, unless an operator allows more.
+
+A holder who names another's URL for a key of their own makes us tell that receiver, truthfully and signed, of a payment
+that looks like the receiver's own. Only the name of the host counts: in live mode we verify certificates by it, so no
+other name or address leads to the same receiver unless its certificate says so.
 """
 
 from __future__ import annotations
@@ -17,6 +23,7 @@ from pixconnect.domain.frame.event import Event
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.webhooks import address_rules
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks.delivery import Delivery, DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, EndpointStatus
@@ -27,12 +34,43 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import event as event_store
+from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
 from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.webhooks import host as webhook_host
 from pixconnect.writing.service_time import service_now_to_write
+
+
+class HostIsAnothers(errors.InvalidWebhookUrl):
+    """This host gets another holder's key webhooks already."""
+
+
+async def refuse_anothers_host(context: Context, connection: Connection, caller: Caller, url: str) -> None:
+    """Refuse a URL, which was checked, in the transaction that takes it; raises ``HostIsAnothers``."""
+    # In a sandbox one machine may get the webhooks of all of a team's holders.
+    if context.policy.is_sandbox:
+        return
+    spellings = address_rules.spell_host(address_rules.host_of(url))
+    await key_webhook_store.lock(connection, spellings[0])
+    if await key_webhook_store.is_anothers(connection, spellings, caller.holder_id):
+        raise HostIsAnothers(
+            f"url: {spellings[0]} is told of another holder's Pix keys; ask the operator to allow it "
+            "(`pixconnect operator endpoint allow`)"
+        )
+
+
+async def allow_host(context: Operator, host: str) -> str:
+    """Let several holders have webhooks at a host, for good; the host as it is kept."""
+    try:
+        kept = address_rules.spell_host(host)[0]
+    except address_rules.TargetRefused as refused:
+        raise errors.BadRequest(f"host: {refused}") from None
+    async with write_alone(context.pool) as connection:
+        if await key_webhook_store.allow(connection, kept):
+            await audit.record(context, connection, "operator endpoint allow", f"host {kept}")
+    return kept
+
 
 _BATCH_MAX = 5_000
 """Deliveries that one statement changes at most."""
@@ -84,7 +122,7 @@ async def create_endpoint(
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
         await refuse_succeeded(connection, caller)
-        await webhook_host.refuse_anothers_host(context, connection, caller, request.url)
+        await refuse_anothers_host(context, connection, caller, request.url)
         # Counted again under the lock: another request may have made one since.
         _check_count(await endpoint_store.count(connection, caller.holder_id))
         if (
@@ -132,7 +170,7 @@ async def change_endpoint(
     async with write_alone(context.pool) as connection:
         before = _found(await endpoint_store.lock(connection, caller.holder_id, endpoint_id))
         if change.url is not None and change.url != before.url:
-            await webhook_host.refuse_anothers_host(context, connection, caller, change.url)
+            await refuse_anothers_host(context, connection, caller, change.url)
         now = await service_now_to_write(context.clock, connection)
         after = _changed(context, before, change, now)
         if after == before:

@@ -1,6 +1,10 @@
 """Events in an institution's words, where each of its webhooks is told of one: the body, and the headers that sign it.
 
 The body is written for each attempt from what it is about; that has ended, or only its date of change moves.
+
+Webhooks that tell of all of an account's sends, as some institutions have them: an endpoint, told in their words.
+
+Webhooks of institutions where each is told of one event: an endpoint with a name, and a text that its receiver knows.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import base64
 import hashlib
 import hmac
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from typing import Final
 
@@ -19,20 +24,22 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.frame.secret_box import SealBroken
+from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.prepared_transfer import PreparedTransfer, is_approved_by
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.profiles.profile import InstitutionProfile
 from pixconnect.domain.webhooks.callback_key import CallbackKey, callback_key_seal
 from pixconnect.domain.webhooks.delivery import DueDelivery
-from pixconnect.domain.webhooks.endpoint import Endpoint, endpoint_seal
-from pixconnect.domain.webhooks.signature import USER_AGENT
-from pixconnect.foundation.rsa_key import RsaSigner, make_rsa_key
+from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
+from pixconnect.domain.webhooks.signature import SECRET_LENGTH, USER_AGENT, make_standard_secret
+from pixconnect.foundation.jose import RsaSigner, make_rsa_key
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.store.webhooks import callback_key as callback_key_store
+from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.standard.cents_records import (
@@ -43,17 +50,20 @@ from pixconnect.usecases.standard.cents_records import (
     show_movement,
     show_order,
 )
+from pixconnect.usecases.standard.send_record import show_ended, show_outcome
+from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
+from pixconnect.usecases.webhooks.endpoint import CallbackTerms, EndpointConflict, HostIsAnothers
 
 _KEPT_MAX: Final = 8
 
 
 async def list_callback_keys(context: Context, profile: str) -> list[CallbackKey]:
     """All that callbacks may be signed with; the first signs now."""
-    found = await callback_key_store.list_of_profile(context.pool, profile)
+    found = await endpoint_store.list_callback_keys(context.pool, profile)
     if found and _open_key(context, found[0]) is not None:
         return found
     await open_callback_signer(context, profile)
-    return await callback_key_store.list_of_profile(context.pool, profile)
+    return await endpoint_store.list_callback_keys(context.pool, profile)
 
 
 async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
@@ -61,7 +71,7 @@ async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
 
     Two processes may each make one at first: both are published, so either is believed.
     """
-    for key in (await callback_key_store.list_of_profile(context.pool, profile))[:1]:
+    for key in (await endpoint_store.list_callback_keys(context.pool, profile))[:1]:
         private_der = _open_key(context, key)
         if private_der is not None:
             return load_signer(private_der)
@@ -75,7 +85,7 @@ async def open_callback_signer(context: Context, profile: str) -> RsaSigner:
             private_sealed=sealed,
             created_at=context.clock.real_now(),
         )
-        await callback_key_store.insert(connection, key)
+        await endpoint_store.insert_callback_key(connection, key)
     return load_signer(made.private_der)
 
 
@@ -211,3 +221,131 @@ async def sign_as(
         else:
             headers.append((name, (await open_callback_signer(context, profile.name)).sign(body)))
     return headers
+
+
+class NewEventWebhook(Struct, frozen=True, kw_only=True):
+    name: str | None
+    event: str
+    """In the institution's words."""
+    url: str
+    authorization: str | None
+    is_active: bool
+    secret: str
+
+
+class EventWebhook(Struct, frozen=True, kw_only=True):
+    endpoint: Endpoint
+    event: str
+    authorization: str | None
+    """``None`` also where it cannot be read here any more."""
+
+
+async def add_event_webhook(
+    context: Context, caller: Caller, profile: InstitutionProfile, new: NewEventWebhook
+) -> EventWebhook:
+    try:
+        endpoint = await endpoint_usecases.create_endpoint(
+            context,
+            caller,
+            EndpointRequest(url=new.url, secret=new.secret, event_types=[profile.webhook.events[new.event]]),
+            terms=CallbackTerms(profile=profile.name, name=new.name, authorization=new.authorization),
+        )
+    except errors.InvalidWebhookUrl as refusal:
+        raise Violated("webhook", [Violation(property="url", reason=refusal.message, value=new.url[:200])]) from None
+    if not new.is_active:
+        change = EndpointChange(status="inactive")
+        endpoint = await endpoint_usecases.change_endpoint(context, caller, endpoint.id, change)
+    return _show(context, profile, endpoint)
+
+
+async def list_event_webhooks(context: Context, caller: Caller, profile: InstitutionProfile) -> list[EventWebhook]:
+    found = await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name)
+    return [_show(context, profile, endpoint) for endpoint in found]
+
+
+async def remove_event_webhook(context: Context, caller: Caller, profile: InstitutionProfile, endpoint_id: int) -> None:
+    found = await endpoint_usecases.read_endpoint(context, caller, endpoint_id)
+    if found.profile != profile.name:
+        raise errors.NotFound("id: there is no such webhook")
+    await endpoint_usecases.delete_endpoint(context, caller, endpoint_id)
+
+
+def _show(context: Context, profile: InstitutionProfile, endpoint: Endpoint) -> EventWebhook:
+    about = endpoint_seal(endpoint.id)
+    events = profile.webhook.events
+    # Its owner may have changed it at our own door since: then it has no event there.
+    event = next((word for word, ours in events.items() if ours in endpoint.event_types), "")
+    sealed = endpoint.authorization_sealed
+    return EventWebhook(
+        endpoint=endpoint, event=event, authorization=None if sealed is None else _open(context, sealed, about)
+    )
+
+
+def _open(context: Context, sealed: bytes, about: str) -> str | None:
+    try:
+        return context.secret_box.open(sealed, about).decode()
+    except SealBroken:
+        return None
+
+
+_TRIES_MAX: Final = 8
+_EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
+
+
+async def set_account_webhook(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
+    """Let a URL be told of the caller's sends; if there is one already, change it from now on."""
+    try:
+        for _ in range(_TRIES_MAX - 1):
+            # Whoever comes at the same instant changes what the other has made, or makes anew what the other has removed.
+            with suppress(EndpointConflict, errors.NotFound):
+                return await _set(context, caller, url, profile)
+        return await _set(context, caller, url, profile)
+    except (errors.InvalidWebhookUrl, HostIsAnothers):
+        reason = "deve ser uma URL https que leva a um endereço público, na porta 443 ou de 1024 a 65535"
+        raise Violated("webhook", [Violation(property="webhookUrl", reason=reason, value=url[:200])]) from None
+
+
+async def _set(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
+    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
+    if found is not None:
+        change = EndpointChange(url=url, status="active")
+        await endpoint_usecases.change_endpoint(context, caller, found.id, change)
+        return
+    # Its owner names no secret, so one is made for the signatures by HMAC.
+    secret = make_standard_secret(context.entropy.octets(SECRET_LENGTH))
+    request = EndpointRequest(url=url, secret=secret, event_types=_EVENT_TYPES)
+    terms = CallbackTerms(profile=profile.name, is_only=True)
+    await endpoint_usecases.create_endpoint(context, caller, request, terms=terms)
+
+
+async def read_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> Endpoint:
+    found = await endpoint_store.find_of_account(context.pool, caller.holder_id, profile.name)
+    if found is None:
+        raise errors.NotFound("tipoWebhook: there is no such webhook")
+    return found
+
+
+async def delete_account_webhook(context: Context, caller: Caller, profile: InstitutionProfile) -> None:
+    await read_account_webhook(context, caller, profile)
+    for found in await endpoint_store.list_of_account(context.pool, caller.holder_id, profile.name):
+        await endpoint_usecases.delete_endpoint(context, caller, found.id)
+
+
+async def tell_as(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
+    """The delivery with a body in the institution's words: the same each time, as the send has ended."""
+    if profile.webhook.events:
+        return await tell_event(context, profile, delivery)
+    # Its owner may have asked at our own door for other events: those are told as there.
+    if delivery.resource != "transfer":
+        return delivery
+    async with context.pool.acquire() as connection:
+        transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, [delivery.resource_id])
+    ended = [each for each in transfers.values() if each.direction == "OUT" and each.status != "PROCESSING"]
+    if not ended:
+        return delivery
+    if profile.webhook.sent_body == "payment":
+        form = profile.choose(context.policy.face_answers, "notice")
+        body: object = show_outcome(ended[0], profile.sent, form)
+    else:
+        body = [show_ended(transfer, profile.sent) for transfer in ended]
+    return structs.replace(delivery, body=msgspec.json.encode(body).decode())

@@ -1,4 +1,10 @@
-"""Webhooks of Pix keys: what their owners ask for. The engine behind them is that of all other webhooks."""
+"""Webhooks of Pix keys: what their owners ask for. The engine behind them is that of all other webhooks.
+
+Makes the bodies of key webhooks, and stores each before it is sent: every later attempt sends the same bytes.
+
+The transaction is fenced: a worker that has lost its slot makes nothing, and one that dies after the commit leaves a body that
+the next worker sends.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ from datetime import datetime
 from typing import Final
 
 import asyncpg
+import msgspec
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
@@ -15,24 +22,32 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import Direction
-from pixconnect.domain.profiles.profile import InstitutionProfile
+from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile, reshape
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks import key_webhook as key_webhook_rules
-from pixconnect.domain.webhooks.delivery import DeliveryStatus, KeyDelivery
+from pixconnect.domain.webhooks.delivery import DeliveryStatus, DueDelivery, KeyDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.domain.webhooks.key_webhook import KeyWebhook
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone, writing
+from pixconnect.usecases.standard import pix as standard_pix
+from pixconnect.usecases.standard.send_record import show_sent_notice
 from pixconnect.usecases.webhooks import redelivery
-from pixconnect.usecases.webhooks.endpoint import note_change, refuse_succeeded, resume_backlog
-from pixconnect.usecases.webhooks.host import HostIsAnothers, refuse_anothers_host
+from pixconnect.usecases.webhooks.endpoint import (
+    HostIsAnothers,
+    note_change,
+    refuse_anothers_host,
+    refuse_succeeded,
+    resume_backlog,
+)
 from pixconnect.writing.service_time import service_now_to_write
 
 ENTITY: Final = "webhook"
@@ -239,3 +254,42 @@ def _not_at(url: str, reason: str) -> Violation:
 
 def _not_owned(key: str) -> Violation:
     return Violation(property="chave", reason="não é uma chave sua", value=key)
+
+
+_encoder = msgspec.json.Encoder()
+
+
+async def make_notice(
+    context: Context, delivery: DueDelivery, epoch: int, along_ids: Sequence[int]
+) -> DueDelivery | None:
+    """Write the body of a delivery to the webhook of a key, which tells of these other deliveries too.
+
+    Args:
+        epoch: The epoch of its slot when this worker read the delivery.
+        along_ids: Deliveries of the same webhook that are due too; those that another body has told of are left out.
+
+    Returns:
+        The delivery with its body; ``None`` if the slot is another worker's by now, or the delivery has a body already.
+    """
+    async with context.pool.acquire() as connection, connection.transaction():
+        if not await lease_store.fence(connection, {delivery.slot: epoch}):
+            return None
+        held = await notice_store.lock_uncovered(connection, delivery.holder_id, [delivery.id, *along_ids])
+        if delivery.id not in held:
+            return None
+        # A body holds a Pix once; its other due changes wait for the next body.
+        told = {delivery.resource_id: delivery.id}
+        for delivery_id, transfer_id in held.items():
+            told.setdefault(transfer_id, delivery_id)
+        transfers = await transfer_store.find_by_ids(connection, delivery.holder_id, list(told))
+        received = [transfer for transfer in transfers.values() if transfer.direction == "IN"]
+        shown: dict[int, object] = {**await standard_pix.show_all(connection, received)}
+        shown |= {each.id: show_sent_notice(each) for each in transfers.values() if each.direction == "OUT"}
+        record: object = {"pix": [shown[transfer_id] for transfer_id in told]}
+        endpoint = (await endpoint_store.find_many(connection, [delivery.endpoint_id])).get(delivery.endpoint_id)
+        if endpoint is not None and endpoint.profile is not None:
+            record = reshape(record, read_profile(endpoint.profile).webhook.omits)
+        body = _encoder.encode(record).decode()
+        covers = tuple(delivery_id for delivery_id in told.values() if delivery_id != delivery.id)
+        await notice_store.keep(connection, delivery.holder_id, delivery.id, covers, body)
+    return structs.replace(delivery, body=body, covers=covers)

@@ -38,11 +38,11 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.standard.send_record import (
     ACCOUNT_KINDS,
     ended_at,
+    find_sent,
     show_errors,
     show_payee,
     write_local,
 )
-from pixconnect.usecases.standard.sent import find_sent
 
 
 class InstituicaoFinanceira(Struct, frozen=True, kw_only=True):

@@ -40,7 +40,7 @@ from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.simulation.initiated_transfer import InitiatedTransfer
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.simulation import initiated_transfer as initiated_usecases
-from pixconnect.usecases.standard.sent import find_sent
+from pixconnect.usecases.standard.send_record import find_sent
 
 END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
 ACCOUNT_WORDS: Final = dict[str, AccountType](

@@ -33,7 +33,6 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases
 from pixconnect.usecases.standard import charge as standard_charge_usecases
-from pixconnect.usecases.standard import charge_search as search_usecases
 from pixconnect.usecases.standard import pix as pix_usecases
 from pixconnect.usecases.standard.cents_records import name_charge, show_cents_charge, show_cents_refund
 
@@ -133,7 +132,7 @@ async def list_charges(face: Face, services: Services, request: Asked) -> Shown:
     violations.raise_if_any()
     search = ChargeSearch(statuses=STATUSES if status is None else _STATUSES[status])
     found, page = await asked.read(
-        lambda span: search_usecases.search_charges(services.context, request.caller, search, span)
+        lambda span: standard_charge_usecases.search_charges(services.context, request.caller, search, span)
     )
     base_url = services.base_url + face.prefix
     return {"pageInfo": page, "charges": [show_cents_charge(each.charge, base_url) for each in found]}

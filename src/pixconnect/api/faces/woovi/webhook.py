@@ -19,7 +19,7 @@ from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.usecases.webhooks import event_callback, event_webhook
 from pixconnect.usecases.webhooks import event_callback as callback_key_usecases
-from pixconnect.usecases.webhooks.event_webhook import EventWebhook, NewEventWebhook
+from pixconnect.usecases.webhooks.event_callback import EventWebhook, NewEventWebhook
 
 _USUAL: Final = "OPENPIX:TRANSACTION_RECEIVED"
 # Requests to receivers are ASCII.

@@ -3,9 +3,9 @@
 import pytest
 
 from pixconnect.domain.simulation.sandbox_control import RULES_MAX, FaultMatch, FaultRule, SandboxRefusal
-from pixconnect.sandbox import behaviour, fault
+from pixconnect.sandbox import behaviour
+from pixconnect.sandbox.behaviour import Faults, Message
 from pixconnect.sandbox.chance import Chance
-from pixconnect.sandbox.fault import Faults, Message
 
 
 def faults(*rules: FaultRule) -> Faults:
@@ -78,4 +78,4 @@ def test_only_a_rule_about_everything_hides_everything() -> None:
 @pytest.mark.parametrize("rules", [[rule("reject:XXXX")], [rule()] * (RULES_MAX + 1)])
 def test_rules_that_could_never_work_are_refused(rules: list[FaultRule]) -> None:
     with pytest.raises(SandboxRefusal):
-        fault.check_rules(rules)
+        behaviour.check_rules(rules)

@@ -18,7 +18,7 @@ from pixconnect.api.frame.operation import Reply, RequestLines
 from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.listing import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
-from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
+from pixconnect.flow.overload import AT_ONCE_COUNT
 from pixconnect.foundation import logging as our_logging
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, LinesOnTerminal
 from pixconnect.usecases.standard.pix import Devolucao, Horario

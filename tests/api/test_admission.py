@@ -8,8 +8,7 @@ from msgspec import structs
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.services import Services
-from pixconnect.flow.overload import Admission
-from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
+from pixconnect.flow.overload import AT_ONCE_COUNT, Admission
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api
 from support.service import FakeClock, a_context

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.decoding import FORM_FIELDS_MAX, FORM_MAX, PARAMETERS_MAX, READ_SLOWLY_MAX
-from pixconnect.flow.refusal_pace import COSTLY_EACH_MIN_S, EACH_S, RefusalPace
+from pixconnect.flow.overload import COSTLY_EACH_MIN_S, EACH_S, RefusalPace
 from pixconnect.foundation import jose
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api

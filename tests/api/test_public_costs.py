@@ -28,7 +28,7 @@ from pixconnect.api.frame.operation import AnyOperation, Bare
 from pixconnect.api.frame.services import Services
 from pixconnect.api.operations import CALLBACKS, list_routes
 from pixconnect.domain.identity.access import AccessToken
-from pixconnect.flow.refusal_pace import RefusalPace
+from pixconnect.flow.overload import RefusalPace
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.running.health import HealthWatch
 from support.api import Answer, Api, UseCases

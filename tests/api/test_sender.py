@@ -12,7 +12,7 @@ from pixconnect.api.frame.access import read_address, read_sender
 from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.flow.refusal_pace import AT_ONCE_COUNT
+from pixconnect.flow.overload import AT_ONCE_COUNT
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, UseCases

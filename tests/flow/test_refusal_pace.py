@@ -1,6 +1,6 @@
 """A flood of refusals is told slowly; nobody else's is."""
 
-from pixconnect.flow.refusal_pace import AT_ONCE_COUNT, EACH_S, LATER_MAX_S, RefusalPace
+from pixconnect.flow.overload import AT_ONCE_COUNT, EACH_S, LATER_MAX_S, RefusalPace
 
 
 def test_the_first_ones_are_told_at_once_and_then_each_after_the_one_before() -> None:

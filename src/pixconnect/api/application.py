@@ -31,8 +31,7 @@ from pixconnect.api.frame.services import Services
 from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller, Network, authorize, check_certificate
-from pixconnect.flow.overload import TOO_MANY
-from pixconnect.flow.refusal_pace import RefusalPace
+from pixconnect.flow.overload import TOO_MANY, RefusalPace
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.current_request import current_request, has_written
 from pixconnect.foundation.database_failure import (
@@ -177,7 +176,7 @@ class Application:
         4. the limit of orders a second while the process refuses (``flow/overload.py``);
         5. a connection to the database, in turn by holder (``foundation/shared_pool.py``).
 
-        Each refusal of a flood then waits until it is due (``flow/refusal_pace.py``). The reasons are in
+        Each refusal of a flood then waits until it is due (``flow/overload.py``). The reasons are in
         ``docs/explanations/flow-control.md``.
         """
         scope, headers = progress.scope, progress.headers

@@ -10,7 +10,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest
-from pixconnect.usecases.frame.under_way import UnderWay
+from pixconnect.usecases.frame.context import UnderWay
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.settlement import end_orders

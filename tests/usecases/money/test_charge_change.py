@@ -16,7 +16,7 @@ from pixconnect.usecases.money.charge_change import change_there, go_on_changing
 from pixconnect.usecases.money.charge_opening import RefusedByInstitution, go_on_opening
 from pixconnect.usecases.money.unresolved import list_late_charges
 from pixconnect.usecases.running.health import check_accounts
-from pixconnect.usecases.standard import charge_removal
+from pixconnect.usecases.standard import charge as standard_charge
 from support.account_shop import Shop, lost_at_the_answer
 from support.books import check_books
 from support.operators import as_operator
@@ -182,13 +182,13 @@ async def test_an_operators_removal_is_done_there_by_a_worker(shop: Shop) -> Non
     charge = await shop.charge()
     operator = as_operator(shop.context)
     with pytest.raises(errors.OutcomeUnknown, match="until then it can be paid"):
-        await charge_removal.remove_charge(operator, charge.holder_id, charge.txid, wait_s=0)
+        await standard_charge.remove_charge(operator, charge.holder_id, charge.txid, wait_s=0)
     assert (await read(shop, charge)).status == "PENDING"
     assert await go_on_changing(shop.at, shop.opened) == 1
     assert shop.there.charges[charge.txid].status == "removed_by_us"
     assert (await read(shop, charge)).status == "REMOVED_BY_PSP"
     with pytest.raises(errors.BadRequest, match="REMOVED_BY_PSP"):
-        await charge_removal.remove_charge(operator, charge.holder_id, charge.txid)
+        await standard_charge.remove_charge(operator, charge.holder_id, charge.txid)
     await check_books(shop.live)
 
 
@@ -223,7 +223,7 @@ async def test_what_a_killed_worker_was_asking_about_is_asked_about_soon(shop: S
 async def test_an_operator_waits_for_the_institution(shop: Shop) -> None:
     charge = await shop.charge()
     operator = as_operator(shop.context)
-    asked = asyncio.create_task(charge_removal.remove_charge(operator, charge.holder_id, charge.txid))
+    asked = asyncio.create_task(standard_charge.remove_charge(operator, charge.holder_id, charge.txid))
     while not await go_on_changing(shop.at, shop.opened):  # noqa: ASYNC110  nobody tells
         await asyncio.sleep(0.01)
     assert (await asked).status == "REMOVED_BY_PSP"

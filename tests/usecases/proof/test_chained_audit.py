@@ -13,7 +13,7 @@ from pixconnect.domain.proof.chain import HEADS_TOLD, ChainHead, digest_entry, d
 from pixconnect.domain.proof.rule import Finding
 from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import look
-from pixconnect.store.proof.audit_chain import AUDIT_CHAIN, count_unchained
+from pixconnect.store.proof.chain import AUDIT_CHAIN, count_unchained_audit
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.proof.chain import chain_audit, list_heads, tell_heads
@@ -139,7 +139,7 @@ async def test_what_is_not_committed_yet_is_waited_for_and_nobody_waits_for_the_
             assert await chain_audit(written.context) == 0
             # What comes meanwhile waits for no chain, and is chained with the next bound.
             assert await owner.fetchval(insert) > late_id
-            assert await count_unchained(owner) == 2
+            assert await count_unchained_audit(owner) == 2
         assert [await chain_audit(written.context) for _ in range(3)] == [2, 1, 0]
     finally:
         await late.close()
@@ -155,7 +155,7 @@ async def test_rows_of_before_are_chained_some_at_a_time_and_by_one_at_once(
         await owner.execute("set local session_replication_role = replica")
         await owner.execute("delete from audit_chain")
         await owner.execute("update audit_chain_state set chained_id = 0, bound_id = 0")
-    assert await count_unchained(owner) == 4
+    assert await count_unchained_audit(owner) == 4
     assert [await chain_audit(written.context, chained_max=3) for _ in range(3)] == [3, 1, 0]
     await owner.execute("insert into audit (operator, verb, subject) values ('ana', 'holder set', 'holder 1')")
     assert sum(await asyncio.gather(*(chain_audit(written.context) for _ in range(8)))) == 1

@@ -17,7 +17,6 @@ from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChan
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.standard import charge as usecases
-from pixconnect.usecases.standard import charge_removal
 from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
 from support.books import check_books
@@ -370,7 +369,7 @@ async def test_what_is_not_there_is_not_found(service: Service, caller: Caller) 
 async def test_an_operator_removes_a_charge_once_and_not_what_is_paid(service: Service, caller: Caller) -> None:
     made = await put(service, caller)
     operator = as_operator(service.context)
-    removed = await charge_removal.remove_charge(operator, caller.holder_id, TXID)
+    removed = await usecases.remove_charge(operator, caller.holder_id, TXID)
     assert (removed.status, removed.shown_status, removed.revision) == ("REMOVED_BY_PSP", "EXPIRED", 1)
     assert await pay(service) == "BE17"
     assert await names_of(service, made.charge.id) == ["pending", "expired"]
@@ -378,7 +377,7 @@ async def test_an_operator_removes_a_charge_once_and_not_what_is_paid(service: S
     assert await pay(service, txid=OTHER_TXID) is None
     for txid in (TXID, OTHER_TXID):
         with pytest.raises(errors.BadRequest):
-            await charge_removal.remove_charge(operator, caller.holder_id, txid)
+            await usecases.remove_charge(operator, caller.holder_id, txid)
     with pytest.raises(errors.NotFound):
-        await charge_removal.remove_charge(operator, caller.holder_id + 1, TXID)
+        await usecases.remove_charge(operator, caller.holder_id + 1, TXID)
     await check_books(service)

@@ -1,9 +1,9 @@
-"""The rules of balances and entries."""
+"""The rules of balances and entries, and of what entries come from: each fact has exactly the entries of its state, and each entry has its fact."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
+from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
@@ -141,5 +141,183 @@ LEDGER: Final = (
         """,
         meaning="an order was lost, or it ended without its entry: money is held for nobody, or is free that is being sent",
         todo="look at the holder's orders: `pixconnect find --unresolved --holder-id ID`; let the rail's statement decide",
+    ),
+)
+
+
+_of_facts: Final = partial(
+    Rule,
+    todo="compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone",
+)
+
+# What entries come from, in the words of `allowed_posting`; of an amount that was lacking in part, both entries.
+_FACTS: Final[LiteralString] = """
+                select 'transfer' as kind, id, holder_id, direction, is_book, status, 'service' as made_by, amount_cents,
+                    0::bigint as deficit_cents, null::bigint as entry_id, null::bigint as deficit_entry_id, created_at
+                from {transfers} as transfer
+                union all
+                select 'refund', id, holder_id, flow, is_book, status, made_by, amount_cents, 0, null, null, created_at
+                from {refunds} as refund
+                union all
+                select kind, id, holder_id, direction, false, status, 'service', amount_cents, deficit_cents, entry_id,
+                    deficit_entry_id, created_at
+                from (
+                    select 'deposit' as kind, id, holder_id, 'IN' as direction, 'MADE' as status, amount_cents,
+                        0 as deficit_cents, id as entry_id, null::bigint as deficit_entry_id, created_at
+                    from deposit
+                    union all
+                    select 'movement', id, holder_id, direction, status, amount_cents, deficit_cents, entry_id,
+                        deficit_entry_id, created_at
+                    from movement where id is not null
+                    union all
+                    select 'adjustment', id, holder_id, direction, account, amount_cents, deficit_cents, entry_id,
+                        deficit_entry_id, created_at
+                    from adjustment
+                    union all
+                    select 'repayment', id, holder_id, 'OUT', 'MADE', amount_cents, 0, id, null, created_at from repayment
+                    union all
+                    select 'block_step', id, holder_id, case when kind in ('covered', 'held') then 'IN' else 'OUT' end, kind,
+                        amount_cents, 0, id, null, created_at
+                    from block_step
+                ) as own
+                where holder_id between $1 and $2
+"""
+
+POSTINGS: Final = (
+    _of_facts(
+        # A full join asks both ways at once: for an entry that is missing, and for one that is too many.
+        name="fact_has_its_entries",
+        says="each fact has exactly the entries of its state, of its amount; in live mode none is a deposit of play money",
+        broken=f"""
+            with fact as ({_FACTS})
+            select coalesce(wanted.holder_id, posted.holder_id) as holder_id,
+                array[coalesce(wanted.kind, posted.kind) || ' ' || coalesce(wanted.id, cause_id), 'entry ' || posted.id] as ids,
+                wanted.status || format(': %s to %s of %s', wanted.debit_account, wanted.credit_account, wanted.amount_cents)
+                    as expected,
+                case when posted.id is not null
+                    then format('%s to %s of %s', posted.debit_account, posted.credit_account, posted.amount_cents)
+                end as found,
+                coalesce(posted.created_at, wanted.created_at) as since
+            from (
+                select kind, id, fact.holder_id, status, fact.created_at, debit_account, credit_account,
+                    case debit_account when 'deficit' then deficit_cents else amount_cents - deficit_cents end as amount_cents,
+                    case debit_account when 'deficit' then deficit_entry_id else entry_id end as entry_id
+                from fact join allowed_posting as allowed using (kind, direction, is_book, status, made_by)
+                where made_by = 'service' and (debit_account <> 'deficit' or deficit_cents > 0)
+                    and (debit_account = 'deficit' or amount_cents > deficit_cents)
+            ) as wanted
+            full join (
+                select fact.kind, entry.* from fact
+                join ledger_entry as entry on entry.cause_kind::text = fact.kind and entry.cause_id = fact.id
+                    and entry.holder_id = fact.holder_id
+                where made_by = 'service'
+            ) as posted on posted.kind = wanted.kind and posted.cause_id = wanted.id
+                and posted.holder_id = wanted.holder_id
+                and posted.debit_account = wanted.debit_account and posted.credit_account = wanted.credit_account
+            where wanted.id is null or posted.id is null or posted.amount_cents <> wanted.amount_cents
+                or posted.id <> wanted.entry_id or {{runs_on}} and (
+                    wanted.kind = 'deposit'
+                    or wanted.kind in ('transfer', 'refund') and posted.created_at < wanted.created_at
+                )
+        """,
+        meaning="an entry was lost, invented or moved, or the fact's state or amount was written by hand",
+    ),
+    _of_facts(
+        name="entry_has_its_fact",
+        says="each entry has the cause that it names, of its holder, and is of a state that may have it",
+        broken=f"""
+            select entry.holder_id, array['entry ' || entry.id] as ids, 'a cause' as expected, null as found,
+                entry.created_at as since
+            from (select * from ledger_entry where holder_id between $1 and $2) as entry
+            left join ({_FACTS}) as fact on fact.kind = cause_kind::text and fact.id = cause_id
+                and fact.holder_id = entry.holder_id
+            where fact.id is null
+                or entry.id not in (coalesce(entry_id, deficit_entry_id), coalesce(deficit_entry_id, entry_id))
+                or cause_kind = 'adjustment' and cause_state::text <> status
+                or not exists (
+                    select from allowed_posting as allowed
+                    where allowed.kind = cause_kind::text and allowed.status = cause_state::text
+                        and allowed.debit_account = entry.debit_account and allowed.credit_account = entry.credit_account
+                )
+        """,
+        # A run over changes begins at facts that have changed, and an entry that was invented has none.
+        is_of_whole_runs=True,
+        meaning="the entry was invented, or what it came from was lost",
+    ),
+    _of_facts(
+        name="repayment_is_of_what_came",
+        says="each repayment was taken of what had come before it",
+        broken="""
+            select repayment.holder_id, array['repayment ' || repayment.id] as ids, repayment.amount_cents::text as expected,
+                source.amount_cents::text as found, repayment.created_at as since
+            from (select * from repayment where holder_id between $1 and $2) as repayment
+            left join ledger_entry as entry using (id, holder_id)
+            left join ledger_entry as source on source.id = source_entry_id and source.holder_id = repayment.holder_id
+            where source.credit_account is distinct from 'available' or source.amount_cents < repayment.amount_cents
+                or source.created_at > entry.created_at
+        """,
+        meaning="the entry or the repayment was written by hand",
+    ),
+    _of_facts(
+        name="deficit_is_lacked",
+        says="what is owed is what was lacking and was not repaid",
+        # Of changes the rules of what it is made of are enough.
+        is_of_whole_runs=True,
+        broken="""
+            select holder_id, array['balance'] as ids, (coalesce(lacked, 0) - coalesce(repaid, 0))::text as expected,
+                deficit_cents::text as found, modified_at as since
+            from (select * from balance where holder_id between $1 and $2) as balance
+            left join (
+                select holder_id, sum(lacked_cents) as lacked from (
+                    select holder_id, deficit_cents as lacked_cents from movement where holder_id between $1 and $2
+                    union all
+                    -- Returns that the institution made say how much by their entries alone.
+                    select refund.holder_id, entry.amount_cents from refund
+                    join ledger_entry as entry on entry.cause_kind = 'refund' and entry.cause_id = refund.id
+                        and entry.holder_id = refund.holder_id
+                    where refund.holder_id between $1 and $2 and made_by = 'institution' and debit_account = 'deficit'
+                    union all
+                    select holder_id, deficit_cents from adjustment where holder_id between $1 and $2
+                ) as each
+                group by holder_id
+            ) as taken using (holder_id)
+            left join (
+                select holder_id, sum(amount_cents) as repaid from repayment
+                where holder_id between $1 and $2 group by holder_id
+            ) as given using (holder_id)
+            where deficit_cents <> coalesce(lacked, 0) - coalesce(repaid, 0)
+        """,
+        meaning="a movement or a repayment was lost or written by hand",
+    ),
+    _of_facts(
+        # By the facts alone and no entry: a mistake that is in entry and balance alike shows here.
+        name="settlement_is_what_moved",
+        says="what is settled is what went over the rail, by book, and at the institution",
+        broken="""
+            select holder_id, array['balance'] as ids, coalesce(sum(moved.amount), 0)::bigint::text as expected,
+                settlement_cents::text as found, balance.modified_at as since
+            from whole_balance as balance
+            left join (
+                select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end as amount
+                from transfer where holder_id between $1 and $2 and settled_at is not null
+                union all
+                select holder_id, case flow when 'OUT' then amount_cents else -amount_cents end
+                from refund where holder_id between $1 and $2 and status = 'RETURNED'
+                union all
+                select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end
+                from movement where holder_id between $1 and $2 and status = 'POSTED'
+                union all
+                select holder_id, case direction when 'OUT' then amount_cents else -amount_cents end
+                from adjustment where holder_id between $1 and $2 and account = 'settlement'
+                union all
+                select holder_id, case kind when 'held' then -amount_cents else amount_cents end
+                from block_step where holder_id between $1 and $2 and kind in ('held', 'let_go')
+            ) as moved using (holder_id)
+            where balance.holder_id between $1 and $2
+            group by holder_id, settlement_cents, balance.modified_at
+            having settlement_cents <> coalesce(sum(moved.amount), 0)
+        """,
+        is_of_whole_runs=True,
+        meaning="a transfer, refund or movement was lost or invented, and its entry was not, or the other way round",
     ),
 )

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from pixconnect.store.proof.adjustments import ADJUSTMENTS
 from pixconnect.store.proof.audit import AUDIT
-from pixconnect.store.proof.audit_chain import AUDIT_CHAIN
-from pixconnect.store.proof.blocks import BLOCKS
-from pixconnect.store.proof.chain import CHAIN
-from pixconnect.store.proof.charges import CHARGES
+from pixconnect.store.proof.blocks import ADJUSTMENTS, BLOCKS
+from pixconnect.store.proof.chain import AUDIT_CHAIN, CHAIN
+from pixconnect.store.proof.charges import CHARGES, TOTALS
 from pixconnect.store.proof.events import EVENTS
 from pixconnect.store.proof.guards import GUARDS
 from pixconnect.store.proof.institutions import ACCOUNTS, INSTITUTIONS
-from pixconnect.store.proof.ledger import LEDGER
-from pixconnect.store.proof.orders import ORDERS
-from pixconnect.store.proof.postings import POSTINGS
+from pixconnect.store.proof.ledger import LEDGER, POSTINGS
+from pixconnect.store.proof.orders import ORDERS, RETURNED
 from pixconnect.store.proof.rail import RAIL
 from pixconnect.store.proof.reports import REPORTS
-from pixconnect.store.proof.returned import RETURNED
-from pixconnect.store.proof.totals import TOTALS
 
 # Cheap ones first: what they find is told while the others are still being asked.
 RULES: Final = (

@@ -6,24 +6,33 @@ whose role may not do what operators do.
 
 ``FailedReports`` counts how often the recording of a report has failed in this process. Forgetting one costs only time: a
 report that is not acknowledged comes again.
+
+``UnderWay`` caches the transfers and refunds that this process has handed to the rail. While an order is open its transfer or
+refund does not change, except for its id on the network, which the order has too. So we need not read it again when it ends. On
+a miss (another worker handed it over, or too many are under way) we read it from the database.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Protocol
 
 import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.entropy import Entropy
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.domain.identity.signing import Signer
-from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.account import ABILITIES, InstitutionAccount, abilities_of
+from pixconnect.domain.institutions.institution import OpenAccount
+from pixconnect.domain.money.order import name_of
 from pixconnect.domain.money.rail import Abilities, Rail
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.rules.register import ARRANGEMENT
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import Message, SandboxControl, SandboxUnavailable
@@ -31,16 +40,115 @@ from pixconnect.domain.standard.outside_location import Locations
 from pixconnect.domain.webhooks.delivery import Receivers
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.notifier import WakeWorkers
-from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.identifiers import IdBlocks
+from pixconnect.store.money import refund as refund_store
+from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.reading import trace as trace_store
 from pixconnect.store.reading.trace import TracedOrder
 from pixconnect.usecases.frame.directory import HolderDirectory
-from pixconnect.usecases.frame.institutions import Institutions, NoInstitutions
 from pixconnect.usecases.frame.lookup_budget import LookupBudgets
 from pixconnect.usecases.frame.server_watch import ServerWatch
-from pixconnect.usecases.frame.under_way import UnderWay
 from pixconnect.writing.write_queues import WriteQueues
+
+_PAUSED_S: Final = 60
+"""When to come back while an account is paused."""
+
+
+class Institutions(Protocol):
+    """The accounts of the installation, as one process has them open."""
+
+    async def list_all(self) -> Sequence[InstitutionAccount]: ...
+
+    async def list_active(self) -> Sequence[InstitutionAccount]: ...
+
+    async def find(self, account_id: int) -> OpenAccount | None:
+        """An account over which money may leave; ``None`` if it is paused, closed or unknown."""
+        ...
+
+    async def find_receiving(self, account_id: int) -> OpenAccount | None:
+        """An account at which charges are opened: one that is active, or that somebody or an alarm has paused."""
+        ...
+
+    async def find_read(self, account_id: int) -> OpenAccount | None:
+        """An account that is read: every one that is not closed."""
+        ...
+
+
+class NoInstitutions:
+    """Of an installation whose mode has none."""
+
+    async def list_all(self) -> Sequence[InstitutionAccount]:
+        return ()
+
+    async def list_active(self) -> Sequence[InstitutionAccount]:
+        return ()
+
+    async def find(self, account_id: int) -> OpenAccount | None:
+        return None
+
+    find_receiving = find_read = find
+
+
+async def is_lost(institutions: Institutions, account_id: int) -> bool:
+    """Whether the database has forgotten something of an account, and no operator has said that it is in the books again."""
+    return account_id in {account.id for account in await institutions.list_all() if account.lost_at is not None}
+
+
+async def find_abilities(institutions: Institutions, account_id: int | None, own: Abilities) -> Abilities:
+    """Of the rail of an account, or ``own``, that of the installation, where there is none."""
+    if account_id is None:
+        return own
+    found = next((account for account in await institutions.list_all() if account.id == account_id), None)
+    return ABILITIES if found is None else abilities_of(found)
+
+
+async def explain_pause(institutions: Institutions, account_id: int) -> errors.ServiceUnavailable:
+    """Why nothing leaves an account; after a loss nobody knows whether what is asked for was done before it."""
+    why = "paused; nothing was done"
+    may_be_done = await is_lost(institutions, account_id)
+    if may_be_done:
+        why = (
+            "paused since the database was restored: this request may have been done before that. Repeat it later under the "
+            "same external_id, and under no other"
+        )
+    message = f"the holder's account at its institution is {why}"
+    return errors.ServiceUnavailable(message, retry_after_s=_PAUSED_S, may_be_done=may_be_done)
+
+
+REMEMBERED_MAX: Final = 4096
+"""About 8 MiB; the one that was handed over first is forgotten first."""
+
+
+class UnderWay:
+    def __init__(self, remembered_max: int = REMEMBERED_MAX) -> None:
+        self._by_name = BoundedCache[str, Transfer | Refund](remembered_max)
+
+    def remember(self, handed: Iterable[Transfer | Refund]) -> None:
+        for ordered in handed:
+            self._by_name.keep(name_of(ordered), ordered)
+
+    def recall(self, names: Sequence[str]) -> dict[str, Transfer | Refund]:
+        return {name: self._by_name[name] for name in names if name in self._by_name}
+
+    def forget(self, name: str) -> None:
+        self._by_name.pop(name, None)
+
+    def forget_all(self) -> None:
+        self._by_name.clear()
+
+
+async def read_ordered(pool: Connection | Pool, names: Sequence[str]) -> dict[str, Transfer | Refund]:
+    """Our own outgoing transfers and refunds of these names, as the database has them; other names are skipped."""
+    transfers = [name for name in names if identifiers.names_a_transfer(name)]
+    refunds = [name for name in names if not identifiers.names_a_transfer(name)]
+    found: dict[str, Transfer | Refund] = {}
+    if transfers:
+        found |= await transfer_store.find_named(pool, transfers, "OUT")
+    if refunds:
+        found |= await refund_store.find_named(pool, refunds, "OUT")
+    return found
+
 
 _REMEMBERED_MAX: Final = 8192
 LOOK_UP_TIMEOUT_S: Final = 1.0
@@ -109,7 +217,6 @@ LASTING_MIN_S: Final = 10.0
 """Both must be reached: three tries alone pass in a moment, and the scheme waits 40 s for an answer."""
 OVERTAKEN_MIN_S: Final = 300.0
 """So long one is waited for that is told later than what is said of it; by then it was never here."""
-REMEMBERED_MAX: Final = 4096
 """The one that has not failed for longest is forgotten first."""
 
 

@@ -24,8 +24,7 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.institutions import find_abilities
+from pixconnect.usecases.frame.context import Context, find_abilities
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation

@@ -22,9 +22,8 @@ from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money.approval import ApprovalAnswer, PendingApproval
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Core, Operator
+from pixconnect.usecases.frame.context import Core, Operator, read_ordered
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.writing.service_time import service_now_to_write
 from pixconnect.writing.unit_of_work import UnitOfWork

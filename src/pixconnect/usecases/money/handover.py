@@ -47,8 +47,7 @@ from pixconnect.domain.rules.register import is_outside_window
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders

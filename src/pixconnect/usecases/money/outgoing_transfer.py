@@ -24,9 +24,8 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
 from pixconnect.usecases.frame.directory import OwnAccount
-from pixconnect.usecases.frame.institutions import explain_pause, is_lost
 
 _UNSENT_S: Final = 5
 """When to come back while others wait to be sent."""

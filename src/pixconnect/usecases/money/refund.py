@@ -35,9 +35,8 @@ from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
 from pixconnect.usecases.frame.idempotency import Idempotency
-from pixconnect.usecases.frame.institutions import explain_pause, is_lost
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation

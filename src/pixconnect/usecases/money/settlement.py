@@ -53,8 +53,7 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import installation as installation_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.payee import note_payee

@@ -20,8 +20,7 @@ from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.money.waiting_order import WaitingOrder
-from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.frame.under_way import read_ordered
+from pixconnect.usecases.frame.context import Context, Operator, read_ordered
 from pixconnect.usecases.money import kept_report
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation

@@ -37,9 +37,8 @@ from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import rail as rail_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Core, Operator
+from pixconnect.usecases.frame.context import Context, Core, Operator, read_ordered
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.day import UnmatchedSpan

@@ -31,9 +31,8 @@ from pixconnect.store.money import order as order_store
 from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.store.money.waiting_order import WaitingOrder
 from pixconnect.store.proof import case as case_store
-from pixconnect.usecases.frame.context import Context, Operator, Writer
+from pixconnect.usecases.frame.context import Context, Operator, Writer, read_ordered
 from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.frame.under_way import read_ordered
 from pixconnect.usecases.institutions.proposing import (
     confirming,
     find_account_of,

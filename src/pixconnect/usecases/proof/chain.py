@@ -12,7 +12,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.proof.chain import HEADS_TOLD, ChainedEntry, ChainHead
 from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.proof import audit_chain as audit_chain_store
 from pixconnect.store.proof import chain as chain_store
 from pixconnect.usecases.frame.context import Context
 
@@ -36,7 +35,7 @@ async def chain_entries(context: Context, chained_max: int = CHAINED_MAX, rest: 
 async def chain_audit(context: Context, chained_max: int = AUDIT_CHAINED_MAX) -> int:
     """Chain rows of the audit, the oldest first; returns how many there were."""
     with for_everybody():
-        return await audit_chain_store.chain_audit(context.pool, chained_max)
+        return await chain_store.chain_audit(context.pool, chained_max)
 
 
 async def list_heads(connection: Connection) -> list[ChainHead]:

@@ -22,7 +22,6 @@ from pixconnect.domain.proof.chain import ChainHead
 from pixconnect.domain.proof.rule import Extent, Finding, Judgement, Rule
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.proof import audit_chain as audit_chain_store
 from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import look as look_store
 from pixconnect.store.proof import run as run_store
@@ -165,7 +164,7 @@ async def verify(reader: BookReader, request: ProofRequest, tell: Progress) -> V
         unreadable_count=len(unreadable),
         holders_count=ended.holders_count,
         unchained_count=await _find(chain_store.count_unchained(connection)),
-        unchained_audit_count=await _find(audit_chain_store.count_unchained(connection)),
+        unchained_audit_count=await _find(chain_store.count_unchained_audit(connection)),
         waiting_cluster=await _find(installation_store.find_waiting_cluster(connection)),
     )
 

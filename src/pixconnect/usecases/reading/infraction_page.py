@@ -25,8 +25,7 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.reading import infraction_list as list_store
-from pixconnect.usecases.frame.context import Context, Core
-from pixconnect.usecases.frame.institutions import find_abilities
+from pixconnect.usecases.frame.context import Context, Core, find_abilities
 from pixconnect.usecases.reading.browse import LISTED, Browsed, check_names, check_span
 from pixconnect.writing.service_time import service_now
 

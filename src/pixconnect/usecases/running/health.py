@@ -28,8 +28,7 @@ from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import waiting_order as waiting_order_store
 from pixconnect.store.proof import case as case_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.institutions import Institutions
+from pixconnect.usecases.frame.context import Context, Institutions
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.unresolved import RailWaiting

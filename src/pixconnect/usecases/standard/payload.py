@@ -1,6 +1,7 @@
 """What a payer's institution reads at the location in a QR code of ours, before it pays.
 
-Of a charge with a due date it reads the amount of the day on which it means to pay.
+Of a charge with a due date it reads the amount of the day on which it means to pay. A payer who has not decided yet is told what
+a dynamic QR code asks for, and of whom.
 """
 
 from __future__ import annotations
@@ -19,14 +20,19 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated, Violation
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import br_code, pix_key, tax_id
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.charge import Charge, ChargeStatus
-from pixconnect.domain.money.charge_contents import ChargeContents, Payer
+from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Line, Payer
+from pixconnect.domain.money.holder import Party
 from pixconnect.domain.standard.location import WITH_DUE_DATE
+from pixconnect.domain.standard.outside_location import LocationUnreachable
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount
+from pixconnect.usecases.money import payee as payee_usecases
+from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 
 _NAME_LENGTH_MAX = 200
 _NOBODY = "-"
@@ -278,3 +284,90 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
 async def _sign(context: Context, payload: Struct) -> str:
     await context.signer.look_after_rest()
     return context.signer.sign_location(msgspec.json.encode(payload), context.policy.location_key_set_url)
+
+
+class DynamicCode(Struct, frozen=True, kw_only=True):
+    txid: str
+    revision: int
+    created_at: datetime
+    lifetime_s: int
+    status: CobStatus
+    amount_cents: int
+    """0 only if the payer chooses it."""
+    key: str
+    payee: Party
+    payer: Payer | None = None
+    question: str | None = None
+    lines: Sequence[Line] = ()
+
+
+class CodeIsStatic(errors.InvalidQrCode):
+    """The code leads to no charge: it says itself all that there is to say."""
+
+
+class CodeHasDueDate(errors.InvalidQrCode):
+    """The code leads to a charge with a due date, of which this service knows too little."""
+
+
+async def read_dynamic_code(context: Context, caller: Caller, text: str) -> DynamicCode:
+    """Read the charge behind a code, and whose its key is; that costs the caller's tokens as a look-up does.
+
+    Raises:
+        InvalidQrCode: It is no code, or leads to nothing that can be read.
+        PixKeyNotFound: The directory does not know the charge's key.
+        RateLimited: The caller looked up too much and paid too little of it.
+        ServiceUnavailable: The location or the directory cannot be reached.
+    """
+    code = br_code.parse_br_code(text)
+    if code.location is None:
+        raise CodeIsStatic("emv: is a static code")
+    prefix = context.policy.location_prefix
+    if code.location.startswith(prefix):
+        return await _read_own(context, code.location.removeprefix(prefix))
+    try:
+        asked = await payee_usecases.read_outside(context, caller, code.location)
+    except LocationUnreachable:
+        raise errors.ServiceUnavailable("the code's location cannot be reached; nothing was done") from None
+    if asked.has_due_date:
+        raise CodeHasDueDate("emv: leads to a charge with a due date")
+    payee = await prepared_usecases.find_key(context, caller, payee_usecases.key_of_code(asked.key))
+    created_at = asked.created_at or context.clock.now()
+    lifetime_s = LIFETIME_S if asked.expires_at is None else int((asked.expires_at - created_at).total_seconds())
+    return DynamicCode(
+        txid=asked.txid,
+        revision=asked.revision,
+        created_at=created_at,
+        lifetime_s=lifetime_s,
+        status=asked.status,
+        amount_cents=asked.amount_cents or 0,
+        key=asked.key,
+        payee=payee,
+        question=asked.question,
+    )
+
+
+async def _read_own(context: Context, path: str) -> DynamicCode:
+    charge = await context.directory.find_served(path)
+    if charge is None:
+        raise errors.InvalidQrCode("emv: its location serves no charge")
+    if await context.directory.find_owner(charge.key) != charge.holder_id:
+        raise errors.PixKeyNotFound("emv: the Pix key of the charge behind the code was removed")
+    if charge.due_on is not None:
+        raise CodeHasDueDate("emv: leads to a charge with a due date")
+    contents = charge_rules.read_contents(charge)
+    # As the payload at the location, which tells no stranger for ever who is asked.
+    tells_payer = COB_STATUSES[charge.status] == "ATIVA" and charge_rules.tells_payer(charge, context.clock.now())
+    own = await context.directory.read_account(charge.holder_id)
+    return DynamicCode(
+        txid=charge.txid,
+        revision=charge.revision or 0,
+        created_at=charge.created_at,
+        lifetime_s=contents.lifetime_s,
+        status=COB_STATUSES[charge.status],
+        amount_cents=contents.amount_cents,
+        key=pix_key.parse_pix_key(contents.key).key,
+        payee=own.party,
+        payer=contents.payer if tells_payer else None,
+        question=contents.question if tells_payer else None,
+        lines=contents.lines if tells_payer else (),
+    )

@@ -38,8 +38,8 @@ from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
 from pixconnect.domain.money.transfer import Direction
 from pixconnect.usecases.standard import charge as charge_usecases
-from pixconnect.usecases.standard import dynamic_code as dynamic_code_usecases
 from pixconnect.usecases.standard import location as location_usecases
+from pixconnect.usecases.standard import payload as payload_usecases
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 EndToEndId = Annotated[str, Meta(pattern="^E[0-9]{20}[a-zA-Z0-9]{11}$")]
@@ -136,10 +136,10 @@ async def detail_code(face: Face, services: Services, request: Asked) -> Shown:
     body.raise_if_any()
     context = services.context
     try:
-        code = await dynamic_code_usecases.read_dynamic_code(context, request.caller, text or "")
-    except dynamic_code_usecases.CodeIsStatic:
+        code = await payload_usecases.read_dynamic_code(context, request.caller, text or "")
+    except payload_usecases.CodeIsStatic:
         raise _refusal("é de uma cobrança estática") from None
-    except dynamic_code_usecases.CodeHasDueDate:
+    except payload_usecases.CodeHasDueDate:
         raise _refusal("é de uma cobrança com vencimento, que aqui não é detalhada") from None
     except (errors.PixKeyNotFound, errors.SameAccount):
         raise _refusal("tem uma chave de recebedor que não foi encontrada") from None

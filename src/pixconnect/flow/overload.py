@@ -18,11 +18,12 @@ How many orders are settled follows from when the oldest was made: if that moves
 were settled as were made in such a time. Where none is settled at all, because the rail is away, nothing is slowed down, since
 there is nothing to make room for.
 
-The refusals of a flood are told slowly, so that refusing costs the others little. A caller that asks again at once after each refusal could fill the event loop with nothing but refusals. So each party gets its
-first refusals at once, and each further one a little after the one before; where the caller has made a mistake of its own, the
-longer its request took to read, the longer the next refusal waits. Nothing that is accepted waits for it, and no refusal
-becomes another one. Public operations also have limits of their own (``api/frame/rates.py``). The number of connections
-bounds how many answers wait, since each connection has one request at a time.
+The refusals of a flood are told slowly, so that refusing costs the others little. A caller that asks again at once after each
+refusal could fill the event loop with nothing but refusals. So each party gets its first refusals at once, and each further one
+a little after the one before; where the caller has made a mistake of its own, the longer its request took to read, the longer
+the next refusal waits. Nothing that is accepted waits for it, and no refusal becomes another one. Public operations also have
+limits of their own (``api/frame/rates.py``). The number of connections bounds how many answers wait, since each connection has
+one request at a time.
 """
 
 from __future__ import annotations

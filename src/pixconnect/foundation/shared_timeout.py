@@ -1,11 +1,20 @@
-"""``asyncio.timeout`` for very many tasks with the same timeout, which costs one timer for all of them."""
+"""Waits with an end: for one event, and for very many tasks with the same timeout, which cost one timer together."""
 
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from types import TracebackType
 
 from pixconnect.domain.frame import errors
+
+
+async def wait_for(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event at most so long; false if it did not come."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    return False
 
 
 class SharedTimeout:

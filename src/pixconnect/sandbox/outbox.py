@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.rail import CreditReport, Report
+from pixconnect.foundation.shared_timeout import wait_for
 
 REDELIVERED_AFTER_S: Final = 5.0
 BATCH_MAX: Final = 256
@@ -55,11 +56,7 @@ class Outbox:
             if now_s >= deadline_s or self._is_released:
                 return []
             self._wake.clear()
-            try:
-                async with asyncio.timeout(min(deadline_s, self._next_overdue_s(deadline_s)) - now_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+            await wait_for(self._wake, min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
 
     def release(self) -> None:
         """Answer everybody who waits, now and from now on."""

@@ -30,6 +30,7 @@ from pixconnect.domain.institutions.webhook import APART_S
 from pixconnect.domain.money.rail import Rail, RailUnavailable
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CALLBACK_CHANNEL
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.institutions import account_figures as figures_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions.contest import follow_contests
@@ -122,13 +123,8 @@ class CallbackNews:
         if early_s > 0:
             await asyncio.sleep(min(early_s, longest_s))
             longest_s -= early_s
-        if longest_s <= 0:
-            return
-        try:
-            async with asyncio.timeout(longest_s):
-                await self._woken[account_id].wait()
-        except TimeoutError:
-            return
+        if longest_s > 0:
+            await wait_for(self._woken[account_id], longest_s)
 
 
 LOOK_EVERY_S: Final = 1.0
@@ -262,11 +258,7 @@ async def look_after(context: Context, opened: OpenAccount, fence: Fence, told: 
 
 
 async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Read what is due of the account's own statement; where that is never answered, payments are read all the same.
-
-    Raises:
-        InstitutionUnavailable: As ``look_after``.
-    """
+    """Read what is due of the account's own statement; where that is never answered, payments are read all the same."""
     files = opened.institution.day_files
     if files is None:
         await sweep_statement(context, opened.account, opened.institution)
@@ -275,11 +267,7 @@ async def read_own_statement(context: Context, opened: OpenAccount, fence: Fence
 
 
 async def read_contests(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
-    """Read what payers contest, where the institution tells it; where that is refused, payments are read all the same.
-
-    Raises:
-        InstitutionUnavailable: As ``look_after``.
-    """
+    """Read what payers contest, where the institution tells it; where that is refused, payments are read all the same."""
     await follow_contests(context, opened, is_called=bool(told))
 
 

@@ -33,6 +33,7 @@ from pixconnect.domain.webhooks.signature import jws_header
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.metrics import Histogram
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import Context
@@ -147,7 +148,7 @@ class DeliveryWorker(Member):
         self._leases = leases
         self.queue = DeliveryQueue(limits, leases.may_start)
         self._reader = DeliveryReader(context, self.queue)
-        self._attempts: set[asyncio.Task[None]] = set()
+        self._attempts: set[asyncio.Task[object]] = set()
         self._records = AttemptRecords(context, leases, self.queue, self._recorded)
         self._done: list[DueDelivery] = []
         self._signatures = EventSignatures(context.signer)
@@ -227,7 +228,7 @@ class DeliveryWorker(Member):
             if not has_more:
                 # A backlog is read a page at a time, and ordinary reads pass over its endpoint.
                 has_found = bool(self.queue.waiting_count or self.queue.in_flight_count or self.queue.full_endpoints())
-                await _wait(self._has_news, self._rest.after(ended_s, has_found=has_found))
+                await wait_for(self._has_news, self._rest.after(ended_s, has_found=has_found))
             # The rest of the pause, so that a pause after a longer wait does not wake us separately.
             left_s = ended_s + pause_s - clock.monotonic_s()
             if left_s > 0:
@@ -333,7 +334,7 @@ class DeliveryWorker(Member):
         if attempt.status_code is not None:
             self._finish(work, has_answered=attempt.duration_us < _SLOW_US, is_lost=is_lost)
         else:
-            rest = self._begin_task(_wait(self._stopping, UNANSWERED_REST_S))
+            rest = self._begin_task(wait_for(self._stopping, UNANSWERED_REST_S))
             # As a callback, which is called even if the task is cancelled before it has begun.
             rest.add_done_callback(lambda _: self._finish(work, has_answered=False, is_lost=is_lost))
 
@@ -341,16 +342,8 @@ class DeliveryWorker(Member):
         self.queue.finish(work, self._context.clock.monotonic_s(), has_answered=has_answered, is_lost=is_lost)
         self._has_work.set()
 
-    def _begin_task(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _begin_task(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
         task = asyncio.create_task(coroutine)
         self._attempts.add(task)
         task.add_done_callback(self._attempts.discard)
         return task
-
-
-async def _wait(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        return

@@ -15,6 +15,7 @@ import structlog
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import EVENT_CHANNEL
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.webhooks.feed import give_positions, sweep_positions
 from pixconnect.worker.leases import Member, Poller, SlotLeases, until_beat
@@ -67,12 +68,8 @@ class Sequencer(Member):
             if rest_s is not None:
                 await asyncio.sleep(rest_s)
                 continue
-            try:
-                wait_s = until_beat(self._poll_s, Poller.POSITIONS, self._context.clock.monotonic_s())
-                async with asyncio.timeout(wait_s):
-                    await self._woken.wait()
-            except TimeoutError:
-                continue
+            wait_s = until_beat(self._poll_s, Poller.POSITIONS, self._context.clock.monotonic_s())
+            await wait_for(self._woken, wait_s)
 
     async def _look(self) -> float | None:
         """Look once; answers in how many seconds to look again, or ``None`` if nothing was found."""

@@ -37,6 +37,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.notifier import CHANNEL, ONLY_DELIVERIES, ONLY_ORDERS, Connect
 from pixconnect.foundation.pool import Connection
 from pixconnect.foundation.shared_pool import Look
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.running import lease as lease_store
 from pixconnect.writing.service_time import check_skew, is_clock_right
 
@@ -198,7 +199,7 @@ class SlotLeases:
                 _log.warning("leases lost", error=type(error).__name__)
             # However the session ended, another worker may have the slots by now.
             self._lose()
-            await self._pause(_REJOIN_AFTER_S)
+            await wait_for(self._is_stopping, _REJOIN_AFTER_S)
 
     def stop(self) -> None:
         """Release all slots and end; to be called when nothing is under way any more."""
@@ -223,7 +224,8 @@ class SlotLeases:
                         break
                     if not await self._renew(connection, worker_id):
                         return
-                await self._pause(until_beat(_RENEW_EVERY_S, Poller.LEASES, self._clock.monotonic_s()))
+                pause_s = until_beat(_RENEW_EVERY_S, Poller.LEASES, self._clock.monotonic_s())
+                await wait_for(self._is_stopping, pause_s)
                 if connection.is_closed():
                     return
             self._lose()
@@ -283,13 +285,6 @@ class SlotLeases:
         if had:
             for member in self._members:
                 member.slots_lost()
-
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._is_stopping.wait()
-        except TimeoutError:
-            return
 
 
 async def renew(

@@ -9,6 +9,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.standard.charge_lot import ItemKey
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.standard.lot import do_due_items
@@ -54,7 +55,8 @@ class LotWorker(Member):
                 continue
             # A full batch may have left something: then it looks again at once.
             if done_count < self._batch_max:
-                await self._wait_for_news(self._rest.after(self._context.clock.monotonic_s(), has_found=done_count > 0))
+                rest_s = self._rest.after(self._context.clock.monotonic_s(), has_found=done_count > 0)
+                await wait_for(self._has_news, rest_s)
 
     async def work_once(self) -> int:
         """Do what is due, at most one batch; answers how many charges that were."""
@@ -70,10 +72,3 @@ class LotWorker(Member):
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         if not only_orders and not only_deliveries:
             self._has_news.set()
-
-    async def _wait_for_news(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._has_news.wait()
-        except TimeoutError:
-            return

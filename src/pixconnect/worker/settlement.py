@@ -13,6 +13,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.rail import RailUnavailable, Report
 from pixconnect.foundation.database_failure import DATABASE_FAILED
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.report import take_reports
@@ -79,7 +80,7 @@ class OrderMover(Member):
                 continue
             if due_count < self._batch_max:
                 ended_s = self._context.clock.monotonic_s()
-                await self._wait_for_news(self._rest.after(ended_s, has_found=due_count > 0))
+                await wait_for(self._has_news, self._rest.after(ended_s, has_found=due_count > 0))
                 # The pause is over where the news came late.
                 left_s = ended_s + _gather_s(due_count) - self._context.clock.monotonic_s()
                 if left_s > 0:
@@ -103,13 +104,6 @@ class OrderMover(Member):
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
         if not only_deliveries:
             self._has_news.set()
-
-    async def _wait_for_news(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._has_news.wait()
-        except TimeoutError:
-            return
 
 
 async def keep_taking_reports(context: Context, pause_s: float = PAUSE_S) -> None:

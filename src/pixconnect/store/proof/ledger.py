@@ -1,4 +1,7 @@
-"""The rules of balances and entries, and of what entries come from: each fact has exactly the entries of its state, and each entry has its fact."""
+"""The rules of balances and entries, and of what entries come from.
+
+Each fact has exactly the entries of its state, and each entry has its fact.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import structlog
@@ -25,6 +24,7 @@ from pixconnect.foundation import jose
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.shared_look import SharedLook, answer_in_time
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.usecases.frame.context import Core
@@ -80,9 +80,7 @@ class Keyring:
             while True:
                 await asyncio.sleep(min(look_every_s, reload_every_s))
                 # Nobody has used the keys since the last look: the next use ends the wait.
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(max(0.0, reload_every_s - look_every_s)):
-                        await self._is_used.wait()
+                await wait_for(self._is_used, max(0.0, reload_every_s - look_every_s))
                 self._is_used.clear()
                 await self._shared_look.look()
         finally:

@@ -1,7 +1,7 @@
 """What a payer's institution reads at the location in a QR code of ours, before it pays.
 
-Of a charge with a due date it reads the amount of the day on which it means to pay. A payer who has not decided yet is told what
-a dynamic QR code asks for, and of whom.
+Of a charge with a due date it reads the amount of the day on which it means to pay. A payer who has not decided yet is told
+what a dynamic QR code asks for, and of whom.
 """
 
 from __future__ import annotations

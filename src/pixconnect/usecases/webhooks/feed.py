@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Final, get_args
 
 import asyncpg
@@ -29,6 +29,7 @@ from pixconnect.domain.webhooks.feed import FeedCursor, FeedEvent, FeedPage, Fee
 from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.notifier import REJOIN_AFTER_S, Connect, keep_listening
 from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.shared_timeout import wait_for
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -230,9 +231,7 @@ class FeedWaits:
         self._is_wanted.set()
         try:
             # A request that reads before the listener is there would miss later positions.
-            with suppress(TimeoutError):
-                async with asyncio.timeout(REJOIN_AFTER_S):
-                    await self._is_listening.wait()
+            await wait_for(self._is_listening, REJOIN_AFTER_S)
             yield Wait(woken, lambda: self._has_ended, self._poll_s)
         finally:
             self._count -= 1
@@ -262,17 +261,12 @@ class FeedWaits:
             # Events may have got positions before we listened.
             self._wake(None)
             while not lost.is_set() and (self._count or await self._is_wanted_soon()):
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LINGER_S):
-                        await lost.wait()
+                await wait_for(lost, LINGER_S)
         finally:
             self._is_listening.clear()
 
     async def _is_wanted_soon(self) -> bool:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_S):
-                return await self._is_wanted.wait()
-        return False
+        return await wait_for(self._is_wanted, LINGER_S)
 
     def _hear(self, notice: str) -> None:
         self._wake(read_feed_notice(notice))
@@ -295,9 +289,7 @@ class Wait:
         """Wait until there may be something; false if the time is up, or the process stops."""
         if seconds <= 0 or self._has_ended():
             return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(seconds, self._poll_s)):
-                await self._woken.wait()
+        await wait_for(self._woken, min(seconds, self._poll_s))
         # Before the caller looks: what comes while it looks wakes it again.
         self._woken.clear()
         return not self._has_ended()

@@ -217,6 +217,7 @@ LASTING_MIN_S: Final = 10.0
 """Both must be reached: three tries alone pass in a moment, and the scheme waits 40 s for an answer."""
 OVERTAKEN_MIN_S: Final = 300.0
 """So long one is waited for that is told later than what is said of it; by then it was never here."""
+FAILURES_REMEMBERED_MAX: Final = 4096
 """The one that has not failed for longest is forgotten first."""
 
 
@@ -224,7 +225,7 @@ class FailedReports:
     def __init__(self, lasting_min_s: float = LASTING_MIN_S, overtaken_min_s: float = OVERTAKEN_MIN_S) -> None:
         self._lasting_min_s = lasting_min_s
         self._overtaken_min_s = overtaken_min_s
-        self._failures = BoundedCache[str, tuple[int, float]](REMEMBERED_MAX)
+        self._failures = BoundedCache[str, tuple[int, float]](FAILURES_REMEMBERED_MAX)
 
     def is_enough(self, name: str, now_s: float) -> bool:
         """Count a failure; answers whether this report has failed often and long enough."""

@@ -5,8 +5,9 @@ Every function that makes or changes a client raises ``NotFound`` if the holder 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from functools import partial
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.entropy import Entropy
@@ -81,12 +82,10 @@ async def set_certificate(
 ) -> Client:
     """Bind a client to a certificate by its thumbprint, or to none; every token issued until now is refused."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
-    async with write_alone(context.pool) as connection:
-        before = await _lock(connection, client_id)
-        changed = await access_store.set_certificate(connection, client_id, certificate, expires_at, tokens_from)
-        client = _found(changed, client_id)
-        await audit.record(context, connection, "client certificate", _audited(client_id), before=before, after=client)
-    return client
+    change = partial(
+        access_store.set_certificate, certificate=certificate, expires_at=expires_at, tokens_from=tokens_from
+    )
+    return await _change(context, "client certificate", client_id, change)
 
 
 async def rotate_client(context: Operator, client_id: str) -> IssuedClient:
@@ -95,40 +94,27 @@ async def rotate_client(context: Operator, client_id: str) -> IssuedClient:
     secret_hash, *_ = hash_secret(context.secret_box, client_id, client_secret)
     # Real time, as for everything of tokens: the sandbox's clock must not bring an old one back.
     now = context.clock.real_now()
-    async with write_alone(context.pool) as connection:
-        before = await _lock(connection, client_id)
-        client = await access_store.rotate(
-            connection,
-            client_id,
-            secret_hash,
-            context.secret_box.key_id,
-            rotated_at=now,
-            tokens_from=access_rules.end_tokens_at(now),
-        )
-        client = _found(client, client_id)
-        await audit.record(context, connection, "client rotate", _audited(client_id), before=before, after=client)
+    change = partial(
+        access_store.rotate,
+        secret_hash=secret_hash,
+        secret_key_id=context.secret_box.key_id,
+        rotated_at=now,
+        tokens_from=access_rules.end_tokens_at(now),
+    )
+    client = await _change(context, "client rotate", client_id, change)
     return IssuedClient(client=client, client_secret=client_secret)
 
 
 async def disable_client(context: Operator, client_id: str) -> Client:
     """Lock a client out, on every process within a second; the tokens that it has are refused for ever."""
     now = context.clock.real_now()
-    tokens_from = access_rules.end_tokens_at(now)
-    async with write_alone(context.pool) as connection:
-        before = await _lock(connection, client_id)
-        disabled = await access_store.disable(connection, client_id, disabled_at=now, tokens_from=tokens_from)
-        client = _found(disabled, client_id)
-        await audit.record(context, connection, "client disable", _audited(client_id), before=before, after=client)
-    return client
+    change = partial(access_store.disable, disabled_at=now, tokens_from=access_rules.end_tokens_at(now))
+    return await _change(context, "client disable", client_id, change)
 
 
 async def enable_client(context: Operator, client_id: str) -> Client:
     """Let a client in again; it needs new tokens."""
-    async with write_alone(context.pool) as connection:
-        before = await _lock(connection, client_id)
-        client = _found(await access_store.enable(connection, client_id), client_id)
-        await audit.record(context, connection, "client enable", _audited(client_id), before=before, after=client)
-    return client
+    return await _change(context, "client enable", client_id, access_store.enable)
 
 
 async def delete_client(context: Operator, client_id: str) -> Client:
@@ -143,19 +129,25 @@ async def delete_client(context: Operator, client_id: str) -> Client:
 async def revoke_tokens(context: Operator, client_id: str) -> Client:
     """Refuse all tokens issued to a client until now, on every process within a second; it can get new ones."""
     tokens_from = access_rules.end_tokens_at(context.clock.real_now())
-    async with write_alone(context.pool) as connection:
-        before = await _lock(connection, client_id)
-        client = _found(await access_store.end_tokens(connection, client_id, tokens_from), client_id)
-        await audit.record(
-            context, connection, "client revoke-tokens", _audited(client_id), before=before, after=client
-        )
-    return client
+    return await _change(
+        context, "client revoke-tokens", client_id, partial(access_store.end_tokens, tokens_from=tokens_from)
+    )
 
 
 async def list_clients(context: Operator, holder_id: int) -> list[Client]:
     """The holder's clients, oldest first."""
     async with context.pool.acquire() as connection:
         return await access_store.list_of_holder(connection, holder_id)
+
+
+async def _change(
+    context: Operator, verb: str, client_id: str, change: Callable[[Connection, str], Awaitable[Client | None]]
+) -> Client:
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, client_id)
+        client = _found(await change(connection, client_id), client_id)
+        await audit.record(context, connection, verb, _audited(client_id), before=before, after=client)
+    return client
 
 
 async def _lock(connection: Connection, client_id: str) -> Client:

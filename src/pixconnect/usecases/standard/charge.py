@@ -225,9 +225,7 @@ async def remove_charge(context: Operator, holder_id: int, txid: str, wait_s: fl
     async with write_alone(context.pool) as connection:
         # Locked before we take the ids, as for expiry. We wake no other process: workers poll by themselves.
         charges, _ = await charge_store.lock_by_txid(connection, [(txid, holder_id)])
-        charge = charges.get((txid, holder_id))
-        if charge is None:
-            raise errors.NotFound(f"txid: holder {holder_id} has no such charge")
+        charge = errors.found(charges.get((txid, holder_id)), f"txid: holder {holder_id} has no such charge")
         if not may_be_changed(charge):
             held = " and a payment of it was accepted" if charge.held_by is not None else ""
             raise errors.BadRequest(f"txid: the charge is {charge.status}{held}: it cannot be removed")

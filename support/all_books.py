@@ -30,7 +30,7 @@ from pixconnect.domain.standard.charge_lot import WantedItem
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.store.standard import received as received_store
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.identity import operator_access
+from pixconnect.usecases.identity import console_session
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
@@ -362,7 +362,7 @@ async def _act(books: AllBooks) -> None:
     """What operators and the rail leave behind: people, hosts, refusals, reports."""
     live = books.live
     operator = as_operator(live.context)
-    await operator_access.add_operator(operator, "ana", "operator")
+    await console_session.add_operator(operator, "ana", "operator")
     await endpoint_usecases.allow_host(operator, "shared.example")
     stranger = credit_report(live, account_number="99")
     await receive_credit(

@@ -17,13 +17,12 @@ from pixconnect.console import pages
 from pixconnect.console.application import Console
 from pixconnect.console.exports import Exports
 from pixconnect.console.parts import Assets, ConsoleParts
-from pixconnect.domain.identity.access import SCOPES, IssuedClient
-from pixconnect.domain.identity.console import Visitor
+from pixconnect.domain.identity.access import SCOPES, IssuedClient, Visitor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import CONSOLE_ROLE
 from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.identity import access, operator_access
+from pixconnect.usecases.identity import access, console_session
 from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
 from pixconnect.usecases.running.health import HealthWatch, check_database
 from support.api import Answer
@@ -141,7 +140,7 @@ async def sign_in(console: InProcess, role: Any, name: str = "") -> NewSession:
 async def add_and_sign_in(adding: Operator, parts: ConsoleParts, role: Any, name: str = "") -> NewSession:
     """The same before any console; ``adding`` may make accounts."""
     name = name or role
-    issued = await operator_access.add_operator(adding, name, role)
+    issued = await console_session.add_operator(adding, name, role)
     asked = OperatorSignIn(name=name, password=issued.password, code=issued.recovery_codes[0], address="192.0.2.1")
     return await parts.sign_in.operator(asked)
 

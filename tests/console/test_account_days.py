@@ -15,8 +15,7 @@ from pixconnect.console import overview
 from pixconnect.console.parts import Assets
 from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import SCOPES
-from pixconnect.domain.identity.console import Visitor
+from pixconnect.domain.identity.access import SCOPES, Visitor
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases

@@ -8,8 +8,7 @@ from starlette.responses import Response
 from console.test_account_days import visit
 from pixconnect.console import finding, overview, payments
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import SCOPES
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import SCOPES, Viewer
 from pixconnect.domain.institutions.institution import NotSent, UnknownOutcome
 from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect.usecases.reading import browse, search

@@ -19,7 +19,7 @@ from pixconnect.console.exports import AT_ONCE_MAX, LEFT_AFTER_S, OF_HOLDERS_MAX
 from pixconnect.console.parts import Assets
 from pixconnect.console.visit import read_visit
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.console import ALL_SCOPES, Visitor
+from pixconnect.domain.identity.access import ALL_SCOPES, Visitor
 
 
 async def _parts(

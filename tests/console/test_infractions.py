@@ -8,8 +8,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import Caller, Viewer
 from pixconnect.domain.money.block_report import BlockReport, BlockTerms, InfractionReport
 from pixconnect.usecases.institutions.defence import do_due
 from pixconnect.usecases.money.incoming import receive_credit

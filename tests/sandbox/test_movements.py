@@ -27,7 +27,7 @@ from pixconnect.domain.simulation.sandbox_control import (
     OutsideReturn,
     SandboxRefusal,
 )
-from pixconnect.sandbox.movement import FEE_TEXT, fee_id
+from pixconnect.sandbox.answers import FEE_TEXT, fee_id
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, SandboxProcess, our_party, outside_transfer

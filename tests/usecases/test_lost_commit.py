@@ -37,8 +37,8 @@ from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard import charge as usecases
 from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.standard import lot as lot_usecases
+from pixconnect.usecases.standard.charge import DueChargeRequest, create_due_charge
 from pixconnect.usecases.standard.charge_write import StandardCharge
-from pixconnect.usecases.standard.due_charge import DueChargeRequest, create_due_charge
 from pixconnect.usecases.standard.lot import NewItem, do_due_items
 from pixconnect.writing import batch_attempt as timeouts
 from support.books import check_books

@@ -7,8 +7,8 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money.incoming import receive_credit
-from pixconnect.worker import expiry
-from pixconnect.worker.expiry import Expiry
+from pixconnect.worker import settlement
+from pixconnect.worker.settlement import Expiry
 from support.postgres import Addresses
 from support.records import own_key
 from support.service import FakeClock, Service, credit_report, open_holder, open_service
@@ -37,7 +37,7 @@ async def test_what_was_reported_in_time_and_is_still_in_hand_is_paid(database: 
         service.rail.oldest_waits_since = report.reported_at  # a worker that was killed has it
         service.clock.advance(days=1, seconds=3)
         expiring = Expiry(service.context, AllSlots())  # type: ignore[arg-type]
-        assert await expiring.expire(service.clock.now()) == expiry.ASK_AGAIN_AFTER_S
+        assert await expiring.expire(service.clock.now()) == settlement.ASK_AGAIN_AFTER_S
         assert await status_of(service, caller, charge) == "PENDING"
         assert (await receive_credit(service.context, report)).refusal_code is None
         service.rail.oldest_waits_since = None

@@ -33,7 +33,7 @@ from pixconnect.console.visit import Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.frame.short_text import cut_text
-from pixconnect.domain.identity.console import Visitor
+from pixconnect.domain.identity.access import Visitor
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation import outgoing_text

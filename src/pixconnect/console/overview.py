@@ -13,7 +13,7 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.credential import list_ending
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.money.unresolved import list_late_charges
-from pixconnect.usecases.reading import browse, browse_webhooks, infraction_page
+from pixconnect.usecases.reading import browse, infraction_page
 from pixconnect.usecases.reading import overview as overview_usecases
 
 NEWEST_COUNT: Final = 6
@@ -28,9 +28,9 @@ async def show_overview(visit: Visit) -> Response:
         charges = await browse.browse(context, viewer, browse.CHARGES, Wanted(), None, NEWEST_COUNT)
     if viewer.may("transfer.read"):
         transfers = await browse.browse(context, viewer, browse.TRANSFERS, Wanted(), None, NEWEST_COUNT)
-    endpoints: list[browse_webhooks.EndpointLine] = []
+    endpoints: list[browse.EndpointLine] = []
     if viewer.may("webhook.read"):
-        endpoints = await browse_webhooks.list_endpoint_lines(context, viewer)
+        endpoints = await browse.list_endpoint_lines(context, viewer)
     # Only operators may know which holders exist.
     holders = [] if visit.who.kind == "holder" else await holder.list_holders(visit.operator, 0, HOLDERS_MAX)
     holder_ids = [each.id for each, _ in holders] if visit.holder_id is None else [visit.holder_id]

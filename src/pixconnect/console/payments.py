@@ -23,7 +23,7 @@ from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind, lay_out_receipt, name_file
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.receipt_pdf import write_receipt_pdf
-from pixconnect.usecases.reading import browse, infraction_page, origin, timeline
+from pixconnect.usecases.reading import browse, infraction_page, search, timeline
 from pixconnect.usecases.reading import receipt as receipt_usecases
 
 _PICTURES_MAX: Final = 128
@@ -55,7 +55,7 @@ async def show_payment(visit: Visit, kind: Kind) -> Response:
         contests=await infraction_page.find_contests(visit.context, visit.viewer, facts.transfers),
         due=facts.charge and show_due(facts.charge, story.now),
         picture=_draw(visit.parts.draw_qr, facts.charge, story.now) if kind == "charge" and facts.charge else "",
-        origin=await origin.find_shown(visit.context, kind, subject, is_operator=visit.who.kind != "holder"),
+        origin=await search.find_shown(visit.context, kind, subject, is_operator=visit.who.kind != "holder"),
         curl=f'curl -s {visit.parts.api_url}{_PATHS[kind]}{resource_id} -H "Authorization: Bearer $TOKEN"',
         cli=f"pixconnect {kind} show {resource_id}",
     )

@@ -20,8 +20,7 @@ from pixconnect.console.language import LANGUAGES, Language, choose_language
 from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.identity.access import Caller, client_address
-from pixconnect.domain.identity.console import Viewer, Visitor
+from pixconnect.domain.identity.access import Caller, Viewer, Visitor, client_address
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act

@@ -15,7 +15,7 @@ from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.webhooks.delivery import DeliveryStatus
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest
-from pixconnect.usecases.reading import browse, browse_webhooks, origin, timeline
+from pixconnect.usecases.reading import browse, search, timeline
 from pixconnect.usecases.webhooks import endpoint, redelivery
 
 DELIVERY_STATUSES: Final[tuple[str, ...]] = get_args(DeliveryStatus)
@@ -32,7 +32,7 @@ async def list_events(visit: Visit) -> Response:
 
 
 async def show_event(visit: Visit) -> Response:
-    found = await browse_webhooks.read_event(visit.context, visit.viewer, visit.path_id())
+    found = await browse.read_event(visit.context, visit.viewer, visit.path_id())
     # The API lists events and shows no single one: what happened in this very microsecond.
     at = format_instant(found.event.created_at)
     return visit.page(
@@ -80,7 +80,7 @@ async def redeliver_delivery(visit: Visit) -> Response:
 
 
 async def list_endpoints(visit: Visit) -> Response:
-    lines = await browse_webhooks.list_endpoint_lines(visit.context, visit.viewer)
+    lines = await browse.list_endpoint_lines(visit.context, visit.viewer)
     return visit.page("endpoints.html", lines=lines, event_types=EVENT_TYPES, now=visit.context.clock.now())
 
 
@@ -99,14 +99,14 @@ async def add_endpoint(visit: Visit) -> Response:
 async def show_endpoint(visit: Visit) -> Response:
     line = await _find_line(visit)
     wanted = Wanted(endpoint_id=line.endpoint.id)
-    page = await browse_webhooks.browse_deliveries(visit.context, visit.viewer, wanted, None, page_size=20)
+    page = await browse.browse_deliveries(visit.context, visit.viewer, wanted, None, page_size=20)
     return visit.page(
         "endpoint.html",
         line=line,
         page=page,
         event_types=EVENT_TYPES,
         now=visit.context.clock.now(),
-        changes=await origin.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),
+        changes=await search.list_shown_changes(visit.context, line.endpoint, is_operator=visit.who.kind != "holder"),
     )
 
 
@@ -148,8 +148,8 @@ async def _begin_change(visit: Visit) -> tuple[Visit, Endpoint]:
     return visit.about(line.endpoint.holder_id), line.endpoint
 
 
-async def _find_line(visit: Visit) -> browse_webhooks.EndpointLine:
-    return await browse_webhooks.browse_endpoint(visit.context, visit.viewer, visit.path_id())
+async def _find_line(visit: Visit) -> browse.EndpointLine:
+    return await browse.browse_endpoint(visit.context, visit.viewer, visit.path_id())
 
 
 ROUTES: Final = (

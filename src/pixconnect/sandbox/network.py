@@ -35,7 +35,7 @@ from pixconnect.domain.money.rail import (
 )
 from pixconnect.domain.rules.register import is_outside_window
 from pixconnect.domain.simulation.sandbox_control import Due, SandboxUnavailable
-from pixconnect.sandbox import answers, behaviour, infraction, movement, tables
+from pixconnect.sandbox import answers, behaviour, infraction, tables
 from pixconnect.sandbox import answers as order_group
 from pixconnect.sandbox.answers import OrderGroup
 from pixconnect.sandbox.behaviour import Behaviour, Faults, Message
@@ -190,7 +190,7 @@ class Network:
             async with self._pool.acquire() as connection, connection.transaction():
                 steps = await tables.acknowledge_arrivals(connection, acknowledged, now)
                 ended = {step.id: step.code for step in steps if not step.is_open}
-                fees = [(movement.fee_id(name), code) for name, code in ended.items() if name in self._waiting_fees]
+                fees = [(order_group.fee_id(name), code) for name, code in ended.items() if name in self._waiting_fees]
                 steps += await tables.release_fees(connection, fees, now) if fees else []
         except BaseException:
             self._is_stale = True

@@ -33,13 +33,13 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxRefusal,
     SandboxUnavailable,
 )
-from pixconnect.sandbox import answers, behaviour, directory, movement, registry, tables
+from pixconnect.sandbox import answers, behaviour, directory, registry, tables
 from pixconnect.sandbox import registry as location
+from pixconnect.sandbox.answers import NewFee
 from pixconnect.sandbox.batch_writer import BatchWriter
 from pixconnect.sandbox.behaviour import Behaviour, Faults
 from pixconnect.sandbox.chance import Chance
 from pixconnect.sandbox.http_messages import SandboxAnswer
-from pixconnect.sandbox.movement import NewFee
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.outbox import Pending
 from pixconnect.sandbox.registry import MerchantCode, MerchantSigner
@@ -229,8 +229,8 @@ async def move(outside: Outside, asked: OutsideMovement) -> Arrival:
     number = next(outside.network.arrival_numbers)
     item_id = make_network_id(outside, "M", number)
     now = outside.clock.now()
-    report = movement.make_report(asked, item_id, now)
-    arrival = movement.make_arrival(report, number, now)
+    report = answers.make_report(asked, item_id, now)
+    arrival = answers.make_arrival(report, number, now)
     return await _await_end(outside, report, [(arrival, Pending(report))])
 
 
@@ -292,7 +292,7 @@ async def _arrive(
     if how.fee_cents is not None and isinstance(report, CreditReport):
         fee = NewFee(report.credit_party, how.fee_cents)
         written.append(
-            movement.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
+            answers.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
         )
     # One that is held is answered once the service has heard that it is.
     wait_ms = delay_ms + (0 if isinstance(first, CreditHeld) else ends_after_ms or 0)

@@ -21,7 +21,7 @@ from pixconnect.usecases.money import incoming as incoming_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import chain as chain_usecases
 from pixconnect.usecases.proof.chain import AUDIT_CHAINED_MAX, CHAINED_MAX
-from pixconnect.usecases.reading import origin as origin_usecases
+from pixconnect.usecases.reading import search as search_usecases
 from pixconnect.usecases.running import account_alarm as alarm_usecases
 from pixconnect.usecases.running import partition as partition_usecases
 from pixconnect.usecases.simulation import clock as clock_usecases
@@ -79,7 +79,7 @@ async def run_housekeeping(context: Context, retention_days: int) -> None:
 
     async def partition() -> None:
         await partition_usecases.keep_partitions(context.pool, context.clock, timedelta(days=retention_days))
-        await origin_usecases.forget_old(context.pool)
+        await search_usecases.forget_old(context.pool)
 
     async with asyncio.TaskGroup() as chores:
         # One after the other: each that began at once would open a connection of its own, which PostgreSQL needs 6 MiB for.

@@ -22,14 +22,13 @@ from pixconnect.worker.accounts import AccountBalances, AccountReaders, OpenRail
 from pixconnect.worker.delivery import DeliveryWorker, MakeAttempt
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.delivery_records import AttemptLog
-from pixconnect.worker.expiry import Expiry
 from pixconnect.worker.feed import Sequencer
 from pixconnect.worker.housekeeping import run_housekeeping
 from pixconnect.worker.leases import Connect, Poller, SlotLeases, until_beat
 from pixconnect.worker.lots import LotWorker
 from pixconnect.worker.metrics import InstitutionFigures
 from pixconnect.worker.rail_figures import CountingRail, RailFigures
-from pixconnect.worker.settlement import OrderMover, keep_taking_reports
+from pixconnect.worker.settlement import Expiry, OrderMover, keep_taking_reports
 
 BATCH_MAX: Final = 64
 LOOK_AFTER_S: Final = 1.0

@@ -29,7 +29,7 @@ from pixconnect.domain.standard.location import Location
 from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame import tally as tally_store
-from pixconnect.store.frame.part import Part, numbered
+from pixconnect.store.frame.table import Part, numbered
 from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.identity.origin import OriginNotes
 from pixconnect.store.institutions import rail_step as step_store

@@ -9,14 +9,18 @@ from argon2 import PasswordHasher
 from pyotp.totp import TOTP
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import FAILURES_MAX, IssuedClient
-from pixconnect.domain.identity.console import SESSION_IDLE_MAX, SESSION_LENGTH_MAX, Visitor
+from pixconnect.domain.identity.access import FAILURES_MAX, SESSION_IDLE_MAX, SESSION_LENGTH_MAX, IssuedClient, Visitor
 from pixconnect.foundation import password
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.identity import access, console_session, operator_access
-from pixconnect.usecases.identity.console_session import ClientSignIn, NewSession, OperatorSignIn, SignIn
-from pixconnect.usecases.identity.operator_access import IssuedOperator
+from pixconnect.usecases.identity import access, console_session
+from pixconnect.usecases.identity.console_session import (
+    ClientSignIn,
+    IssuedOperator,
+    NewSession,
+    OperatorSignIn,
+    SignIn,
+)
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.money.holder import HolderChanges
 from support import identity
@@ -45,7 +49,7 @@ def door(operator: Operator) -> SignIn:
 
 @pytest.fixture
 async def maria(operator: Operator) -> IssuedOperator:
-    return await operator_access.add_operator(operator, "maria", "operator")
+    return await console_session.add_operator(operator, "maria", "operator")
 
 
 @pytest.fixture
@@ -164,16 +168,16 @@ async def test_a_reset_ends_sessions_and_old_secrets_and_keeps_the_role(
     operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
 ) -> None:
     begun = await door.operator(_asked(maria, clock))
-    anew = await operator_access.reset_operator(operator, "maria")
+    anew = await console_session.reset_operator(operator, "maria")
     assert anew.operator.role == "operator"
     assert await console_session.find_session(operator, begun.token) is None
     clock.advance(seconds=60)
     for changes in ({}, {"code": maria.recovery_codes[0]}):
         assert isinstance(await _refusal(door.operator(_asked(maria, clock, **changes))), errors.Unauthorized)
     again = await door.operator(_asked(anew, clock))
-    await operator_access.remove_operator(operator, "maria")
+    await console_session.remove_operator(operator, "maria")
     assert await console_session.find_session(operator, again.token) is None
-    assert await operator_access.list_operators(operator) == []
+    assert await console_session.list_operators(operator) == []
 
 
 async def test_a_page_that_is_left_open_keeps_no_session_from_ending(
@@ -189,9 +193,9 @@ async def test_a_page_that_is_left_open_keeps_no_session_from_ending(
 async def test_a_name_is_taken_once_and_has_a_form(operator: Operator, maria: IssuedOperator) -> None:
     for name in (maria.operator.name, "", "-x", "Maria", "a b", "x" * 64):
         with pytest.raises(errors.BadRequest, match=r"^name: "):
-            await operator_access.add_operator(operator, name, "reader")
+            await console_session.add_operator(operator, name, "reader")
     with pytest.raises(errors.NotFound):
-        await operator_access.reset_operator(operator, "nobody")
+        await console_session.reset_operator(operator, "nobody")
 
 
 async def test_a_holder_enters_by_a_client_with_that_clients_scopes_alone(
@@ -288,7 +292,7 @@ async def test_sessions_are_listed_and_ended_by_whom_they_concern(
 async def test_a_reader_changes_nothing_and_ends_the_own_session_alone(
     operator: Operator, door: SignIn, maria: IssuedOperator, clock: FakeClock
 ) -> None:
-    joana = await operator_access.add_operator(operator, "joana", "reader")
+    joana = await console_session.add_operator(operator, "joana", "reader")
     reader, other = (await door.operator(_asked(joana, clock))).visitor, await door.operator(_asked(maria, clock))
     with pytest.raises(errors.Forbidden):
         reader.caller(1)

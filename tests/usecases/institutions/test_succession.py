@@ -10,8 +10,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.identity.console import READING_SCOPES, Viewer
+from pixconnect.domain.identity.access import READING_SCOPES, SCOPES, Caller, Viewer
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import NotSent, UnknownOutcome
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange

@@ -9,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.identity.console import READING_SCOPES, Viewer
+from pixconnect.domain.identity.access import READING_SCOPES, Caller, Viewer
 from pixconnect.domain.institutions.institution import NotSent
 from pixconnect.domain.money.br_code import format_static_br_code, parse_br_code
 from pixconnect.domain.money.charge import Charge

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.contract.transfer_parties import show_parties
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import Viewer
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer, TransferRequest

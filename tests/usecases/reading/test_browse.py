@@ -9,12 +9,11 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.usecases.money.incoming import receive_credit
-from pixconnect.usecases.reading import browse, browse_webhooks, search
+from pixconnect.usecases.reading import browse, search
 from pixconnect.usecases.reading.browse import Browsed
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.records import own_key
@@ -179,8 +178,8 @@ async def test_deliveries_are_those_of_the_own_endpoints(service: Service, calle
         "update delivery set status = 'failed', due_at = null where id in (select min(id) from delivery group by endpoint_id)"
     )
 
-    async def read(viewer: Viewer, **wanted: Any) -> list[browse_webhooks.DeliveryLine]:
-        return [*(await browse_webhooks.browse_deliveries(service.context, viewer, Wanted(**wanted))).items]
+    async def read(viewer: Viewer, **wanted: Any) -> list[browse.DeliveryLine]:
+        return [*(await browse.browse_deliveries(service.context, viewer, Wanted(**wanted))).items]
 
     everything = await read(_viewer(caller))
     assert {line.endpoint.id for line in everything} == {own}
@@ -192,16 +191,16 @@ async def test_deliveries_are_those_of_the_own_endpoints(service: Service, calle
     with pytest.raises(errors.NotFound):
         await read(_viewer(caller), endpoint_id=others)
     with pytest.raises(errors.NotFound):
-        await browse_webhooks.browse_endpoint(service.context, _viewer(caller), others)
-    assert (await browse_webhooks.browse_endpoint(service.context, _ALL, others)).endpoint.id == others
-    event = await browse_webhooks.read_event(service.context, _viewer(caller), approved[0].delivery.event_id)
+        await browse.browse_endpoint(service.context, _viewer(caller), others)
+    assert (await browse.browse_endpoint(service.context, _ALL, others)).endpoint.id == others
+    event = await browse.read_event(service.context, _viewer(caller), approved[0].delivery.event_id)
     assert [line.delivery.id for line in event.deliveries] == [approved[0].delivery.id]
     with pytest.raises(errors.NotFound):
-        await browse_webhooks.read_event(service.context, _viewer(other), event.event.id)
-    states = await browse_webhooks.list_endpoint_lines(service.context, _viewer(caller))
+        await browse.read_event(service.context, _viewer(other), event.event.id)
+    states = await browse.list_endpoint_lines(service.context, _viewer(caller))
     assert [(line.state.what, line.state.pending_count) for line in states] == [("fine", len(everything) - 1)]
     await service.execute_as_owner("update webhook_endpoint set first_failure_at = created_at")
-    failing = (await browse_webhooks.list_endpoint_lines(service.context, _viewer(caller)))[0]
+    failing = (await browse.list_endpoint_lines(service.context, _viewer(caller)))[0]
     assert (failing.state.what, failing.state.since) == ("failing", failing.endpoint.created_at)
     assert failing.state.next_at is not None
 

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.reading.figures import Figures, spread

@@ -1,8 +1,7 @@
 """The first page's figures: money of a day in Sao Paulo, whose the viewer may see it, and what waits for people."""
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.money import transfer as transfer_usecases

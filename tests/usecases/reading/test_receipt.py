@@ -15,8 +15,7 @@ from pypdf import PdfReader
 
 from pixconnect.api.contract import receipt as receipt_api
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import Caller, Viewer
 from pixconnect.domain.institutions.institution import KnownPayer
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.profiles.profile import read_profile

@@ -16,8 +16,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.wanted import Wanted, read_instants, read_known
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
 from pixconnect.domain.institutions.institution import UnknownOutcome
 from pixconnect.domain.money.charge import ChargeRequest

@@ -9,8 +9,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import EVENT_NAMES
-from pixconnect.domain.identity.access import SCOPES, Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.money.rail import Rejected
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
@@ -26,7 +25,7 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.usecases.reading import browse_webhooks, timeline
+from pixconnect.usecases.reading import browse, timeline
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.records import outside_party
 from support.service import FakeSigner, Service, credit_report, held, make_charge, no_fence, open_holder
@@ -230,5 +229,5 @@ async def test_a_delivery_says_what_holds_it_back_and_shows_the_headers_it_would
     # What was to be sent there is still found from the payment and from the event.
     story = await timeline.read_timeline(service.context, _OPERATOR, "charge", charge.id)
     assert {each.id for each in story.facts.deliveries} >= {first, second}
-    event = await browse_webhooks.read_event(service.context, _OPERATOR, gone.delivery.event_id)
+    event = await browse.read_event(service.context, _OPERATOR, gone.delivery.event_id)
     assert [(line.delivery.id, line.endpoint) for line in event.deliveries] == [(first, None)]

@@ -21,8 +21,7 @@ from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.unresolved import RailWaiting, read_waiting
 from pixconnect.usecases.running import health
-from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks
-from pixconnect.usecases.running.health_watches import watch_health
+from pixconnect.usecases.running.health import HealthWatch, check_rail, check_webhooks, watch_health
 from pixconnect.usecases.running.standby import Standby
 from pixconnect_client import records
 from support.operators import as_operator

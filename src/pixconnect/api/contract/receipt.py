@@ -11,8 +11,7 @@ from pixconnect.api.frame.operation import Nothing, Request
 from pixconnect.api.frame.services import Services
 from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
 from pixconnect.domain.frame.clock import format_instant
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import Caller, Viewer
 from pixconnect.domain.reading import receipt as receipts
 from pixconnect.domain.reading.receipt import CodeKind, ReceiptKind
 from pixconnect.foundation.receipt_pdf import write_receipt_pdf

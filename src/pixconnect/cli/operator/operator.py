@@ -60,7 +60,7 @@ def remove(*, name: Name, json: Json = False) -> None:
 @app.command(name="list")
 def list_operators(*, json: Json = False) -> None:
     """Print who may sign in to the console."""
-    found = operating.run(operator_access.list_operators)
+    found = operating.run(console_session.list_operators)
     output.show_list("operators", [_shown(operator) for operator in found], as_json=json)
 
 

@@ -35,7 +35,7 @@ from pixconnect.http import listening
 from pixconnect.http.server import Server
 from pixconnect.local.child_process import Lifeline
 from pixconnect.usecases.identity.console_session import SignIn
-from pixconnect.usecases.running.health_watches import watch_health
+from pixconnect.usecases.running.health import watch_health
 
 IDLE_MAX_S = 900.0
 """The process of `run` ends when nobody has asked for a page for so long."""

@@ -22,8 +22,7 @@ from msgspec import Struct
 
 from pixconnect.domain.money.limit import Interval, Spent
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import Part
-from pixconnect.store.frame.table import fetch_row
+from pixconnect.store.frame.table import Part, fetch_row
 
 _FOLD_LOCK: Final = 0x7069_7868  # "pixh"
 

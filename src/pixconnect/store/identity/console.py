@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.domain.identity.console import Role, VisitorKind
+from pixconnect.domain.identity.access import Role, VisitorKind
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.table import Table
 

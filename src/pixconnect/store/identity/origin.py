@@ -14,7 +14,7 @@ from msgspec import Struct, convert
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import Alike, Part, numbered
+from pixconnect.store.frame.table import Alike, Part, numbered
 
 OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"]
 

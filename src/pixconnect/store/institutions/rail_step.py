@@ -12,8 +12,7 @@ from pixconnect.domain.institutions.rail_memory import Kind, RailStep
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import Part
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Part, Table
 from pixconnect.store.running import lease as lease_store
 
 STEP: Final = Table(

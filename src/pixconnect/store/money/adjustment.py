@@ -6,8 +6,7 @@ from typing import Final
 
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, of_columns
 
 ADJUSTMENT: Final = Table(
     "adjustment",

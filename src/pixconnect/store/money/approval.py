@@ -12,8 +12,7 @@ from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import of_columns
-from pixconnect.store.frame.table import Table, fetch_row
+from pixconnect.store.frame.table import Table, fetch_row, of_columns
 from pixconnect.store.money.order import ORDER
 
 

@@ -7,8 +7,7 @@ from typing import Final, LiteralString
 
 from pixconnect.domain.money.block import Block, BlockStep
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import of_columns, update_of
-from pixconnect.store.frame.table import Table, split_pairs
+from pixconnect.store.frame.table import Table, of_columns, split_pairs, update_of
 
 BLOCK: Final = Table(
     "block",

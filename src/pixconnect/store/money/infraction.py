@@ -12,8 +12,7 @@ from pixconnect.domain.money.infraction import Infraction, InfractionReturn
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup
-from pixconnect.store.frame.part import of_columns, update_of
-from pixconnect.store.frame.table import Table, fetch_row, split_pairs
+from pixconnect.store.frame.table import Table, fetch_row, of_columns, split_pairs, update_of
 
 INFRACTION: Final = Table(
     "infraction",

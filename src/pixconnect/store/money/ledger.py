@@ -16,8 +16,7 @@ from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
-from pixconnect.store.frame.part import of_columns
-from pixconnect.store.frame.table import Table, split_pairs
+from pixconnect.store.frame.table import Table, of_columns, split_pairs
 from pixconnect.store.money.holder import HOLDER, READ_LIMITS
 
 _RULES: Final = HOLDER.only(

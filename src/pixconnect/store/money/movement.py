@@ -8,8 +8,7 @@ from typing import Final, LiteralString
 from pixconnect.domain.money.movement import Movement
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import lookup
-from pixconnect.store.frame.part import of_columns
-from pixconnect.store.frame.table import Table, split_pairs
+from pixconnect.store.frame.table import Table, of_columns, split_pairs
 
 MOVEMENT: Final = Table(
     "movement",

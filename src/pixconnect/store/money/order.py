@@ -10,8 +10,7 @@ from pixconnect.domain.money.order import OpenOrder, name_of
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import Part, of_columns
-from pixconnect.store.frame.table import Table, split_pairs
+from pixconnect.store.frame.table import Part, Table, of_columns, split_pairs
 from pixconnect.store.running import lease as lease_store
 
 ORDER: Final = Table(

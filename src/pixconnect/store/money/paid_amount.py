@@ -6,8 +6,7 @@ from typing import Final
 
 from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.store.frame import lookup
-from pixconnect.store.frame.part import Part
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Part, Table
 
 PAID_AMOUNT: Final = Table(
     "paid_amount",

@@ -9,8 +9,7 @@ from pixconnect.domain.money.refund import Flow, Refund
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup
-from pixconnect.store.frame.part import of_columns, update_of
-from pixconnect.store.frame.table import Table, split_pairs
+from pixconnect.store.frame.table import Table, of_columns, split_pairs, update_of
 
 REFUND: Final = Table(
     "refund",

@@ -13,8 +13,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup
-from pixconnect.store.frame.part import of_columns, update_of
-from pixconnect.store.frame.table import Table, fetch_row
+from pixconnect.store.frame.table import Table, fetch_row, of_columns, update_of
 from pixconnect.store.money.refused_credit import REFUSED_CREDIT, RefusedCredit
 
 _encode = msgspec.json.Encoder().encode

@@ -8,8 +8,7 @@ from msgspec import Struct
 
 from pixconnect.domain.money.charge_contents import ChargeContents, decode_contents, encode_contents
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import Part
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Part, Table
 
 
 class ChargeRevision(Struct, frozen=True, kw_only=True):

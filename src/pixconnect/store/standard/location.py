@@ -7,8 +7,7 @@ from typing import Final
 from pixconnect.domain.standard.location import Location
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup
-from pixconnect.store.frame.part import of_columns, update_of
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, of_columns, update_of
 
 LOCATION: Final = Table(
     "location",

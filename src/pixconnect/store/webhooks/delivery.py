@@ -18,8 +18,7 @@ from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame.part import Part, no_arguments, numbered, of_columns
-from pixconnect.store.frame.table import Columns, Table, read_types
+from pixconnect.store.frame.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
 from pixconnect.store.webhooks import event as event_store
 
 

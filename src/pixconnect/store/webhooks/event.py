@@ -9,8 +9,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.listing import AFTER, AFTER_ORDER, Source
-from pixconnect.store.frame.part import of_columns
-from pixconnect.store.frame.table import Table
+from pixconnect.store.frame.table import Table, of_columns
 from pixconnect.store.frame.tally import webhook_hours_statement
 
 EVENT: Final = Table(

@@ -26,7 +26,7 @@ from pixconnect.store.institutions.account import SealedCredentials
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.identity.operator_access import about_totp
+from pixconnect.usecases.identity.console_session import about_totp
 from pixconnect.usecases.identity.signing_key import ABOUT_AUTHORITY, about_key
 
 BATCH_MAX = 200

@@ -9,8 +9,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.identity.console import ALL_SCOPES
+from pixconnect.domain.identity.access import ALL_SCOPES, Caller
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer

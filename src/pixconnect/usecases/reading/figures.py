@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import Viewer
 from pixconnect.domain.reading.figures import Figures, Series, SeriesKind, Step, spread
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.webhooks import endpoint as endpoint_store

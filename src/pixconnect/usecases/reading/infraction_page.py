@@ -12,7 +12,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.cursor import write_cursor
 from pixconnect.domain.frame.listing import Cursor
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.domain.identity.console import Viewer
+from pixconnect.domain.identity.access import Viewer
 from pixconnect.domain.money import infraction as infraction_rules
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.block_report import BLOCK_KINDS, InfractionState

@@ -11,8 +11,7 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame.civil_time import begin_of_day
-from pixconnect.domain.identity.access import Client
-from pixconnect.domain.identity.console import READING_SCOPES, Viewer
+from pixconnect.domain.identity.access import READING_SCOPES, Client, Viewer
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.holder import Holder
 from pixconnect.domain.money.ledger import Funds
@@ -31,8 +30,8 @@ from pixconnect.usecases.frame.context import Context, Core, Operator
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import unresolved
-from pixconnect.usecases.reading import browse_webhooks
-from pixconnect.usecases.reading.browse_webhooks import EndpointLine
+from pixconnect.usecases.reading import browse
+from pixconnect.usecases.reading.browse import EndpointLine
 from pixconnect.writing.service_time import service_now
 
 LINES_MAX: Final = 20_000
@@ -132,7 +131,7 @@ async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
         wanted_night_begins_h=wanted and find_night_begin(is_late=wanted.limits.night_begins_late, now=now),
         keys=await holder_usecases.list_pix_keys(context, holder_id),
         clients=await access.list_clients(context, holder_id),
-        endpoints=await browse_webhooks.list_endpoint_lines(context, viewer),
+        endpoints=await browse.list_endpoint_lines(context, viewer),
         blocks=await block_store.list_open(context.pool, [holder_id]),
     )
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.identity.console import READ_SCOPES, Viewer
+from pixconnect.domain.identity.access import READ_SCOPES, Caller, Viewer
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.refund import THEIRS_PREFIX, Refund

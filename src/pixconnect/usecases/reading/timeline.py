@@ -14,7 +14,7 @@ from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event, Resource
 from pixconnect.domain.frame.secret_box import SealBroken
-from pixconnect.domain.identity.console import READ_SCOPES, Viewer
+from pixconnect.domain.identity.access import READ_SCOPES, Viewer
 from pixconnect.domain.money.order import name_of
 from pixconnect.domain.reading import timeline
 from pixconnect.domain.reading.timeline import Facts, Timeline, Waiting

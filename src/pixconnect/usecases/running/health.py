@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
+from functools import partial
+from types import MappingProxyType
 from typing import Final, Literal, LiteralString
 
 import structlog
@@ -32,6 +34,9 @@ from pixconnect.usecases.frame.context import Context, Institutions
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.unresolved import RailWaiting
+from pixconnect.usecases.running import installation, partition
+from pixconnect.usecases.running.standby import Standby, check_standby
+from pixconnect.usecases.webhooks import delivery, feed
 from pixconnect.writing.service_time import service_now_to_write
 
 CHECK_TIMEOUT_S = 1.5
@@ -274,3 +279,71 @@ async def check_webhooks(read_oldest_due: Callable[[], Awaitable[datetime | None
     due_at = await read_oldest_due()
     if due_at is not None and (lag_s := (clock.now() - due_at).total_seconds()) > WEBHOOK_LAG_MAX_S:
         raise errors.ServiceUnavailable(f"the oldest due delivery has waited for {lag_s:.0f} s")
+
+
+NO_CERTIFICATES: Final[Mapping[str, datetime]] = MappingProxyType({})
+
+
+def watch_health(
+    context: Context,
+    keyring: Keyring,
+    *,
+    lacks_proxies: bool = False,
+    certificates: Mapping[str, datetime] = NO_CERTIFICATES,
+    standby: Standby | None = None,
+) -> HealthWatch:
+    """What health looks at.
+
+    Args:
+        lacks_proxies: Whether no proxy is trusted.
+        certificates: When those end that the settings name, by what they are for.
+        standby: Where there is one.
+    """
+    policy = context.policy
+    # A sandbox is everybody's own: nothing in its settings is dangerous.
+    live = (
+        {}
+        if policy.is_sandbox
+        else dict(
+            settings=partial(check_settings, context.clock, lacks_proxies=lacks_proxies, certificates=certificates),
+            institutions=partial(check_accounts, context),
+        )
+    )
+    elsewhere = {} if standby is None else dict(standby=partial(check_standby, standby))
+    return HealthWatch({**_list_checks(context, keyring), **elsewhere, **live}, context.clock)
+
+
+def _list_checks(context: Context, keyring: Keyring) -> dict[str, Check]:
+    read_waiting = partial(unresolved.read_waiting, context)
+    return {
+        "database": partial(check_database, context.pool),
+        "disk": partial(check_disk, context.pool),
+        "clock": partial(check_clock, context.pool, context.clock),
+        "rail": partial(
+            check_rail,
+            context.rail,
+            read_waiting,
+            has_rail=context.policy.has_rail,
+            institutions=context.institutions,
+        ),
+        "webhooks": partial(check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
+        "signing_key": partial(check_signing_key, keyring),
+        "partitions": partial(partition.check_partitions, context.pool),
+        "database_loss": partial(installation.check_losses, context.pool),
+        "books": partial(installation.check_books, context.pool),
+        "feed": partial(feed.check_feed, context.pool, context.clock),
+    }
+
+
+def watch_readiness(context: Context, keyring: Keyring, access_pool: Pool) -> HealthWatch:
+    """The check for load balancers: only what another process may have in order while this one has not."""
+    return HealthWatch(
+        {
+            # By the connection for access, which is free when callers hold all others: a busy process is ready.
+            "database": partial(check_database, access_pool),
+            "disk": partial(check_disk, access_pool),
+            "clock": partial(check_clock, access_pool, context.clock),
+            "signing_key": partial(check_signing_key, keyring),
+        },
+        context.clock,
+    )

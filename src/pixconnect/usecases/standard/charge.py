@@ -1,26 +1,31 @@
 """Charges as the standard's door knows them (``cob``, and ``cobv`` with a due date): put, patch, read, list; and their removal.
 
-They are the charges of the other door too.
+They are the charges of the other door too. That makes charges with a due date as well, with its own names and errors for what
+the standard's door does by ``put``; the external id of such a charge is its txid, since the standard's door calls it by that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from msgspec import structs
+from msgspec import Struct, structs
 
-from pixconnect.domain.frame import errors, identifiers
+from pixconnect.domain.due.day_amount import LAST_DAY_MAX
+from pixconnect.domain.due.refused_term import RefusedTerm, TermReason, list_refused_terms
+from pixconnect.domain.due.terms import DueTerms
+from pixconnect.domain.frame import errors, identifiers, money
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.charge_change import ChargeChange
-from pixconnect.domain.money import ability, br_code
+from pixconnect.domain.money import ability, br_code, pix_key, tax_id
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge import Charge, may_be_changed
-from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
+from pixconnect.domain.money.charge import Charge, may_be_changed, read_contents
+from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Payer, say_the_same
 from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard import location as location_rules
@@ -35,10 +40,16 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.money.charge_change import begin_change, remove_locked, want_change
-from pixconnect.usecases.money.charge_opening import RefusedByInstitution
+from pixconnect.usecases.money.charge_opening import RefusedByInstitution, explain_refusal
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
-from pixconnect.usecases.standard.institution_charge import NewContents, judge_key, patch_there, put_there
+from pixconnect.usecases.standard.institution_charge import (
+    InstitutionViolated,
+    NewContents,
+    judge_key,
+    patch_there,
+    put_there,
+)
 from pixconnect.usecases.standard.location import locate_charges
 from pixconnect.usecases.standard.pix import Pix
 from pixconnect.writing.batch import Batch
@@ -273,3 +284,98 @@ async def _await_removal(context: Operator, change: ChargeChange, wait_s: float)
     raise errors.OutcomeUnknown(
         "the institution has not confirmed yet that the charge is removed there: workers go on, and until then it can be paid"
     )
+
+
+_REASONS: Final[Mapping[TermReason, str]] = dict[TermReason, str](
+    (
+        ("before_today", "is before today in Sao Paulo"),
+        ("too_late", f"is later than {LAST_DAY_MAX}"),
+        ("negative", "is negative"),
+        ("not_below_original", "must be less than the amount"),
+        ("not_below_all", "must be less than 100 %"),
+        ("missing", "is missing for this kind"),
+        ("not_with_dates", "has no place in a kind that names dates"),
+        ("not_with_days", "has no place in a kind by the day"),
+        ("after_due_date", "is later than due_on"),
+        ("date_again", "names a date twice"),
+    )
+)
+
+
+class DueChargeRequest(Struct, frozen=True, kw_only=True):
+    amount_cents: int
+    key: str
+    payer: Payer
+    terms: DueTerms
+    external_id: str | None = None
+    """The charge's txid too."""
+
+
+async def create_due_charge(context: Context, caller: Caller, request: DueChargeRequest) -> Charge:
+    """Make a charge with a due date.
+
+    Returns:
+        The new charge; or the one that the same request made before, as it is now.
+
+    Raises:
+        RuleBroken: The amount, key or tax id may not be, or the external id was used with other contents.
+        BadRequest: All that is wrong with the terms; or the payer has no name, or the holder no address, which the payer
+            has to be shown.
+        OutcomeUnknown: The commit was lost; repeat the request.
+    """
+    money.check_amount(request.amount_cents)
+    tax_id.check_tax_id(request.payer.tax_id, "payer.tax_id")
+    # The standard's door, which shows the charge too, knows no debtor without one.
+    if not request.payer.name:
+        raise errors.BadRequest("payer.name: must not be empty")
+    contents = ChargeContents(
+        # It ends with its last day, which its terms tell, and not after a span.
+        lifetime_s=0,
+        amount_cents=request.amount_cents,
+        key=pix_key.parse_pix_key(request.key).key,
+        payer=request.payer,
+        due=request.terms,
+    )
+    try:
+        return (await put_charge(context, caller, request.external_id, contents, is_new=True)).charge
+    except errors.ExternalIdConflict:
+        return await _find_replayed(context, caller, request.external_id or "", contents)
+    except Violated as violated:
+        raise _explain(context, contents, violated) from None
+
+
+async def _find_replayed(context: Context, caller: Caller, external_id: str, contents: ChargeContents) -> Charge:
+    charge = await charge_store.find_by_txid(context.pool, caller.holder_id, external_id)
+    if charge is not None:
+        made = read_contents(charge)
+        # What the other door has made of it since then does not make the request another.
+        if charge.revision:
+            made = await revision_store.find(context.pool, charge.holder_id, charge.id, 0)
+        if made is not None and say_the_same(made, contents):
+            return charge
+    raise errors.ExternalIdConflict("external_id: was used for a charge with other contents")
+
+
+def _explain(context: Context, contents: ChargeContents, violated: Violated) -> errors.PixConnectError:
+    """The refusal in the contract's words."""
+    if isinstance(violated, InstitutionViolated):
+        refusal = violated.refusal
+        return errors.BadRequest(f"due_on: {refusal.reason}") if refusal.code == "due" else explain_refusal(refusal)
+    places = {row.property.partition(".")[2] or row.property for row in violated.rows}
+    if "txid" in places:
+        return errors.ExternalIdConflict("external_id: was used for another charge")
+    if "chave" in places:
+        return errors.PixKeyNotOwned("key: is not a Pix key of this holder")
+    if contents.due is not None:
+        # Judged again, because what was raised names members and rules in the standard's words alone.
+        refused = list_refused_terms(contents.due, contents.amount_cents, today=to_day(context.clock.now()))
+        if refused:
+            return errors.BadRequest("; ".join(map(_say, refused)))
+    return errors.BadRequest(
+        "the holder has no address, which a payer has to be shown: the operator sets it by `holder set`"
+    )
+
+
+def _say(refused: RefusedTerm) -> str:
+    place = refused.member if refused.place is None else f"{refused.member}[{refused.place}]"
+    return f"{place}: {_REASONS[refused.reason]}"

@@ -28,8 +28,8 @@ from pixconnect.flow.shares import current_party
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import delivery as delivery_store
+from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.usecases.frame.context import Context, draw_fault
 from pixconnect.usecases.webhooks import event_callback
 from pixconnect.usecases.webhooks.key_webhook import find_callback_url
@@ -214,10 +214,10 @@ async def _record_attempts(connection: Connection, conclusions: Sequence[Conclus
     ids = [conclusion.delivery.id for conclusion in conclusions]
     covered_ids = [covered for conclusion in conclusions for covered in conclusion.delivery.covers or ()]
     if covered_ids:
-        await notice_store.lock(connection, [*ids, *covered_ids])
+        await delivery_history_store.lock_deliveries(connection, [*ids, *covered_ids])
     await delivery_store.record(connection, conclusions)
     if covered_ids:
-        await notice_store.follow(connection, ids, covered_ids)
+        await delivery_history_store.follow_notice(connection, ids, covered_ids)
 
 
 RECORD: Final = WriteOperation("record_attempts", _record)

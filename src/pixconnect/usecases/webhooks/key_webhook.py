@@ -33,9 +33,9 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import lease as lease_store
+from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import key_webhook as key_webhook_store
-from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import write_alone, writing
 from pixconnect.usecases.standard import pix as standard_pix
@@ -192,7 +192,7 @@ async def list_deliveries(
 ) -> Page[KeyDelivery]:
     """Deliveries of a key webhook with their attempts, newest first; of one status, or all."""
     webhook = await read_webhook(context, caller, key)
-    return await notice_store.read_page(context.pool, webhook.endpoint_id, status, span)
+    return await delivery_history_store.read_notices(context.pool, webhook.endpoint_id, status, span)
 
 
 async def redeliver(context: Context, caller: Caller, key: str, delivery_id: int) -> KeyDelivery:
@@ -206,7 +206,8 @@ async def redeliver(context: Context, caller: Caller, key: str, delivery_id: int
 
 async def _read_delivery(context: Context, webhook: KeyWebhook, delivery_id: int) -> KeyDelivery:
     return errors.found(
-        await notice_store.find(context.pool, webhook.endpoint_id, delivery_id), "id: there is no such delivery"
+        await delivery_history_store.find_notice(context.pool, webhook.endpoint_id, delivery_id),
+        "id: there is no such delivery",
     )
 
 
@@ -241,7 +242,7 @@ async def redeliver_told(
     # Nothing was told of a Pix before it was there.
     since = max(since, min(transfer.created_at for transfer in own))
     transfer_ids = [transfer.id for transfer in own]
-    bodies = await notice_store.find_told(context.pool, caller.holder_id, since, transfer_ids, event_types)
+    bodies = await delivery_history_store.find_told(context.pool, caller.holder_id, since, transfer_ids, event_types)
     async with writing(context.pool) as write:
         for delivery_id in bodies:
             await redelivery.redeliver_one(context, write, caller.holder_id, delivery_id)
@@ -274,7 +275,7 @@ async def make_notice(
     async with context.pool.acquire() as connection, connection.transaction():
         if not await lease_store.fence(connection, {delivery.slot: epoch}):
             return None
-        held = await notice_store.lock_uncovered(connection, delivery.holder_id, [delivery.id, *along_ids])
+        held = await delivery_history_store.lock_uncovered(connection, delivery.holder_id, [delivery.id, *along_ids])
         if delivery.id not in held:
             return None
         # A body holds a Pix once; its other due changes wait for the next body.
@@ -291,5 +292,5 @@ async def make_notice(
             record = reshape(record, read_profile(endpoint.profile).webhook.omits)
         body = _encoder.encode(record).decode()
         covers = tuple(delivery_id for delivery_id in told.values() if delivery_id != delivery.id)
-        await notice_store.keep(connection, delivery.holder_id, delivery.id, covers, body)
+        await delivery_history_store.keep_notice(connection, delivery.holder_id, delivery.id, covers, body)
     return structs.replace(delivery, body=body, covers=covers)

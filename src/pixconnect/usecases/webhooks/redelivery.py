@@ -20,7 +20,6 @@ from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.store.webhooks import notice as notice_store
 from pixconnect.store.webhooks import redelivery as redelivery_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
@@ -54,7 +53,7 @@ async def redeliver_one(
         held_ids, ids = [], await redelivery_store.find_told_together(connection, holder_id, delivery_id)
         while ids != held_ids:
             # A worker may make a body meanwhile, so we look again once we hold all that it covers.
-            await notice_store.lock(connection, ids)
+            await delivery_history_store.lock_deliveries(connection, ids)
             held_ids, ids = ids, await redelivery_store.find_told_together(connection, holder_id, delivery_id)
         if ids:
             await redelivery_store.restart(connection, ids, now)

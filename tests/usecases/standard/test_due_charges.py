@@ -13,7 +13,7 @@ from pixconnect.domain.institutions.institution import CertainRefusal, Instituti
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_contents import ContentsChange, DueChange, Payer
 from pixconnect.usecases.standard import charge as charge_usecases
-from pixconnect.usecases.standard.due_charge import DueChargeRequest, create_due_charge
+from pixconnect.usecases.standard.charge import DueChargeRequest, create_due_charge
 from support.account_shop import Shop
 from support.books import check_books
 from support.records import own_key

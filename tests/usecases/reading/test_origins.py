@@ -23,7 +23,7 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
-from pixconnect.usecases.reading import origin as origin_usecases
+from pixconnect.usecases.reading import search as search_usecases
 from pixconnect.usecases.reading.search import find_with_origins
 from pixconnect.usecases.standard import charge as standard_charge_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
@@ -54,7 +54,7 @@ async def rows_of(service: Service) -> list[dict[str, Any]]:
 
 async def activity(service: Service, client_id: str, caller: Caller, **wanted: Any) -> list[Origin]:
     context = as_operator(service.context)
-    return await origin_usecases.list_activity(context, client_id, *EVER, holder_id=caller.holder_id, **wanted)
+    return await search_usecases.list_activity(context, client_id, *EVER, holder_id=caller.holder_id, **wanted)
 
 
 def a_charge(**changes: Any) -> ChargeRequest:
@@ -143,7 +143,7 @@ async def test_what_one_token_did_or_came_from_one_address_is_told_apart(service
 
 async def test_a_client_that_nobody_knows_is_looked_for_with_its_holder_alone(service: Service, caller: Caller) -> None:
     with pytest.raises(errors.NotFound, match="--holder-id"):
-        await origin_usecases.list_activity(as_operator(service.context), "gone", *EVER)
+        await search_usecases.list_activity(as_operator(service.context), "gone", *EVER)
     assert await activity(service, "gone", caller) == []
 
 
@@ -166,7 +166,7 @@ async def test_each_change_of_an_endpoint_is_audited_in_the_name_of_the_client(
     assert json.loads(rows[1]["before"])["url"] == URL
     assert json.loads(rows[1]["after"])["url"] == f"{URL}/2"
     assert SECRET not in str([dict(row) for row in rows])
-    changes = await origin_usecases.list_changes(service.context.pool, made.id, caller.holder_id)
+    changes = await search_usecases.list_changes(service.context.pool, made.id, caller.holder_id)
     assert [change.jti for change in changes] == ["t1"] * 4
 
 
@@ -214,19 +214,19 @@ async def test_each_change_of_the_webhook_of_a_key_says_who_asked(service: Servi
         ("endpoint set", "client shop", "r1"),
         ("endpoint remove", "client till", "r2"),
     ]
-    changes = await origin_usecases.list_changes(service.context.pool, made.endpoint_id, caller.holder_id)
+    changes = await search_usecases.list_changes(service.context.pool, made.endpoint_id, caller.holder_id)
     assert [(change.client_id, change.jti, change.peer) for change in changes] == [
         ("till", "t2", "192.0.2.7"),
         ("shop", "t1", "192.0.2.7"),
         ("shop", "t1", "192.0.2.7"),
     ]
-    assert await origin_usecases.list_changes(service.context.pool, made.endpoint_id, other.holder_id) == []
+    assert await search_usecases.list_changes(service.context.pool, made.endpoint_id, other.holder_id) == []
 
 
 async def test_a_holder_learns_which_client_it_was_and_not_where_from(service: Service, caller: Caller) -> None:
     charge = await charge_usecases.create_charge(service.context, asking(caller), a_charge())
     for is_operator, expected in ((True, ("shop", "t1", "192.0.2.7")), (False, ("shop", None, None))):
-        origin = await origin_usecases.find_shown(service.context, "charge", charge, is_operator=is_operator)
+        origin = await search_usecases.find_shown(service.context, "charge", charge, is_operator=is_operator)
         assert origin is not None
         assert (origin.client_id, origin.jti, origin.peer) == expected
 
@@ -248,10 +248,10 @@ async def test_it_is_forgotten_after_400_days_and_not_before_and_not_after_a_jum
             )
             if days == 401:
                 await owner.execute("update partition_pass set jumped_at = clock_timestamp()")
-                await origin_usecases.forget_old(service.context.pool)
+                await search_usecases.forget_old(service.context.pool)
                 assert len(await rows_of(service)) == 2
                 await owner.execute("update partition_pass set jumped_at = null")
-            await origin_usecases.forget_old(service.context.pool)
+            await search_usecases.forget_old(service.context.pool)
             assert len(await rows_of(service)) == left
     finally:
         await owner.close()

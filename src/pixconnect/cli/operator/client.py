@@ -21,7 +21,6 @@ from pixconnect.local.tls_files import ClientFiles
 from pixconnect.named_file import read_named_file
 from pixconnect.store.identity.origin import Origin, OriginKind
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.reading import search as search_usecases
 
 
 def show_origin(origin: Origin) -> output.Shown:

@@ -192,19 +192,13 @@ async def unmark(connection: Connection, names: Sequence[str], marked_at: dateti
     await connection.execute(_UNMARK, sorted(names), marked_at, due_at)
 
 
-_LEAVE: Final[LiteralString] = """
-    update open_order set due_at = least(give_up_at, $2) where name = any($1) and handed_at is null
-"""
-
-
 async def leave_unsent(pool: Pool, names: Sequence[str], due_at: datetime | None = None) -> None:
     """Postpone orders that may not be handed over: until an instant, or until we may give them up."""
-    await pool.execute(_LEAVE, sorted(names), due_at)
-
-
-_LOOK_LATER: Final[LiteralString] = """
-    update open_order set due_at = $2 where name = any($1) and handed_at is not null
-"""
+    await pool.execute(
+        "update open_order set due_at = least(give_up_at, $2) where name = any($1) and handed_at is null",
+        sorted(names),
+        due_at,
+    )
 
 
 async def look_later(pool: Pool, names: Sequence[str], due_at: datetime) -> None:

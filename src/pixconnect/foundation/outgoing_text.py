@@ -23,6 +23,7 @@ _PARTS_CELLS: Final = re.compile(r"[;\t\r\n]")
 _FORMULA_BEGINS: Final = tuple("=+-@|%\uff1d\uff0b\uff0d\uff20")
 # A program that parts by commas begins a cell at each, also within quotes that it does not see; those of amounts stay.
 _COMMA_BEFORE_FORMULA: Final = re.compile(rf',(?=[\s",]*[{re.escape("".join(_FORMULA_BEGINS))}])')
+_NUMBER: Final = re.compile(r"-?[0-9]+([.,][0-9]+)?")
 _NOT_IN_FILE_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]")
 _LINE_ENDS: Final = re.compile(rb"\r\n|\r|\n")
 PDF_ENCODING: Final = "cp1252"
@@ -75,12 +76,8 @@ def _guard(text: str, separator: str) -> str:
     cell = on_terminal(_PARTS_CELLS.sub(" ", text))
     if separator != ",":
         cell = _COMMA_BEFORE_FORMULA.sub(" ", cell)
-    is_formula = cell.lstrip().startswith(_FORMULA_BEGINS) and not _is_number(cell)
+    is_formula = cell.lstrip().startswith(_FORMULA_BEGINS) and not _NUMBER.fullmatch(cell)
     return f"'{cell}" if is_formula else cell
-
-
-def _is_number(cell: str) -> bool:
-    return re.fullmatch(r"-?[0-9]+([.,][0-9]+)?", cell) is not None
 
 
 def in_event_stream(name: str, content: bytes) -> bytes:

@@ -56,6 +56,7 @@ from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.outside import ACKNOWLEDGED_TIMEOUT_S, Answering, Outside
 
 _decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
+_encode: Final = msgspec.json.Encoder().encode
 
 FIND = """
 select report, due_at, is_due from arrival
@@ -98,16 +99,19 @@ def _judge(found: asyncpg.Record, asked: OutsideVerdict) -> CreditReport:
     return CreditReport(**fields)
 
 
+def _decoding(decode: Callable[[bytes], Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Answering:
+    """Decode what is asked, execute it, and encode the answer."""
+
+    async def answer(world: Outside, body: bytes) -> SandboxAnswer:
+        return SandboxAnswer(200, _encode(await do(world, decode(body))))
+
+    return answer
+
+
 def _answering(
     call: ControlCall[Asked, Answered], do: Callable[[Outside, Asked], Awaitable[Answered]]
 ) -> tuple[str, Answering]:
-    """Decode the call, execute it, and encode the answer."""
-    decode = msgspec.json.Decoder(call.asked).decode
-
-    async def answer(world: Outside, body: bytes) -> SandboxAnswer:
-        return SandboxAnswer(200, msgspec.json.encode(await do(world, decode(body))))
-
-    return call.name, answer
+    return call.name, _decoding(msgspec.json.Decoder(call.asked).decode, do)
 
 
 CALLS: Final[Mapping[str, Answering]] = dict(
@@ -192,7 +196,6 @@ GROUP_MAX: Final = 256
 WAIT_MAX_S: Final = 30.0
 
 _Group = Meta(max_length=GROUP_MAX)
-_encode = msgspec.json.Encoder().encode
 _log = structlog.get_logger()
 
 
@@ -227,7 +230,6 @@ _refund_orders = msgspec.json.Decoder(Annotated[list[RefundOrder], _Group]).deco
 _defences = msgspec.json.Decoder(Annotated[list[Defence], _Group]).decode
 _ids = msgspec.json.Decoder(Annotated[list[str], _Group]).decode
 _acknowledgements = msgspec.json.Decoder(Annotated[list[Acknowledgement], _Group]).decode
-_report_question = msgspec.json.Decoder(ReportQuestion).decode
 _lookup_question = msgspec.json.Decoder(LookupQuestion).decode
 _lookup_questions = msgspec.json.Decoder(Annotated[list[LookupQuestion], _Group]).decode
 _statement_question = msgspec.json.Decoder(StatementQuestion).decode
@@ -315,24 +317,9 @@ async def _look_up_together(world: Outside, body: bytes) -> SandboxAnswer:
     return SandboxAnswer(200, _encode(LookupAnswers(entries=entries, alone=sorted(alone))))
 
 
-async def _submit(world: Outside, body: bytes) -> SandboxAnswer:
-    return SandboxAnswer(200, _encode(await world.network.submit(_orders(body))))
-
-
-async def _submit_refunds(world: Outside, body: bytes) -> SandboxAnswer:
-    return SandboxAnswer(200, _encode(await world.network.submit_refunds(_refund_orders(body))))
-
-
-async def _defend(world: Outside, body: bytes) -> SandboxAnswer:
-    return SandboxAnswer(200, _encode(await contesting.hear_defences(world, _defences(body))))
-
-
-async def _query(world: Outside, body: bytes) -> SandboxAnswer:
-    return SandboxAnswer(200, _encode(await world.network.query(_ids(body))))
-
-
-async def _reports(world: Outside, body: bytes) -> SandboxAnswer:
-    return SandboxAnswer(200, _encode(await world.network.outbox.take(_report_question(body).wait_s)))
+_reports: Final = _decoding(
+    msgspec.json.Decoder(ReportQuestion).decode, lambda world, question: world.network.outbox.take(question.wait_s)
+)
 
 
 async def _acknowledge(world: Outside, body: bytes) -> SandboxAnswer:
@@ -372,10 +359,12 @@ async def _waiting_since(world: Outside, _body: bytes) -> SandboxAnswer:
 _ROUTES: Final[Mapping[tuple[str, str], Answering]] = {
     ("POST", "/rail/lookup"): _look_up,
     ("POST", "/rail/lookups"): _look_up_together,
-    ("POST", "/rail/orders"): _submit,
-    ("POST", "/rail/refund-orders"): _submit_refunds,
-    ("POST", "/rail/defences"): _defend,
-    ("POST", "/rail/query"): _query,
+    ("POST", "/rail/orders"): _decoding(_orders, lambda world, orders: world.network.submit(orders)),
+    ("POST", "/rail/refund-orders"): _decoding(
+        _refund_orders, lambda world, orders: world.network.submit_refunds(orders)
+    ),
+    ("POST", "/rail/defences"): _decoding(_defences, contesting.hear_defences),
+    ("POST", "/rail/query"): _decoding(_ids, lambda world, ids: world.network.query(ids)),
     ("POST", "/rail/acknowledgements"): _acknowledge,
     ("GET", "/rail/waiting"): _waiting_since,
     ("POST", "/rail/statement"): _read_statement,

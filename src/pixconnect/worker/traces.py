@@ -64,7 +64,7 @@ class TracedRail(WrappedRail):
         return [answer for order in orders for answer in await self._call("rail transfer", [order], _name_order, call)]
 
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
-        return await self._each("rail refund", orders, _name_refund, self._rail.submit_refunds)
+        return await self._each("rail refund", orders, lambda order: order.return_id, self._rail.submit_refunds)
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
         return await self._each("rail query", ids, str, self._rail.query)
@@ -119,10 +119,6 @@ class TracedRail(WrappedRail):
 
 def _name_order(order: Order) -> str:
     return order.end_to_end_id
-
-
-def _name_refund(order: RefundOrder) -> str:
-    return order.return_id
 
 
 def _close(opened: _OpenCall | None, word: str) -> None:

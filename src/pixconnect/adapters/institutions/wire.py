@@ -268,13 +268,10 @@ def find_listed_payee(
         text = next(filter(None, texts), None)
         # Of another length it is another number of a bank, and must not be shown as an ISPB.
         if text is not None and (member != "ispb" or len(text) == _ISPB_LENGTH):
-            told[member] = _bare(text) if member == "tax_id" else text
+            # A tax id goes without its marks, where nothing of it is hidden.
+            is_marked = member == "tax_id" and "*" not in text
+            told[member] = "".join(each for each in text if each.isalnum()) if is_marked else text
     return structs.replace(UNKNOWN_PARTY, **told) if told else None
-
-
-def _bare(tax_id: str) -> str:
-    """Without its marks, where nothing of it is hidden."""
-    return "".join(each for each in tax_id if each.isalnum()) if "*" not in tax_id else tax_id
 
 
 def find_first(members: Mapping[str, object], *names: str) -> Mapping[str, object]:

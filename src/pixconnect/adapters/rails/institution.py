@@ -226,10 +226,6 @@ class InstitutionRail(RecordingRail):
             young = {name: end_s for name, end_s in self._repeated_until.items() if now_s < end_s}
             self._repeated_until = young | {calling.order_name: until_s}
 
-    def _is_asked_by_repeat(self, step: RailStep) -> bool:
-        """Where a name of ours cannot be asked by, the repeat tells the code, and at once; a list would tell it later."""
-        return self._is_listed(step) and self._may_repeat(step)
-
     def _may_repeat(self, step: RailStep) -> bool:
         # A clock that is set back makes nothing young again.
         until_s = self._repeated_until.get(step.order_name, 0.0)
@@ -321,7 +317,8 @@ class InstitutionRail(RecordingRail):
             if not await self._memory.take(step, asked):
                 return Taken()  # another worker has it
             step = asked
-        if self._is_asked_by_repeat(step):
+        # Where a name of ours cannot be asked by, the repeat tells the code, and at once; a list would tell it later.
+        if self._is_listed(step) and self._may_repeat(step):
             return Unknown(is_repeatable=True)
         is_late = self._is_late(step)
         if step.state in ("new", "minted") and not is_late and not await self._is_worth_a_question(step):

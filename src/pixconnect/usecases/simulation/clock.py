@@ -12,7 +12,7 @@ due at the target.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
@@ -181,22 +181,14 @@ async def _next_stop(control: SandboxControl, target: datetime, walk: _Walk) -> 
     """The next deadline before the target, joined with those close to it; ``None`` if there is none."""
     pool = walk.context.pool
     sandbox = await control.call(READ_DUE, None)
-    first = _first_of(
-        [
-            await clock_store.find_first_due(pool),
-            await delivery_store.next_due_at(pool, target, walk.slow_endpoint_ids),
-            sandbox.next_due_at,
-        ]
-    )
+    due = await clock_store.find_first_due(pool)
+    delivery_due = await delivery_store.next_due_at(pool, target, walk.slow_endpoint_ids)
+    first = min(filter(None, (due, delivery_due, sandbox.next_due_at)), default=None)
     if first is None or first >= target:
         return None
     window = WIDE_WINDOW if walk.context.clock.monotonic_s() > walk.hurries_at_s else WINDOW
     last = await clock_store.find_last_due(pool, min(first + window, target))
     return first if last is None else max(first, last)
-
-
-def _first_of(candidates: Sequence[datetime | None]) -> datetime | None:
-    return min((due_at for due_at in candidates if due_at is not None), default=None)
 
 
 async def _set_time(control: SandboxControl, walk: _Walk, now: datetime) -> None:

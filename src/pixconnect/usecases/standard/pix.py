@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field, structs
@@ -134,7 +134,9 @@ async def read_pix(context: Context, caller: Caller, end_to_end_id: str) -> Pix:
 async def list_pix(context: Context, caller: Caller, search: ReceivedSearch, span: Span) -> Page[Pix]:
     """One page of the Pix that the caller received, newest first."""
     pool, holder_id = context.pool, caller.holder_id
-    await received_store.count_hours(pool, holder_id, _last_whole_hour(context.clock.now()))
+    # A settlement gets its date inside its transaction, and none takes as long as this.
+    last_hour = (context.clock.now() - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
+    await received_store.count_hours(pool, holder_id, last_hour)
     if search.txid is None and not search.is_filtered:
         page = await received_store.read_page(pool, holder_id, span)
     else:
@@ -144,11 +146,6 @@ async def list_pix(context: Context, caller: Caller, search: ReceivedSearch, spa
         page = await received_store.read_searched_page(pool, holder_id, search, span)
     shown = await show_all(pool, page.items)
     return page.with_items([shown[transfer.id] for transfer in page.items])
-
-
-def _last_whole_hour(now: datetime) -> datetime:
-    # A settlement gets its date inside its transaction, and none takes as long as this.
-    return (now - _SETTLED_WITHIN).replace(minute=0, second=0, microsecond=0)
 
 
 async def find_received(context: Context, caller: Caller, end_to_end_id: str) -> Transfer:

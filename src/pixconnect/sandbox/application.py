@@ -17,7 +17,6 @@ A held payment is one in two steps, and its row has what is told when its time i
 import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -53,7 +52,7 @@ from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.http.asgi import Receive, Scope, Send
 from pixconnect.sandbox import behaviour, contesting, http_messages, outside
 from pixconnect.sandbox.http_messages import SandboxAnswer
-from pixconnect.sandbox.outside import ACKNOWLEDGED_TIMEOUT_S, Answering, Outside
+from pixconnect.sandbox.outside import Answering, Outside, find_end
 
 _decode: Final = msgspec.json.Decoder(CreditReport | CreditCancelled).decode
 _encode: Final = msgspec.json.Encoder().encode
@@ -80,13 +79,7 @@ async def decide_suspect_credit(outside: Outside, asked: OutsideVerdict) -> Arri
 
     with outside.network.expecting_acknowledgement(asked.end_to_end_id) as acknowledgement:
         report = await outside.network.change(write)
-        code: str | None = None
-        is_heard = False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
-                code = await acknowledgement
-                is_heard = True
-    status = "PROCESSING" if not is_heard else "CONFIRMED" if code is None else "ERROR"
+        status, code = await find_end(acknowledgement)
     return Arrival(id=report.end_to_end_id, amount_cents=report.amount_cents, status=status, code=code)
 
 

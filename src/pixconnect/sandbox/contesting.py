@@ -1,17 +1,12 @@
 """How payers contest, how the institution judges by hand, and how it hears holders: read, changed and told one by one."""
 
-import asyncio
 from collections.abc import Awaitable, Sequence
-from contextlib import AsyncExitStack, suppress
-from typing import Final
+from contextlib import AsyncExitStack
 
 from pixconnect.domain.money.block_report import Defence, DefenceAnswer, InfractionReport
 from pixconnect.domain.simulation.sandbox_control import OutsideDecision, OutsideInfraction, SandboxRefusal
 from pixconnect.sandbox import directory, infraction
-from pixconnect.sandbox.outside import Outside, make_network_id
-
-ACKNOWLEDGED_WITHIN_S: Final = 10.0
-"""How long who contests or judges waits until the service has heard of it."""
+from pixconnect.sandbox.outside import Outside, find_end, make_network_id
 
 
 async def contest_credit(outside: Outside, asked: OutsideInfraction) -> InfractionReport:
@@ -32,7 +27,7 @@ async def contest_credit(outside: Outside, asked: OutsideInfraction) -> Infracti
             )
             contest = infraction.open_contest(asked, paid, left_cents, free_cents, number, name, return_id, now)
             acknowledgement = await _put_and_tell(outside, told, contest, None)
-        await _wait_for(acknowledgement)
+        await find_end(acknowledgement)
     return contest.report
 
 
@@ -48,7 +43,7 @@ async def judge_contest(outside: Outside, asked: OutsideDecision) -> InfractionR
             free_cents = await _find_free(outside, before)
             contest = infraction.decide(before, asked, left_cents, free_cents, return_id, next_id, outside.clock.now())
             acknowledgement = await _put_and_tell(outside, told, contest, before)
-        await _wait_for(acknowledgement)
+        await find_end(acknowledgement)
     return contest.report
 
 
@@ -85,12 +80,6 @@ async def _put_and_tell(
     acknowledgement = told.enter_context(outside.network.expecting_acknowledgement(named))
     await _put(outside, contest, before)
     return acknowledgement
-
-
-async def _wait_for(acknowledgement: Awaitable[str | None]) -> None:
-    with suppress(TimeoutError):
-        async with asyncio.timeout(ACKNOWLEDGED_WITHIN_S):
-            await acknowledgement
 
 
 async def _put(outside: Outside, contest: infraction.Contest, before: infraction.Contest | None) -> None:

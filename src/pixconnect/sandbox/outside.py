@@ -45,7 +45,7 @@ from pixconnect.sandbox.outbox import Pending
 from pixconnect.sandbox.registry import MerchantCode, MerchantSigner
 from pixconnect.sandbox.tables import NewArrival
 
-# How long the payer waits for the service to acknowledge the payment.
+# How long who pays, contests or judges waits for the service to acknowledge it.
 ACKNOWLEDGED_TIMEOUT_S: Final = 10.0
 # How late a report is that comes out of order.
 OVERTAKEN_BY_MS: Final = 1_000
@@ -315,12 +315,17 @@ async def _await_end(
         await outside.arrivals.add(written)
         if not is_waited_for:
             return _arrival(report, "PROCESSING")
-        try:
-            async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
-                refusal_code = await acknowledgement
-        except TimeoutError:
-            return _arrival(report, "PROCESSING")
-    return _arrival(report, "CONFIRMED") if refusal_code is None else _arrival(report, "ERROR", refusal_code)
+        return _arrival(report, *await find_end(acknowledgement))
+
+
+async def find_end(acknowledgement: Awaitable[str | None]) -> tuple[ArrivalStatus, str | None]:
+    """How what was told ends, once the service has heard of it: with a code, if it refuses that."""
+    try:
+        async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
+            code = await acknowledgement
+    except TimeoutError:
+        return "PROCESSING", None
+    return "CONFIRMED" if code is None else "ERROR", code
 
 
 def _arrival(

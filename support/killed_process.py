@@ -54,10 +54,10 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "group write": "pixconnect.writing.changes:Changes.write",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "answer to a contest": f"{_RAIL}.defend",
-        "expiry": "pixconnect.worker.expiry:expire_charges",
+        "expiry": "pixconnect.worker.settlement:expire_charges",
         "look for lots": "pixconnect.store.standard.charge_lot:find_due",
         "end of charges of lots": "pixconnect.store.standard.charge_lot:finish",  # after it: before its COMMIT
-        "notice": "pixconnect.usecases.webhooks.notice:make_notice",  # after it: the body is kept, and not sent
+        "notice": "pixconnect.usecases.webhooks.key_webhook:make_notice",  # after it: the body is kept, and not sent
         "post": "pixconnect.usecases.webhooks.delivery:attempt",
         "record of the post": "pixconnect.store.webhooks.delivery:record",
     },

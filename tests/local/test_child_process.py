@@ -15,7 +15,7 @@ from support import installation
 
 PREAMBLE = """
 import os, signal, sys, time
-from pixconnect.local.supervised import Lifeline
+from pixconnect.local.child_process import Lifeline
 fds = dict(word.removeprefix("--").split("=") for word in sys.argv[1:])
 lifeline = Lifeline(parent_fd=int(fds["parent-fd"]), ready_fd=int(fds["ready-fd"]))
 """

@@ -23,7 +23,6 @@ FRAGMENTS = {
     "pixconnect.store.money.charge._SHOW_LOCKED",
     "pixconnect.store.proof.rail._BY_INSTANT",
     "pixconnect.store.proof.rail._BY_NAME",
-    "pixconnect.store.webhooks.redelivery._FOUND",
 }
 """Parts of larger statements."""
 

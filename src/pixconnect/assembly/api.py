@@ -48,8 +48,8 @@ from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.institutions.callback import Callbacks
-from pixconnect.usecases.running.health_watches import watch_health, watch_readiness
-from pixconnect.usecases.webhooks.feed_waits import FeedWaits
+from pixconnect.usecases.running.health import watch_health, watch_readiness
+from pixconnect.usecases.webhooks.feed import FeedWaits
 from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX
 
 LOGS: Final = "faces"

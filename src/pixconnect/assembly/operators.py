@@ -8,8 +8,7 @@ from typing import Final
 
 from pixconnect.adapters.rails.institution import RecordingRail
 from pixconnect.adapters.secret_box import AesSecretBox, open_sending_box, read_or_make_secret_key
-from pixconnect.adapters.server_file import ServerFile
-from pixconnect.adapters.system import SystemClock, SystemEntropy, name_system_user
+from pixconnect.adapters.system import ServerFile, SystemClock, SystemEntropy, name_system_user
 from pixconnect.assembly.base import (
     SERVICE_PACKAGE,
     SERVICE_SCHEMA,

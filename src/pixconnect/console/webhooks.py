@@ -47,7 +47,7 @@ async def show_event(visit: Visit) -> Response:
 
 async def list_deliveries(visit: Visit) -> Response:
     async def read(wanted: Wanted, after: str | None) -> object:
-        return await browse_webhooks.browse_deliveries(visit.context, visit.viewer, wanted, after)
+        return await browse.browse_deliveries(visit.context, visit.viewer, wanted, after)
 
     kinds = dict(statuses=DELIVERY_STATUSES, event_types=EVENT_TYPES)
     return await show_list(visit, "deliveries.html", read, **kinds, now=visit.context.clock.now())

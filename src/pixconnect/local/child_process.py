@@ -1,11 +1,9 @@
-"""One child process of the supervisor, with two pipes to it (see ``supervised``).
+"""One child process of the supervisor, with two pipes to it, and the child's side of them.
 
-The child's side of supervision: wait for the start signal, report when ready, end when the parent is gone.
-
-The child inherits two pipes. The parent writes one byte into the *parent* pipe when the child may begin its work; the
-end of that pipe means that the parent is gone. The child writes once into the *ready* pipe: ``+`` and a message when it
-is ready, ``-`` and the reason why it cannot start, or ``~`` and the reason if the database is at fault. A part that
-ends because it has lost the database ends with a status of its own.
+The parent writes one byte into the *parent* pipe when the child may begin its work; the end of that pipe means that the parent
+is gone. The child writes once into the *ready* pipe: ``+`` and a message when it is ready, ``-`` and the reason why it cannot
+start, or ``~`` and the reason if the database is at fault. A part that ends because it has lost the database ends with a status
+of its own.
 """
 
 import asyncio

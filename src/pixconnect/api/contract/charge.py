@@ -34,8 +34,8 @@ from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX, ShownStatus
 from pixconnect.domain.money.charge_contents import Payer
 from pixconnect.domain.money.transfer import Transfer, TransferStatus
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.standard import due_charge as due_charge_usecases
-from pixconnect.usecases.standard.due_charge import DueChargeRequest
+from pixconnect.usecases.standard import charge as standard_charge_usecases
+from pixconnect.usecases.standard.charge import DueChargeRequest
 
 
 class ChargePayer(charge_contents.Payer, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -304,7 +304,7 @@ async def create_due_charge(services: Services, request: Request[None, QrCodeQue
         terms=_read_terms(body),
         external_id=body.external_id,
     )
-    charge = await due_charge_usecases.create_due_charge(services.context, request.caller, asked)
+    charge = await standard_charge_usecases.create_due_charge(services.context, request.caller, asked)
     return await answer_charge(services, charge, request.query)
 
 

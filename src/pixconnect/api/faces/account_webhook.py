@@ -9,7 +9,7 @@ from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.webhook import WebhookSolicitado
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
-from pixconnect.usecases.webhooks import account_webhook
+from pixconnect.usecases.webhooks import event_callback
 
 
 async def put(status: int, face: Face, services: Services, request: Asked) -> Reply:
@@ -17,19 +17,19 @@ async def put(status: int, face: Face, services: Services, request: Asked) -> Re
     body = request.body.under(WebhookSolicitado, "webhook", "")
     url = body.text("webhookUrl")
     body.raise_if_any()
-    await account_webhook.set_account_webhook(services.context, request.caller, url or "", face.profile)
+    await event_callback.set_account_webhook(services.context, request.caller, url or "", face.profile)
     return Reply(status=status)
 
 
 async def get(face: Face, services: Services, request: Asked) -> Shown:
     _check_kind(request)
-    found = await account_webhook.read_account_webhook(services.context, request.caller, face.profile)
+    found = await event_callback.read_account_webhook(services.context, request.caller, face.profile)
     return {"webhookUrl": found.url, "criacao": format_milliseconds(found.created_at)}
 
 
 async def delete(face: Face, services: Services, request: Asked) -> Reply:
     _check_kind(request)
-    await account_webhook.delete_account_webhook(services.context, request.caller, face.profile)
+    await event_callback.delete_account_webhook(services.context, request.caller, face.profile)
     return Reply(status=204)
 
 

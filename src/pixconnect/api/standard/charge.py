@@ -57,8 +57,7 @@ from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, Location
 from pixconnect.usecases.frame.directory import OwnAccount
 from pixconnect.usecases.standard import charge as charge_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
-from pixconnect.usecases.standard.due_payload import show_receiver
-from pixconnect.usecases.standard.payload_parts import COB_STATUSES, CobStatus
+from pixconnect.usecases.standard.payload import COB_STATUSES, CobStatus, show_receiver
 from pixconnect.usecases.standard.pix import Pix
 
 _CHOICES: Final[tuple[CobStatus, ...]] = get_args(CobStatus)

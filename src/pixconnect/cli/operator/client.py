@@ -21,6 +21,7 @@ from pixconnect.local.tls_files import ClientFiles
 from pixconnect.named_file import read_named_file
 from pixconnect.store.identity.origin import Origin, OriginKind
 from pixconnect.usecases.identity import access as access_usecases
+from pixconnect.usecases.reading import search as search_usecases
 
 
 def show_origin(origin: Origin) -> output.Shown:
@@ -208,7 +209,7 @@ def activity(
     initial_at = parse_instant("--since", since)
     final_at = datetime.max.replace(tzinfo=UTC) if until is None else parse_instant("--until", until, is_end=True)
     found = operating.run(
-        origin_usecases.list_activity,
+        search_usecases.list_activity,
         client_id,
         initial_at,
         final_at,

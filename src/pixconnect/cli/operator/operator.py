@@ -15,14 +15,14 @@ from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.frame.settings import read_settings
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.domain.identity.console import Role
+from pixconnect.domain.identity.access import Role
 from pixconnect.local import sandbox_file
 from pixconnect.store.identity.console import ConsoleOperator
-from pixconnect.usecases.identity import console_session, operator_access
-from pixconnect.usecases.identity.operator_access import IssuedOperator
+from pixconnect.usecases.identity import console_session
+from pixconnect.usecases.identity.console_session import IssuedOperator
 from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.money.approval import WaitingTransfer
-from pixconnect.usecases.standard import charge_removal
+from pixconnect.usecases.standard import charge as standard_charge
 
 app = App(name="operator", help="Operators' access to the console, and to what holders own.")
 app.command("pixconnect.cli.operator.endpoint:app", name="endpoint", help="Manage holders' webhook endpoints.")
@@ -41,19 +41,19 @@ def add(*, name: Name, role: Role = "reader", json: Json = False) -> None:
     Args:
         role: A `reader` sees everything and changes nothing; an `operator` acts too.
     """
-    _show_issued(operating.run(operator_access.add_operator, name, role), as_json=json)
+    _show_issued(operating.run(console_session.add_operator, name, role), as_json=json)
 
 
 @app.command
 def reset(*, name: Name, json: Json = False) -> None:
     """Give an operator a new password, second factor and recovery codes, and end the operator's sessions at once."""
-    _show_issued(operating.run(operator_access.reset_operator, name), as_json=json)
+    _show_issued(operating.run(console_session.reset_operator, name), as_json=json)
 
 
 @app.command
 def remove(*, name: Name, json: Json = False) -> None:
     """Remove an operator's account and end its sessions at once. What the operator did stays in the audit."""
-    removed = operating.run(operator_access.remove_operator, name)
+    removed = operating.run(console_session.remove_operator, name)
     output.show(_shown(removed), as_json=json)
 
 
@@ -102,7 +102,7 @@ def remove_charge(
     Args:
         holder_id: Whose it is.
     """
-    removed = operating.run(charge_removal.remove_charge, holder_id, txid)
+    removed = operating.run(standard_charge.remove_charge, holder_id, txid)
     output.show(output.pick(removed, "id txid status"), as_json=json)
 
 

@@ -41,7 +41,7 @@ from pixconnect.domain.money.transfer import (
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.standard.sent import STATUSES, DevolucaoRecebida, find_returns, find_sent
+from pixconnect.usecases.standard.send_record import STATUSES, DevolucaoRecebida, find_returns, find_sent
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
 
 ACCOUNT_TYPES: Final = dict[str, AccountType](cacc="CHECKING", svgs="SAVINGS")

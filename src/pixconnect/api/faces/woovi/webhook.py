@@ -17,7 +17,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
-from pixconnect.usecases.webhooks import event_callback, event_webhook
+from pixconnect.usecases.webhooks import event_callback
 from pixconnect.usecases.webhooks import event_callback as callback_key_usecases
 from pixconnect.usecases.webhooks.event_callback import EventWebhook, NewEventWebhook
 
@@ -68,14 +68,14 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
         context, face.profile, new.authorization, new.secret, msgspec.json.encode(event_told)
     )
     await probe(services, "url", new.url, headers, event_told)
-    added = await event_webhook.add_event_webhook(context, request.caller, face.profile, new)
+    added = await event_callback.add_event_webhook(context, request.caller, face.profile, new)
     # Shown only where it is made; at the institution its dashboard shows it.
     return {"webhook": _show(added) | {"hmacSecret": new.secret}}
 
 
 async def list_event_webhooks(face: Face, services: Services, request: Asked) -> Shown:
     url = request.query.read(("url",)).get("url")
-    found = await event_webhook.list_event_webhooks(services.context, request.caller, face.profile)
+    found = await event_callback.list_event_webhooks(services.context, request.caller, face.profile)
     return {"webhooks": [_show(each) for each in found if url in (None, each.endpoint.url)]}
 
 
@@ -83,7 +83,7 @@ async def remove_event_webhook(face: Face, services: Services, request: Asked) -
     name = read_name(request)
     if not _ID.fullmatch(name) or (number := int(name, 16)) >= 2**63:
         raise errors.NotFound("id: there is no such webhook")
-    await event_webhook.remove_event_webhook(services.context, request.caller, face.profile, number)
+    await event_callback.remove_event_webhook(services.context, request.caller, face.profile, number)
     return {"status": "OK"}
 
 

@@ -21,7 +21,7 @@ from pixconnect.domain.institutions.judging import OUTCOMES, Evidence, JudgedLin
 from pixconnect.domain.institutions.statement_files.statement_file import ItemSource, StatementFile
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
-from support.true_months import Books, Question, Step
+from support.true_months import Books, Effect, Question, Step
 
 _DAY = timedelta(days=1)
 
@@ -69,19 +69,18 @@ class PaperReader:
         return day in self._judged and self._judged[day].state in ("closed", "closed_with_cases")
 
     def _list_questions(self, now: datetime) -> list[Question]:
-        """One for each line and each day that is a case, once its day is over."""
-        questions = [
-            Question(about=item.day, may_book=[(item.day, item.signed_cents)])
-            for item in self._items.values()
-            if item.joined_id is None and item.waits is not None and OUTCOMES[item.waits].asks == "person"
-        ]
-        differing = [day for day, judged in self._judged.items() if judged.difference_cents]
-        questions += [Question(about=day) for day in differing]
+        """One for each day about which a line, a balance or a line of ours is a case, once the day is over."""
+        may_book = defaultdict[date, list[Effect]](list)
+        for item in self._items.values():
+            if item.joined_id is None and item.waits is not None and OUTCOMES[item.waits].asks == "person":
+                may_book[item.day].append((item.day, item.signed_cents))
+        differing = {day for day, judged in self._judged.items() if judged.difference_cents}
         read_whole = {
             day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day
         }
-        questions += [Question(about=line.day) for line in self._list_unmatched() if line.day in read_whole]
-        return [question for question in questions if question.about < to_day(now)]
+        alone = {line.day for line in self._list_unmatched() if line.day in read_whole}
+        days = sorted({*may_book, *differing, *alone})
+        return [Question(about=day, may_book=may_book[day]) for day in days if day < to_day(now)]
 
     def _learn(self, pix: Movement) -> None:
         key: joining.LineKey = ("transfer", str(pix.serial))

@@ -24,7 +24,6 @@ from support.true_months import CHECKS, KINDS, Check, Story, kinds, stories
 
 NAMES: Final = (*KINDS, "mixed")
 SEED: Final = 20260701
-ASKED_EACH: Final = "each line that waits is a case of its own, and so is its day"
 NEAR_UNNAMED: Final = "a line without names is taken for an order of a day of which no file was read yet"
 OLD_SCHEDULED: Final = "a file that is read late announces nothing: its scheduled lines are posted"
 OLD_BALANCE: Final = "a balance told during a day counts as that of its end, if the file is read later"
@@ -34,7 +33,6 @@ STRUCK: Final = "no answer takes a movement out that the bank has struck"
 BACKDATED_BALANCE: Final = "a balance line with a backdated movement in it is posted before that movement is exported"
 
 MISSING: Final[Mapping[tuple[str, Check], str]] = {
-    **{(name, "asks once about a day"): ASKED_EACH for name in NAMES},
     ("ids per export", "holds only what the bank made"): NEAR_UNNAMED,
     ("ids per export", "equals the bank after the answers"): NEAR_UNNAMED,
     (

@@ -181,11 +181,11 @@ async def tell(shop: Shop, **changes: Any) -> None:
 
 async def look(shop: Shop) -> list[ShownCase]:
     await case_usecases.look_for_cases(shop.live.context)
-    return await case_usecases.list_cases(shop.live.context, kind="line_there")
+    return await case_usecases.list_cases(shop.live.context, kind="day")
 
 
 async def record(shop: Shop, case_id: int, returns: str | None = None) -> None:
-    wanted = WantedAdjustment(case_id=case_id, kind="found", returns=returns)
+    wanted = WantedAdjustment(case_id=case_id, kind="found", returns=returns, line="L1")
     proposal = await propose_adjustment(as_operator(shop.live.context, "ana"), wanted)
     with pytest.raises(errors.Forbidden):
         await confirm_proposal(as_operator(shop.live.context, "ana"), shop.live.context, "loja", "adjust", None)
@@ -217,7 +217,7 @@ async def test_where_no_list_has_it_two_operators_record_the_line_for_the_transf
     assert await look(shop) == []
     (item,) = await shop.live.fetch("select joined_kind from institution_item")
     assert item["joined_kind"] == "refund"
-    with pytest.raises(errors.BadRequest, match="only an open case"):
+    with pytest.raises(errors.BadRequest, match="whose case is open"):
         await record(shop, shown.case.id)
     await check_books(shop.live)
 

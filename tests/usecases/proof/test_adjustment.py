@@ -143,8 +143,10 @@ async def test_only_what_has_no_id_is_adjusted_and_never_beyond_its_case(shop: S
     for amount_cents in (0, 301, -5):
         with pytest.raises(errors.BadRequest, match="amount: must be from 1 to the 300 cents"):
             await want(shop, case_id, amount_cents=amount_cents)
-    with pytest.raises(errors.BadRequest, match="case: its line did not come in"):
-        await want(shop, await open_case(shop, 500, "L1", "line_there"))
+    with pytest.raises(errors.BadRequest, match="line: 0 lines of 2026-07-01 came in and wait"):
+        await want(shop, case_id, line="L1")
+    with pytest.raises(errors.BadRequest, match="a case of kind account is not adjusted"):
+        await want(shop, await open_case(shop, 500, "balance", "account"))
     with pytest.raises(errors.NotFound, match="none with the id 99"):
         await want(shop, 99)
     with pytest.raises(errors.NotFound, match="no adjustment 7"):
@@ -257,7 +259,7 @@ async def test_while_a_case_is_open_or_something_is_adjusted_nobody_leaves_the_a
 
 async def test_an_account_with_an_open_case_is_not_forgotten(shop: Shop) -> None:
     maria = as_operator(shop.live.context, "maria")
-    case_id = await open_case(shop, 500, "L1", "line_there")
+    case_id = await open_case(shop, 500)
     # As of an account that was closed, on which holders stay.
     await shop.live.execute_as_owner(
         "alter table holder disable trigger keep_account; update holder set institution_id = null; "

@@ -93,12 +93,47 @@ async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -
     shop.live.clock.advance(days=1)
     await read(shop, closing="100.00")
     (missing,) = await look(shop)
-    assert (missing.kind, missing.amount_cents) == ("line_here", -700)
+    assert (missing.kind, missing.name, missing.amount_cents) == ("day", "2026-07-01", -700)
     assert pix.end_to_end_id in missing.said
     at = "20260701"
     came = make_ofx_line(item_id="P1", at=at, amount="7.00", memo=f"PIX RECEBIDO {pix.end_to_end_id}")
     await read(shop, came, closing="107.00")
     assert told(await look(shop)) == []
+
+
+async def test_all_of_a_day_is_one_case_that_names_each_line(shop: Shop) -> None:
+    shop.live.clock.advance(days=-1)
+    pix = shop.pay(700)
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    lines = [make_ofx_line(item_id=name, at="20260701", amount="300.00", memo=f"SALDO {name}") for name in ("B1", "B2")]
+    await read(shop, *lines, closing="400.00")
+    (case,) = await look(shop)
+    # Two choices agree: the lines may be money or not, and the balance is 300.00 above what counts.
+    assert (case.kind, case.name, case.amount_cents) == ("day", "2026-07-01", 300_00 - 700)
+    for named in ("+R$ 300,00 beside", "line B1", "line B2", "perhaps_balance", "from ofx", pix.end_to_end_id):
+        assert named in case.said
+    maria = as_operator(shop.live.context, "maria")
+    await case_usecases.close_cases(maria, [case.id], "the bank writes its balances twice")
+    assert await look(shop) == []
+    # Another line is another question about the day, though the sum is the same.
+    other = make_ofx_line(item_id="B3", at="20260701", amount="250.00", memo="SALDO B3")
+    await read(shop, *lines, other, closing="400.00")
+    (again,) = await look(shop)
+    assert (again.id, again.amount_cents, again.opened_count) == (case.id, case.amount_cents, 2)
+
+
+async def test_fewer_lines_than_payments_are_joined_and_one_case_has_the_rest(shop: Shop) -> None:
+    shop.live.clock.advance(days=-1)
+    for _ in range(5):
+        shop.pay(700)
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    lines = [make_ofx_line(item_id=f"P{n}", at="20260701", amount="7.00", memo="PIX RECEBIDO") for n in range(3)]
+    await read(shop, *lines, closing="121.00")
+    assert told(await look(shop)) == [("day", "2026-07-01", -1400, None)]
+    rows = await shop.live.fetch("select from institution_item where joined_kind = 'transfer'")
+    assert len(rows) == 3
 
 
 async def test_a_kept_report_is_a_case_and_ends_with_it_whichever_is_closed(shop: Shop) -> None:

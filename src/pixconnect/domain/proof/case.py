@@ -19,11 +19,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-CaseKind = Literal["report", "day", "line_there", "line_here", "rail", "order", "account", "waits"]
-"""A report of the rail that waits for an operator; a day whose balances and lines disagree; a line of the institution's that is
-nothing of ours; a line of ours that its statement has not; what ``verify`` found when it compared with the rail; an order over
-an account at an institution of which nobody there can say how it ended; an account whose balance at its institution is not that
-of the books; a refund that is to leave an account and may not."""
+CaseKind = Literal["report", "day", "rail", "order", "account", "waits"]
+"""A report of the rail that waits for an operator; a day of an account on which its statement and the books disagree; what
+``verify`` found when it compared with the rail; an order over an account at an institution of which nobody there can say how it
+ended; an account whose balance at its institution is not that of the books; a refund that is to leave and may not."""
 CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
 
 TEXT_LENGTH_MAX: Final = 1000

@@ -192,7 +192,7 @@ ADJUSTMENTS: Final = (
                         filter (where account = 'available'), 0)::bigint as adjusted_cents
                 from adjustment group by case_id
             ) as made on made.case_id = kept_case.id
-            where kind not in ('day', 'line_here') or ended_at is not null and (
+            where kind <> 'day' or ended_at is not null and (
                 amount_cents is null or adjusted_cents not between least(amount_cents, 0) and greatest(amount_cents, 0)
             )
         """,

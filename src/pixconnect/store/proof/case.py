@@ -38,7 +38,8 @@ async def try_lock(connection: Connection) -> bool:
     return await connection.fetchval(_LOCK, _LOCKED)
 
 
-# What ended by itself opens again when it comes back; what an operator has ended only when it is about another amount.
+# What ended by itself opens again when it comes back; what an operator has ended only when it is about another amount, and a
+# day also when it is about other lines.
 _KEEP: Final[LiteralString] = """
     with found as (
         select * from jsonb_to_recordset($1::jsonb) as each (
@@ -63,6 +64,7 @@ _KEEP: Final[LiteralString] = """
             when kept.ended_at is null
                 then (kept.amount_cents, kept.said) is distinct from (excluded.amount_cents, excluded.said)
             else kept.ended_as = 'recorded' or kept.amount_cents is distinct from excluded.amount_cents
+                or kept.ended_as = 'closed' and kept.kind = 'day' and kept.said is distinct from excluded.said
         end
     )
     update kept_case set opened_count = opened_count + (ended_at is not null)::integer,

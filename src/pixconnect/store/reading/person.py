@@ -242,7 +242,8 @@ async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> l
 # By what a case names and by what it says: the tax id may stand in its words alone.
 _OPEN_CASES: Final[LiteralString] = """
     select id from kept_case
-    where ended_at is null and (name = any($1) or position($2 in said) > 0 or kind = 'report' and name = any($3))
+    where ended_at is null and (name = any($1) or position($2 in said) > 0 or kind = 'report' and name = any($3)
+        or kind = 'day' and exists (select from unnest($1) as named (name) where position(named.name in said) > 0))
     order by id
 """
 

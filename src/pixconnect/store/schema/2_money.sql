@@ -2885,14 +2885,13 @@ create table kept_case (
     constraint kept_case_end_reason_check check (length(end_reason) >= 1 and length(end_reason) <= 1000),
     constraint kept_case_ended_as_check check (ended_as in ('recorded', 'adjusted', 'closed', 'decided')),
     constraint kept_case_ended_by_check check (length(ended_by) >= 1 and length(ended_by) <= 255),
-    constraint kept_case_kind_check check (kind in ('report', 'day', 'line_there', 'line_here', 'rail', 'order', 'account',
-        'waits')),
+    constraint kept_case_kind_check check (kind in ('report', 'day', 'rail', 'order', 'account', 'waits')),
     constraint kept_case_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint kept_case_opened_count_check check (opened_count > 0),
     constraint kept_case_said_check check (length(said) >= 1 and length(said) <= 1000),
     constraint kept_case_since_check check (isfinite(since)),
-    constraint only_days_and_lines_lie_at_an_account check ((institution_id is not null) = (kind in ('day', 'line_there',
-        'line_here', 'order', 'account', 'waits'))),
+    constraint only_what_is_at_an_account_names_it check ((institution_id is not null) = (kind in ('day', 'order', 'account',
+        'waits'))),
     constraint kept_case_holder_id_fkey foreign key (holder_id) references holder(id),
     constraint kept_case_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
@@ -2900,11 +2899,11 @@ comment on table kept_case is
     'What an institution or the rail says and we do not know, or the other way round, until it ended.';
 comment on column kept_case.id is 'Counts up.';
 comment on column kept_case.kind is
-    'A kept report; a day whose balances and lines disagree; a line there or here that the other has not; what verify found; an order of which nobody can say how it ended; an account whose balance differs; or a refund that is to leave and may not.';
+    'A kept report; a day on which an account''s statement and the books disagree; what verify found; an order of which nobody can say how it ended; an account whose balance differs; or a refund that is to leave and may not.';
 comment on column kept_case.institution_id is 'The account at an institution; null where it is none''s.';
 comment on column kept_case.holder_id is 'Whose it is, where that is known.';
 comment on column kept_case.name is
-    'What is different: the report''s id, the day, the line''s id, what verify names, the order''s name, the word balance, or what is to leave.';
+    'What is different: the report''s id, the day, what verify names, the order''s name, the word balance, or what is to leave.';
 comment on column kept_case.amount_cents is
     'By how much the institution says more than we do, in cents; negative where it says less, null where it is no sum.';
 comment on column kept_case.said is 'What is known, in words.';
@@ -2959,7 +2958,7 @@ begin
     join kept_case as ours on ours.id = made.case_id
     join holder on holder.id = made.holder_id
     left join adjustment as undone on undone.id = made.opposite_of and undone.holder_id = made.holder_id
-    where ours.kind not in ('day', 'line_here') or ours.amount_cents is null
+    where ours.kind <> 'day' or ours.amount_cents is null
         or holder.institution_id is distinct from ours.institution_id
         or ours.ended_at is not null and made.opposite_of is null and made.kind <> 'written_off'
         or made.opposite_of is not null and (

@@ -129,6 +129,12 @@ def _waits_for_time(item: RecordedItem, now: datetime) -> bool:
     return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
 
+async def list_waiting(connection: Connection, account: InstitutionAccount, day: date) -> list[RecordedItem]:
+    """The institution's lines of a day that wait for a person or a later reading, by id."""
+    items = await item_store.list_unjoined(connection, account.id, (day, ""), UNMATCHED_MAX, ASK_NOBODY)
+    return [item for item in items if item.day == day]
+
+
 async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:
     """The first day that is not closed, or one that was touched if that is earlier."""
     async with context.pool.acquire() as connection:

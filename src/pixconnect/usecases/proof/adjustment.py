@@ -6,7 +6,7 @@ All of a confirmation is one transaction, so that who dies in it has done nothin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import date
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,7 @@ from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.institutions.day import list_waiting
 from pixconnect.usecases.institutions.proposing import (
     confirming,
     find_account_of,
@@ -35,9 +36,6 @@ from pixconnect.usecases.institutions.proposing import (
 from pixconnect.usecases.proof import returned_line
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
-
-_ADJUSTED: Final = ("day", "line_here")
-"""Other cases end when the missing fact is recorded; a line that gives a transfer back is recorded as that."""
 
 
 class WantedAdjustment(Struct, frozen=True, kw_only=True):
@@ -53,6 +51,8 @@ class WantedAdjustment(Struct, frozen=True, kw_only=True):
     """The adjustment that is to be undone."""
     returns: str | None = None
     """The end-to-end id of the transfer that a line gives back, where the line does not name it."""
+    line: str | None = None
+    """The id of a line that gives a transfer back, which is recorded instead of an entry."""
 
 
 class _Step(Struct, frozen=True, kw_only=True):
@@ -75,16 +75,14 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
     async with write_alone(context.pool) as connection:
         await lock_to_propose(connection, wanted.case_id)
         case = await lock_case(connection, wanted.case_id)
-        if case.kind != "line_there":
-            _check_kind(case)
+        _check_kind(case)
         account = await find_account_of(connection, case)
         _refuse_closed(account)
-        if case.kind == "line_there":
-            returned = await returned_line.plan_return(connection, account, case, wanted.returns)
-            said = dict[str, str | int](
-                case_id=case.id, kind=wanted.kind, amount_cents=case.amount_cents or 0, **returned
-            )
+        if wanted.returns is not None or wanted.line is not None:
+            returned = await returned_line.plan_return(connection, account, case, wanted.returns, wanted.line)
+            said = dict[str, str | int](case_id=case.id, kind=wanted.kind, **returned)
             return await propose(context, connection, account.id, "adjust", said, f"case {case.id}")
+        await _refuse_waiting(connection, account, case, wanted)
         steps = _plan(case, account, await adjustment_store.list_of_case(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
         said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
@@ -104,6 +102,7 @@ async def adjust_case(context: Operator, writes: Writer, account: InstitutionAcc
         _refuse_closed(locked)
         case = await lock_case(connection, wanted.case_id)
         _check_kind(case)
+        await _refuse_waiting(connection, locked, case, wanted)
         made = await adjustment_store.list_of_case(connection, case.id)
         # Planned anew: the case may have got smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
@@ -132,9 +131,22 @@ async def _check_holders(connection: Connection, account: InstitutionAccount, st
 
 
 def _check_kind(case: Case) -> None:
-    if case.kind not in _ADJUSTED:
+    if case.kind != "day":
         raise errors.BadRequest(
             f"case: a case of kind {case.kind} is not adjusted: what is missing has an id: record it under that"
+        )
+
+
+async def _refuse_waiting(
+    connection: Connection, account: InstitutionAccount, case: Case, wanted: WantedAdjustment
+) -> None:
+    """Refuse a new entry while a line of the day waits: it may be what the entry would stand for."""
+    if wanted.undone_id is not None or wanted.kind == "written_off":
+        return
+    waiting = await list_waiting(connection, account, date.fromisoformat(case.name))
+    if waiting:
+        raise errors.BadRequest(
+            f"case: line {waiting[0].item_id} of {case.name} waits: record what it is before the rest is adjusted"
         )
 
 
@@ -145,7 +157,9 @@ def _plan(case: Case, account: InstitutionAccount, made: Sequence[Adjustment], w
         return _plan_write_off(made, account.house_id)
     if case.ended_at is not None:
         raise errors.BadRequest("case: it has ended")
-    case_cents = errors.require(case.amount_cents, "days and lines that are cases are of an amount")
+    if case.amount_cents is None:
+        raise errors.BadRequest("case: nothing of it is left to be adjusted")
+    case_cents = case.amount_cents
     left_cents = case_cents - _sum(made)
     amount_cents = abs(left_cents) if wanted.amount_cents is None else wanted.amount_cents
     direction: Side = "IN" if case_cents > 0 else "OUT"

@@ -15,9 +15,7 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
@@ -41,9 +39,9 @@ from pixconnect.usecases.frame.context import Context, Core, Operator, read_orde
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
-from pixconnect.usecases.institutions.day import UnmatchedSpan
 from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.usecases.proof import case_ending as ending_usecases
+from pixconnect.usecases.proof import day_case
 
 LISTED_MAX: Final = 1000
 LOOKED_AT_MAX: Final = 10_000
@@ -98,7 +96,7 @@ async def _look_at_reports(context: Context) -> None:
                 kind="report",
                 institution_id=None,
                 name=str(report.id),
-                amount_cents=_within_bounds(kept_report.find_amount(report) or 0),
+                amount_cents=day_case.within_bounds(kept_report.find_amount(report) or 0),
                 said=_cut(f"{report.kind} {report.name}: {report.reason}: {report.explanation}"),
                 since=report.first_seen_at,
             )
@@ -131,7 +129,7 @@ def _of_finding(finding: Finding, seen_at: datetime) -> Difference:
         institution_id=None,
         holder_id=finding.holder_id,
         name=f"{finding.rule}: {', '.join(finding.ids)}"[:255],
-        amount_cents=_within_bounds(sign * (theirs - ours)),
+        amount_cents=day_case.within_bounds(sign * (theirs - ours)),
         said=_cut(f"the rail says {finding.expected or 'nothing'}, and we say {finding.found or 'nothing'}"),
         since=finding.since or seen_at,
     )
@@ -143,8 +141,8 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
         if not await case_store.try_lock(connection):
             return
         since = datetime.combine(span.since, time(0), SAO_PAULO)
-        kinds: tuple[CaseKind, ...] = () if span.is_cut else ("day", "line_there", "line_here")
-        await case_store.keep(connection, kinds, account.id, since, _of_span(account, span))
+        kinds: tuple[CaseKind, ...] = () if span.is_cut else ("day",)
+        await case_store.keep(connection, kinds, account.id, since, day_case.list_differences(account, span))
         orders, is_all = await ending_usecases.find_differences(context, connection, account)
         await case_store.keep(connection, ("order",) if is_all else (), account.id, _EVER, orders)
         await _look_at_waiting(context, connection, account)
@@ -179,57 +177,6 @@ async def _look_at_waiting(context: Context, connection: Connection, account: In
     ]
     is_cut = LOOKED_AT_MAX in (len(waiting), len(refunds))
     await case_store.keep(connection, () if is_cut else ("waits",), account.id, _EVER, differences)
-
-
-def _of_span(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:
-    days = [
-        Difference(
-            kind="day",
-            institution_id=account.id,
-            holder_id=account.house_id,
-            name=day.day.isoformat(),
-            amount_cents=_within_bounds(day.difference_cents or 0),
-            said="the balance at its end is not the one at its begin and its lines",
-            since=datetime.combine(day.day, time(0), SAO_PAULO),
-        )
-        for day in span.days
-    ]
-    there = [
-        Difference(
-            kind="line_there",
-            institution_id=account.id,
-            name=item.item_id[:255],
-            amount_cents=item.amount_cents if item.direction == "IN" else -item.amount_cents,
-            said=_cut(f"{item.kind} of {item.day}, {_say_waiting(item)}: {item.text}"),
-            since=datetime.combine(item.day, time(0), SAO_PAULO),
-        )
-        for item in span.items
-    ]
-    here = [
-        Difference(
-            kind="line_here",
-            institution_id=account.id,
-            holder_id=line.holder_id,
-            name=f"{line.key[0]} {line.key[1]}",
-            # What we have booked in and they have not is what they say less.
-            amount_cents=-line.amount_cents if line.direction == "IN" else line.amount_cents,
-            said=_cut(f"{line.key[0]} of {line.day} is not in the statement: {', '.join(line.names)}"),
-            since=datetime.combine(line.day, time(0), SAO_PAULO),
-        )
-        for line in span.lines
-    ]
-    return [*days, *there, *here]
-
-
-def _say_waiting(item: RecordedItem) -> str:
-    if item.waits == "not_yet_read" and item.direction == "IN":
-        return "not_yet_read (no reading tells it; if it gives a transfer back, `case adjust` records that)"
-    return item.waits or "not posted"
-
-
-def _within_bounds(cents: int) -> int | None:
-    # Two amounts that each can be may differ by more than any: whatever an institution says, its case is opened.
-    return max(-AMOUNT_MAX_CENTS, min(cents, AMOUNT_MAX_CENTS)) or None
 
 
 def _cut(text: str) -> str:

@@ -8,6 +8,7 @@ one made of the line: the same each time, so that it is recorded once.
 from __future__ import annotations
 
 import hashlib
+from datetime import date
 from typing import Final
 
 from pixconnect.domain.frame import errors
@@ -24,6 +25,7 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Operator, Writer
+from pixconnect.usecases.institutions.day import list_waiting
 from pixconnect.usecases.institutions.proposing import confirming, lock_case, record_confirmed
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.money.incoming import RECEIVE_RETURNS, GivenBack
@@ -35,21 +37,28 @@ _DIGEST_LENGTH: Final = 11
 
 
 async def plan_return(
-    connection: Connection, account: InstitutionAccount, case: Case, returns: str | None
+    connection: Connection, account: InstitutionAccount, case: Case, returns: str | None, line: str | None
 ) -> dict[str, str | int]:
     """What is to be proposed for a line that gives back a transfer.
 
     Args:
         connection: Where the case is locked.
         account: The case's.
-        case: Of the line.
+        case: Of the line's day.
         returns: The end-to-end id of the transfer, where the line does not name it.
+        line: The line's id, where several lines of the day came in and wait.
 
     Raises:
         BadRequest: The case or its line is none of the kind, or the transfer is not one that this line can give back.
     """
-    _, original = await _find(connection, account, case, returns)
-    return dict(holder_id=original.holder_id, direction="IN", **{RETURNS: original.end_to_end_id})
+    item, original = await _find(connection, account, case, returns, line)
+    return dict(
+        amount_cents=item.amount_cents,
+        holder_id=original.holder_id,
+        direction="IN",
+        line=item.item_id,
+        **{RETURNS: original.end_to_end_id},
+    )
 
 
 async def record_return(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
@@ -57,7 +66,8 @@ async def record_return(context: Operator, writes: Writer, account: InstitutionA
     async with confirming(context, account, proposal) as (connection, locked):
         case = await lock_case(connection, int(proposal.proposal["case_id"]))
         # Judged once more: since the proposal a reading may have recorded it.
-        item, original = await _find(connection, locked, case, str(proposal.proposal[RETURNS]))
+        said = proposal.proposal
+        item, original = await _find(connection, locked, case, str(said[RETURNS]), str(said["line"]))
         report = _as_report(item, original, context)
         given_back = GivenBack(
             holder_id=original.holder_id,
@@ -77,13 +87,15 @@ async def record_return(context: Operator, writes: Writer, account: InstitutionA
 
 
 async def _find(
-    connection: Connection, account: InstitutionAccount, case: Case, returns: str | None
+    connection: Connection, account: InstitutionAccount, case: Case, returns: str | None, line: str | None
 ) -> tuple[RecordedItem, Transfer]:
-    if case.kind != "line_there" or case.ended_at is not None:
-        raise errors.BadRequest("case: only an open case of a line of the institution gives a transfer back")
-    item = (await item_store.find(connection, account.id, [case.name])).get(case.name)
-    if item is None or item.joined_kind is not None or item.direction != "IN":
-        raise errors.BadRequest("case: its line did not come in, or is joined by now")
+    if case.kind != "day" or case.ended_at is not None:
+        raise errors.BadRequest("case: only a line of a day whose case is open gives a transfer back")
+    waiting = await list_waiting(connection, account, date.fromisoformat(case.name))
+    items = [item for item in waiting if item.direction == "IN" and line in (None, item.item_id)]
+    if len(items) != 1:
+        raise errors.BadRequest(f"line: {len(items)} lines of {case.name} came in and wait: name one of them")
+    (item,) = items
     name = returns or item.end_to_end_id
     if name is None:
         raise errors.BadRequest("returns: the line names no Pix: say the end-to-end id of the one that it gives back")

@@ -22,9 +22,9 @@ pytestmark = pytest.mark.long
 _CASES = """
     insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since) values
         ('day', {account}, {house}, '2026-07-01', -300, 'its balances and lines disagree', now()),
-        ('line_there', {account}, null, 'F1', -80, 'fee of 2026-07-01, not posted: TARIFA PIX', now()),
-        ('line_there', {account}, null, 'F2', -80, 'fee of 2026-07-02, not posted: tarifa pix', now()),
-        ('line_there', {account}, null, 'W1', 500, 'wire of 2026-07-02, not posted: TED', now())
+        ('day', {account}, null, '2026-07-02', -80, 'line F1 of -R$ 0,80, fee, not posted: TARIFA PIX', now()),
+        ('day', {account}, null, '2026-07-03', -80, 'line F2 of -R$ 0,80, fee, not posted: tarifa pix', now()),
+        ('day', {account}, null, '2026-07-04', 500, 'line W1 of R$ 5,00, wire, not posted: TED', now())
 """
 
 
@@ -90,14 +90,14 @@ def test_what_comes_from_one_cause_ends_by_one_decision(live: CommandLine) -> No
     close = ("case", "close", "--reason", "the fees of July are charged on another account", "--operator", "ana")
     refused = live.refusal(*close, "--said", "tarifa")
     assert "kind" in refused.lower()
-    assert "not both" in live.refusal(*close, "2", "--kind", "line_there")
-    assert "none is named" in live.refusal(*close, "--kind", "line_there", "--said", "BOLETO")
-    ended = live.json(*close, "--kind", "line_there", "--said", "Tarifa")["cases"]
+    assert "not both" in live.refusal(*close, "2", "--kind", "day")
+    assert "none is named" in live.refusal(*close, "--kind", "day", "--said", "BOLETO")
+    ended = live.json(*close, "--kind", "day", "--said", "Tarifa")["cases"]
     assert [(one["name"], one["ended_as"], one["ended_by"]) for one in ended] == [
-        ("F1", "closed", "ana"),
-        ("F2", "closed", "ana"),
+        ("2026-07-02", "closed", "ana"),
+        ("2026-07-03", "closed", "ana"),
     ]
-    assert [one["name"] for one in live.json("case", "list")["cases"]] == ["2026-07-01", "W1"]
+    assert [one["name"] for one in live.json("case", "list")["cases"]] == ["2026-07-01", "2026-07-04"]
     live.json("case", "close", "4", "--reason", "returned by the bank", "--operator", "bia")
     rows = live.json("audit", "list")["entries"][:3]
     assert [(row["operator"], row["verb"], row["subject"]) for row in rows] == [

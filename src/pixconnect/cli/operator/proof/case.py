@@ -109,11 +109,12 @@ def adjust(
             help="Of a line of the institution: the end-to-end id of the transfer that it gives back, if it names none."
         ),
     ] = None,
+    line: Annotated[str | None, Parameter(help="The id of a line of that day that gives a transfer back.")] = None,
     json: Json = False,
 ) -> None:
-    """Propose to adjust the books for a day or a line that nothing records; another operator confirms it.
+    """Propose to adjust the books for what nothing records of a day; another operator confirms it.
 
-    A line of the institution that gives a transfer back is recorded as the transfer's return, for its holder.
+    With `--line` or `--returns`, a line that gives a transfer back is recorded as the transfer's return, for its holder.
 
     The other one does it by `pixconnect institution confirm`. It is dated then, and stays within the case's amount and sign.
 
@@ -123,7 +124,7 @@ def adjust(
         holder_id: Whose money it is; the case's holder, if it is missing.
     """
     wanted = WantedAdjustment(
-        case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo, returns=returns
+        case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo, returns=returns, line=line
     )
     proposed = operating.run(adjustment_usecases.propose_adjustment, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 BANK, BRANCH, NUMBER, DIGIT = "341", 1, 12345, "6"
 FIRST, LAST = date(2026, 11, 1), date(2026, 11, 2)
@@ -83,7 +83,7 @@ def make_cnab_records(*lots: CnabLot, lot_numbers: Sequence[int] = ()) -> list[s
                 _text("BANCO", 30),
                 _text("", 10),
             ),
-            *("2", _day(LAST), "081500", _number(1, 6), "103", _number(0, 5)),
+            *("2", _day(LAST + timedelta(days=1)), "081500", _number(1, 6), "103", _number(0, 5)),
         )
     ]
     for count, lot in enumerate(lots, 1):

@@ -18,7 +18,11 @@ from pixconnect.domain.institutions.day import DayBalances, DayCases, DaySums, J
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem
 from pixconnect.domain.institutions.judging import OUTCOMES, Evidence, JudgedLine, Judgement, OpenAmounts
-from pixconnect.domain.institutions.statement_files.statement_file import ItemSource, StatementFile
+from pixconnect.domain.institutions.statement_files.statement_file import (
+    ItemSource,
+    StatementFile,
+    find_final_balance,
+)
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.true_months import Books, Effect, Question, Step
@@ -43,12 +47,14 @@ class PaperReader:
         self._ours: dict[joining.LineKey, BookLine] = {}
         self._ids_counts = Counter[str]()
         self._changed = Counter[date]()
+        self._first_read_at = dict[bytes, datetime]()
 
     def take(self, step: Step) -> None:
         if step.learned is not None:
             self._learn(step.learned)
         if step.file is not None:
-            self._record(read_statement_file(step.file), step.at)
+            read_at = self._first_read_at.setdefault(step.file, step.at)
+            self._record(read_statement_file(step.file), step.at, read_at)
         self._settle(step.at)
         self._judged = self._judge_days(step.at)
 
@@ -95,24 +101,27 @@ class PaperReader:
             state="settled",
         )
 
-    def _record(self, file: StatementFile, now: datetime) -> None:
+    def _record(self, file: StatementFile, now: datetime, read_at: datetime) -> None:
         spoken = [file.first_on + _DAY * number for number in range((file.last_on - file.first_on).days + 1)]
         others = {day for day, told in self._days.items() if told.source != file.format}
         lines = [item for item in file.items if item.day not in others]
         closed = {day for day in self._days if self._is_closed(day)}
-        judgement = judging.judge_lines(lines, self._read_evidence(file, lines, now))
+        dated = file.date(read_at)
+        judgement = judging.judge_lines(lines, self._read_evidence(file, lines, dated))
         self._ids_counts += Counter(same=judgement.same_ids_count, other=judgement.other_ids_count)
         self._keep(judgement.lines, file.format, now)
-        self._tell(file, judgement, ({*spoken} - others, len(lines), closed), now)
+        self._tell(file, judgement, ({*spoken} - others, len(lines), closed), dated[0])
 
-    def _read_evidence(self, file: StatementFile, lines: Sequence[InstitutionItem], now: datetime) -> Evidence:
+    def _read_evidence(
+        self, file: StatementFile, lines: Sequence[InstitutionItem], dated: tuple[datetime, date]
+    ) -> Evidence:
         days = [file.first_on, file.last_on, *(line.day for line in lines)]
         first_on, last_on = min(days), max(days)
         closed = frozenset(day for day in self._days if self._is_closed(day))
         agreed = {day for day in self._days if self._judged[day].state != "open"}
         ends = {day - _DAY: told.opening_cents for day, told in self._days.items() if told.opening_cents is not None}
         for day, told in self._days.items():
-            if told.closing_cents is not None and told.read_at is not None and to_day(told.read_at) > day:
+            if told.closing_cents is not None:
                 ends[day] = told.closing_cents
         since = max((day for day in ends if day < first_on), default=None)
         if since is None:
@@ -141,8 +150,11 @@ class PaperReader:
             ends={day: cents for day, cents in ends.items() if since <= day <= until},
             closed=closed,
             agreed=frozenset(agreed),
+            newer=frozenset(
+                day for day, told in self._days.items() if told.read_at is not None and told.read_at > dated[0]
+            ),
             nets=nets,
-            today=to_day(now),
+            today=dated[1],
             known=known,
             ids_are_stable=self._ids_counts["same"] > 0 and self._ids_counts["other"] == 0,
         )
@@ -162,8 +174,9 @@ class PaperReader:
                 self._items[line.known_id] = structs.replace(self._items[line.known_id], waits=waits)
 
     def _tell(
-        self, file: StatementFile, judgement: Judgement, given: tuple[set[date], int, set[date]], now: datetime
+        self, file: StatementFile, judgement: Judgement, given: tuple[set[date], int, set[date]], as_of: datetime
     ) -> None:
+        closing = find_final_balance(file, as_of)
         spoken, lines_count, closed = given
         of_file = judgement.lines[:lines_count]
         if judgement.replaced_from is not None and file.closing is not None:
@@ -174,14 +187,13 @@ class PaperReader:
         kept = closed if any(line.outcome == "contradicts" for line in of_file) else set[date]()
         for day in sorted({*spoken, *(line.item.day for line in of_file if line.outcome == "new")}):
             told = self._days.setdefault(day, _Day(source=file.format))
-            if told.closing_cents is not None and (told.read_at is None or to_day(told.read_at) <= day):
-                told.closing_cents = None
+            is_older = day in spoken and told.read_at is not None and as_of < told.read_at
             if day not in kept and file.opening is not None and day == file.first_on:
-                told.opening_cents = file.opening.cents
-            if day not in kept and file.closing is not None and day == file.closing.on:
-                told.closing_cents = file.closing.cents
-            if day in spoken:
-                told.read_at = now
+                told.opening_cents = _choose(file.opening.cents, told.opening_cents, is_older)
+            if day not in kept and closing is not None and day == closing.on:
+                told.closing_cents = _choose(closing.cents, told.closing_cents, is_older)
+            if day in spoken and not is_older:
+                told.read_at = as_of
 
     def _settle(self, now: datetime) -> None:
         """Named lines are joined first; then lines that look alike; then the rest is posted or waits."""
@@ -230,6 +242,10 @@ class PaperReader:
             for day, one in sorted(self._days.items())
         ]
         return {one.day: one for one in judge_days(told, sums, cases, now)}
+
+
+def _choose(cents: int, before_cents: int | None, is_older: bool) -> int:
+    return before_cents if is_older and before_cents is not None else cents
 
 
 def _counts(item: RecordedItem) -> bool:

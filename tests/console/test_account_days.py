@@ -92,6 +92,7 @@ async def test_each_account_has_its_last_seven_days_as_boxes(live: Service) -> N
     portuguese = bytes((await day_pages.show_days(visit(live, "/days", language="pt-BR"))).body).decode()
     assert "fechado com casos em aberto" in portuguese
     account = await day_usecases.read_named_account(live.context, "loja")
+    live.clock.advance(days=1)
     other = make_ofx(first="20260702", last="20260702", closing="104.01")
     await statement_usecases.record_file(as_operator(live.context), "loja", other)
     await statement_usecases.settle_items(live.context, account)

@@ -25,8 +25,6 @@ from support.true_months import CHECKS, KINDS, Check, Story, kinds, stories
 NAMES: Final = (*KINDS, "mixed")
 SEED: Final = 20260701
 NEAR_UNNAMED: Final = "a line without names is taken for an order of a day of which no file was read yet"
-OLD_SCHEDULED: Final = "a file that is read late announces nothing: its scheduled lines are posted"
-OLD_BALANCE: Final = "a balance told during a day counts as that of its end, if the file is read later"
 OLD_TEXT: Final = "a movement is missing if an older export with a shorter text is read again"
 SUMMED: Final = "a line that is no Pix is taken for a Pix of its amount that the bank has summed"
 STRUCK: Final = "no answer takes a movement out that the bank has struck"
@@ -39,9 +37,7 @@ MISSING: Final[Mapping[tuple[str, Check], str]] = {
         "ids by position",
         "closes days truly",
     ): "a day is closed by a balance that it never had; the cause is not known yet",
-    ("scheduled lines", "holds only what the bank made"): OLD_SCHEDULED,
-    ("scheduled lines", "equals the bank after the answers"): OLD_SCHEDULED,
-    ("intraday exports", "closes days truly"): OLD_BALANCE,
+    ("scheduled lines", "equals the bank after the answers"): NEAR_UNNAMED,
     ("intraday exports", "equals the bank after the answers"): OLD_TEXT,
     ("sums of many Pix", "holds only what the bank made"): NEAR_UNNAMED,
     ("sums of many Pix", "equals the bank after the answers"): SUMMED,

@@ -177,6 +177,47 @@ async def test_a_scheduled_line_counts_once_a_file_covers_its_day(bank: Bank) ->
         assert (await bank.moved(), await bank.waiting()) == ([-33_00], {})
 
 
+async def test_a_scheduled_line_inside_the_span_is_announced_by_the_instant_of_its_file(bank: Bank) -> None:
+    line = ("AG1", "-1.00", "TARIFA AGENDADO", "04")
+    # Read late, and again. By DTSERVER; where that is missing, by the day of the balance, whenever it is read.
+    for made in ("20260702080000[-3:BRT]", "20260702"):
+        scheduled = make_ofx(
+            make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at="20260704"),
+            **dict(first="20260701", last="20260704", closing="100.00", made=made),
+        ).replace(b"<DTASOF>20260704", b"<DTASOF>20260701")
+        for _ in range(2):
+            await bank.read_file(scheduled)
+            assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([], {"AG1": "announced"}, [])
+    await bank.read(("F1", "-1.00", "TARIFA"), day=4, closing="99.00", made="20260705080000[-3:BRT]")
+    await bank.read_file(scheduled)
+    assert await bank.moved() == [-100]
+
+
+async def test_a_balance_told_during_its_day_closes_no_day(bank: Bank) -> None:
+    noon = make_ofx(
+        make_ofx_line(item_id="L1", amount="1.00", memo="TED RECEBIDA", at="20260701"),
+        **dict(first="20260701", last="20260701", opening="100.00", closing="101.00", made="20260701120000[-3:BRT]"),
+    )
+    await bank.read_file(noon)
+    assert (await bank.moved(), await bank.states()) == ([100], ["provisional"])
+    lines = [("L1", "1.00", "TED RECEBIDA"), FEE]
+    await bank.read(*lines, opening="100.00", closing="100.00", made="20260702080000[-3:BRT]")
+    assert (await bank.moved(), await bank.states()) == ([-100, 100], ["closed"])
+    # The older one says nothing of how the day ended, nor takes a later line out.
+    await bank.read_file(noon)
+    assert (await bank.moved(), await bank.states(), await bank.asked()) == ([-100, 100], ["closed"], [])
+
+
+async def test_an_older_file_read_later_adds_nothing_to_a_proved_day(bank: Bank) -> None:
+    made = dict(made="20260702080000[-3:BRT]")
+    await bank.read(FEE, opening="100.00", closing="99.00", **made)
+    struck = ("L1", "5.00", "TED RECEBIDA")
+    await bank.read(FEE, struck, opening="100.00", closing="104.00", made="20260701200000[-3:BRT]")
+    assert (await bank.moved(), await bank.waiting()) == ([-100], {"L1": "contradicts"})
+    await bank.read(FEE, struck, opening="100.00", closing="104.00", made="20260702070000[-3:BRT]")
+    assert (await bank.moved(), await bank.states()) == ([-100], ["closed_with_cases"])
+
+
 async def test_a_reference_that_is_unique_in_its_statement_alone_is_no_identity(bank: Bank) -> None:
     for day in (1, 2):
         entry = make_camt_entry(amount=f"{day}.00", indicator="DBIT", at=f"2026-07-0{day}", item_id="1")

@@ -308,6 +308,8 @@ async def test_what_is_only_scheduled_moves_nothing_before_its_day(books: Books)
     assert (settled.posted_count, (await books.item("S1")).waits) == (0, "announced")
     await books.tomorrow()
     _, settled = await books.read(line, last="20260702", closing="97.00")
+    assert (settled.posted_count, (await books.item("S1")).waits) == (0, "announced")
+    _, settled = await books.read(line, last="20260702", closing="97.00", made="20260702120000")
     assert (settled.posted_count, await books.movements()) == (1, [("S1", "boleto", "OUT", 300)])
 
 

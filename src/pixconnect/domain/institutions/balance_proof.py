@@ -39,6 +39,8 @@ class Balances(Struct, frozen=True, kw_only=True):
     """Days that two balances have proved."""
     lacking: frozenset[date] = frozenset()
     """Days of which the file does not list all recorded lines: the bank may have taken them out, or the file is filtered."""
+    newer: frozenset[date] = frozenset()
+    """Days that a file made later has told: of their balances the file's replace none."""
     nets: Mapping[date, int] = {}
     """What the lines that count move on each day, from the first of ``ends`` to the last one."""
 
@@ -81,10 +83,12 @@ def decide(doubts: Sequence[Doubt], balances: Balances) -> dict[int, bool]:
 
 def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[date]]]:
     """All balances by which to decide, with the days that are sure: first the file's in place of older ones, then beside."""
-    told = dict[date, int]()
-    if balances.opening_cents is not None:
-        told[balances.first_on - timedelta(days=1)] = balances.opening_cents
+    told, before = dict[date, int](), balances.first_on - timedelta(days=1)
+    if balances.opening_cents is not None and not (before in balances.ends and balances.first_on in balances.newer):
+        told[before] = balances.opening_cents
     closing = balances.closing
+    if closing is not None and closing.on in balances.ends and closing.on in balances.newer:
+        closing = None
     is_dated = closing is not None and balances.first_on <= closing.on <= balances.last_on
     if closing is None or not is_dated or not _chains(balances, told, closing):
         # Of closed days the older balances stand.

@@ -71,6 +71,7 @@ class Evidence(Balances, frozen=True, kw_only=True):
     """What the lines of a file are judged by."""
 
     today: date
+    """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
     known: Sequence[RecordedItem] = ()
     """Recorded lines: of the file's days, with an id of the file, and those set aside on the days that ``nets`` covers."""
     ids_are_stable: bool = False
@@ -106,10 +107,10 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     others = [
         JudgedLine(item=item, outcome="withdrawn", known_id=item.item_id)
         for item in aside
-        if _is_covered(item, evidence)
+        if _is_covered(item, evidence) and item.day not in evidence.newer
     ]
     left: list[tuple[InstitutionItem, Outcome]] = [
-        (item, item.waits or "new") for item in aside if not _is_covered(item, evidence)
+        (item, item.waits or "new") for item in aside if not _is_covered(item, evidence) or item.day in evidence.newer
     ]
     judged = [*zip(lines, outcomes, strict=True), *left]
     numbers = [number for number, (_, outcome) in enumerate(judged) if outcome in _DOUBTS]

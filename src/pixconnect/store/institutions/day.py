@@ -82,16 +82,17 @@ async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datet
     return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
 
 
-# A balance that was told while its day went on is none of its end: a later reading of the day forgets it.
+# What a file says that was made later counts first, whichever was read first.
 _TELL: Final[LiteralString] = f"""
     insert into institution_day as told ({DAY.names}) values ({DAY.parameters})
     on conflict (institution_id, day) do update set
-        opening_cents = coalesce(excluded.opening_cents, told.opening_cents),
-        closing_cents = coalesce(
-            excluded.closing_cents,
-            case when (told.read_at at time zone 'America/Sao_Paulo')::date > told.day then told.closing_cents end
-        ),
-        read_at = coalesce(excluded.read_at, told.read_at)
+        opening_cents = case when excluded.read_at < told.read_at
+            then coalesce(told.opening_cents, excluded.opening_cents)
+            else coalesce(excluded.opening_cents, told.opening_cents) end,
+        closing_cents = case when excluded.read_at < told.read_at
+            then coalesce(told.closing_cents, excluded.closing_cents)
+            else coalesce(excluded.closing_cents, told.closing_cents) end,
+        read_at = greatest(excluded.read_at, told.read_at)
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.joining import RecordedFile
@@ -37,9 +38,18 @@ _FIND_FILE: Final[LiteralString] = f"""
     select {FILE.select} from institution_file where institution_id = $1 order by recorded_at desc limit 1
 """
 
+_FIND_FIRST_READING: Final[LiteralString] = """
+    select recorded_at from institution_file where institution_id = $1 and digest = $2
+"""
+
 
 async def insert_file(connection: Connection, file: RecordedFile) -> None:
     await connection.execute(_INSERT_FILE, *FILE.values(file))
+
+
+async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:
+    """When a file of these bytes was first read."""
+    return await connection.fetchval(_FIND_FIRST_READING, institution_id, digest)
 
 
 async def find_last_file(connection: Connection, institution_id: int) -> RecordedFile | None:

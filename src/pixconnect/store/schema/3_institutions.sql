@@ -871,7 +871,8 @@ comment on column institution_day.institution_id is 'The account.';
 comment on column institution_day.day is 'The day in Sao Paulo.';
 comment on column institution_day.opening_cents is 'What was on the account before it, as a statement told; null if none did.';
 comment on column institution_day.closing_cents is 'What was on the account at its end, as a statement told; null if none did.';
-comment on column institution_day.read_at is 'When a statement of all of it was last read, in service time.';
+comment on column institution_day.read_at is
+    'As of when a statement last told all of it: when its file was made or first read, in service time.';
 comment on column institution_day.source is 'Where its items come from: two sources give one line two names, so a day has one.';
 comment on column institution_day.state is 'Open, provisional, closed, or closed with cases, as last judged.';
 comment on column institution_day.closed_at is 'When it was last closed, in service time.';

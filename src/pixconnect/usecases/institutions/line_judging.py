@@ -40,12 +40,21 @@ class JudgedFile(Struct, frozen=True, kw_only=True):
 
 
 async def judge_file(
-    connection: Connection, account: InstitutionAccount, file: StatementFile, others: Collection[date], now: datetime
+    connection: Connection,
+    account: InstitutionAccount,
+    file: StatementFile,
+    others: Collection[date],
+    dated: tuple[datetime, date],
+    now: datetime,
 ) -> JudgedFile:
-    """Judge and record a file's lines, in the caller's transaction; of days that another source has told nothing is taken."""
+    """Judge and record a file's lines, in the caller's transaction; of days that another source has told nothing is taken.
+
+    Args:
+        dated: As ``StatementFile.date`` returns it.
+    """
     await item_store.lock_recording(connection, account.id)
     lines = [item for item in file.items if item.day not in others]
-    evidence = await _read_evidence(connection, account, file, lines, now)
+    evidence = await _read_evidence(connection, account, file, lines, dated)
     judgement = judging.judge_lines(lines, evidence)
     await _write(connection, account.id, file.format, judgement.lines, now)
     return JudgedFile(judgement=judgement, lines=judgement.lines[: len(lines)], closed=evidence.closed)
@@ -92,13 +101,14 @@ async def _read_evidence(
     account: InstitutionAccount,
     file: StatementFile,
     lines: Sequence[InstitutionItem],
-    now: datetime,
+    dated: tuple[datetime, date],
 ) -> Evidence:
     days = [file.first_on, file.last_on, *(line.day for line in lines)]
     first_on, last_on = min(days), max(days)
     recorded = await day_store.list_days(connection, account.id, first_on - _AROUND, last_on + _AFTER)
     closed = frozenset(day.day for day in recorded if day.is_closed)
     ends = _list_ends(recorded)
+    newer = frozenset(day.day for day in recorded if day.read_at is not None and day.read_at > dated[0])
     agreed = {day.day for day in recorded if day.state != "open"}
     since = max((day for day in ends if day < first_on), default=None)
     if since is None and first_on - _AROUND < to_day(account.opened_at) < first_on:
@@ -123,8 +133,9 @@ async def _read_evidence(
         ends={day: cents for day, cents in ends.items() if span[0] <= day <= span[1]},
         agreed=frozenset(agreed),
         closed=closed,
+        newer=newer,
         nets=nets,
-        today=to_day(now),
+        today=dated[1],
         known=tuple(
             (known | {item.item_id: item for item in (*near, *of_days) if item.source == file.format}).values()
         ),
@@ -133,10 +144,10 @@ async def _read_evidence(
 
 
 def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:
-    """Balances at the ends of days that were over when they were told."""
+    """The told balances at the ends of days."""
     ends = {day.day - timedelta(days=1): day.opening_cents for day in days if day.opening_cents is not None}
     for day in days:
-        if day.closing_cents is not None and day.read_at is not None and to_day(day.read_at) > day.day:
+        if day.closing_cents is not None:
             ends[day.day] = day.closing_cents
     return ends
 

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.institutions import joining, judging
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
@@ -39,6 +39,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     ItemSource,
     StatementAccount,
     StatementFile,
+    find_final_balance,
     name_other_account,
 )
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
@@ -135,10 +136,13 @@ def _parse(content: bytes) -> StatementFile:
 async def _record_file(
     connection: Connection, account: InstitutionAccount, file: StatementFile, content: bytes, now: datetime
 ) -> RecordedStatement:
-    recorded, judgement = await _record(connection, account, file, now)
+    digest = hashlib.sha256(content).digest()
+    # A file that comes again is judged as it was before.
+    read_at = await file_store.find_first_reading(connection, account.id, digest) or now
+    recorded, judgement = await _record(connection, account, file, (read_at, now))
     read = RecordedFile(
         institution_id=account.id,
-        digest=hashlib.sha256(content).digest(),
+        digest=digest,
         format=file.format,
         account=file.account,
         first_on=file.first_on,
@@ -166,13 +170,15 @@ def _plain(number: str) -> str:
 
 
 async def _record(
-    connection: Connection, account: InstitutionAccount, file: StatementFile, now: datetime
+    connection: Connection, account: InstitutionAccount, file: StatementFile, readings: tuple[datetime, datetime]
 ) -> tuple[RecordedStatement, Judgement]:
     spoken = list_span(file.first_on, file.last_on)
+    dated, now = file.date(readings[0]), readings[1]
+    as_of, _ = dated
     others = await find_others(
         connection, account.id, file.format, sorted({*spoken, *(item.day for item in file.items)})
     )
-    judged = await judge_file(connection, account, file, others, now)
+    judged = await judge_file(connection, account, file, others, dated, now)
     lines = {outcome: [line.item for line in judged.lines if line.outcome == outcome] for outcome in OUTCOMES}
     # A line may be dated beyond the days that the file speaks of: it is kept, and proves nothing of its day.
     days = sorted({*spoken, *(item.day for item in lines["new"])} - others)
@@ -180,12 +186,12 @@ async def _record(
         await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
     # What contradicts proved days without a proof of its own says nothing of their balances.
     kept = judged.closed if lines["contradicts"] else frozenset[date]()
-    opening, closing = file.opening, file.closing
+    opening, closing = file.opening, find_final_balance(file, as_of)
     await day_store.tell(
         connection,
         [
             structs.replace(
-                tell_day(account.id, day, file.format, now if day in spoken else None),
+                tell_day(account.id, day, file.format, as_of if day in spoken else None),
                 opening_cents=opening.cents if opening and day == file.first_on and day not in kept else None,
                 closing_cents=closing.cents if closing and day == closing.on and day not in kept else None,
             )
@@ -199,11 +205,21 @@ async def _record(
         known_count=len(lines["known"]),
         changed=lines["changed"],
         set_aside=[line for line in judged.lines if line.outcome in SET_ASIDE],
-        closing_cents=None if closing is None or closing.on != file.last_on else closing.cents,
+        closing_cents=file.closing.cents if file.closing is not None and file.closing.on == file.last_on else None,
         skipped_days=sorted(others),
-        notes=file.notes,
+        notes=(*file.notes, *_note_ongoing(file, as_of)),
     )
     return recorded, judged.judgement
+
+
+def _note_ongoing(file: StatementFile, as_of: datetime) -> Sequence[str]:
+    """A note of a balance that the file tells of a day that went on."""
+    closing = file.closing
+    if closing is None or find_final_balance(file, as_of) is not None:
+        return ()
+    made_at = f"{as_of.astimezone(SAO_PAULO):%Y-%m-%d %H:%M}"
+    rule = f"the file is of {made_at}, so its balance of {closing.on} does not close that day"
+    return (f"{rule}: read a file that is made when the day is over",)
 
 
 async def find_others(

@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Callable
+from datetime import date, datetime
 
 import pytest
+from msgspec import structs
 
-from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement
+from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement, StatedBalance
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
-from support.cnab import make_cnab
+from support.bank_simulator import at_hour
+from support.cnab import CnabLot, make_cnab
 from support.statement_files import make_camt, make_camt_entry, make_efi_file, make_ofx, make_ofx_line
 
 
@@ -24,6 +27,55 @@ from support.statement_files import make_camt, make_camt_entry, make_efi_file, m
 )
 def test_each_form_is_known(content: bytes, name: str) -> None:
     assert read_statement_file(content).format == name
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        *[
+            (make_ofx(make_ofx_line(), made=made), told)
+            for made, told in [
+                ("20261121080000[-3:BRT]", "2026-11-21T08:00-03:00"),
+                ("20261121080000", "2026-11-21T08:00-03:00"),
+                ("20261121013000[0:GMT]", "2026-11-20T22:30-03:00"),
+                # A day says nothing of the hour, and midnight is how programs write one.
+                ("20261121", None), ("20261121000000[0:GMT]", None), ("20261121000000", None), ("0", None), ("010726", None),
+            ]
+        ],
+        (make_camt(), "2026-11-03T08:00-03:00"),
+        (make_camt().replace(b"<Id>1</Id>", b"<Id>1</Id><CreDtTm>2026-11-04T09:00:00</CreDtTm>"), "2026-11-04T09:00-03:00"),
+        (make_camt().replace(b"08:00:00", b"8h"), None),
+        (make_cnab(CnabLot()), "2026-11-03T08:15-03:00"),
+        (make_cnab(CnabLot()).replace(b"03112026081500", b"99999999999999"), None),
+        (make_efi_file(), None),
+    ],
+)  # fmt: skip
+def test_a_file_gives_the_instant_at_which_it_was_made(content: bytes, told: str | None) -> None:
+    assert read_statement_file(content).made_at == (told and datetime.fromisoformat(told))
+
+
+READ_AT = at_hour(date(2026, 11, 25), 9)
+
+
+@pytest.mark.parametrize(
+    ("made", "closing_on", "as_of", "booked_until"),
+    [
+        ("20261103080000", date(2026, 11, 20), at_hour(date(2026, 11, 3), 8), date(2026, 11, 3)),
+        # After its reading or before its first day: the clock is wrong.
+        ("20261126080000", date(2026, 11, 20), READ_AT, date(2026, 11, 25)),
+        ("20261020080000", date(2026, 11, 20), READ_AT, date(2026, 11, 25)),
+        ("20261103", date(2026, 11, 20), READ_AT, date(2026, 11, 20)),
+        ("20261103", date(2026, 11, 30), READ_AT, date(2026, 11, 25)),
+        ("20261103", date(2026, 10, 31), READ_AT, date(2026, 11, 25)),
+        ("20261103", None, READ_AT, date(2026, 11, 25)),
+    ],
+)
+def test_a_file_speaks_of_the_instant_at_which_it_was_made_or_first_read(
+    made: str, closing_on: date | None, as_of: datetime, booked_until: date
+) -> None:
+    file = read_statement_file(make_ofx(make_ofx_line(), made=made))
+    file = structs.replace(file, closing=closing_on and StatedBalance(cents=1, on=closing_on))
+    assert file.date(READ_AT) == (as_of, booked_until)
 
 
 _LENGTH = 20 * 1024 * 1024

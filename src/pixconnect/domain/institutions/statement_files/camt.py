@@ -74,6 +74,7 @@ class _Reader:
         self._statements_count = 0
         self._items = ItemList()
         self._notes: list[str] = []
+        self._made_at: datetime | None = None
 
     @property
     def _line(self) -> int:
@@ -126,6 +127,9 @@ class _Reader:
         part, text = self._part, "".join(self._text).strip()
         if part is not None and text:
             self._tell(self._path_in_part(), text)
+        # The statement's own comes after its message's.
+        if self._path[2:] in (["GrpHdr", "CreDtTm"], ["Stmt", "CreDtTm"]):
+            self._made_at = _parse_instant(text) or self._made_at
         self._text, self._text_length = [], 0
         if part is not None and len(self._path) == 4:
             if self._path[-1] == "Ntry":
@@ -173,6 +177,7 @@ class _Reader:
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=balances.get("closing"),
             items=self._items.items,
+            made_at=self._made_at,
             notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
         )
 
@@ -271,6 +276,13 @@ def _read_cents(part: _Part) -> int:
     if cents < 0 or indicator not in ("CRDT", "DBIT"):
         raise InvalidStatement("CdtDbtInd: must be CRDT or DBIT, of an amount without a sign", part.line)
     return cents if indicator == "CRDT" else -cents
+
+
+def _parse_instant(text: str) -> datetime | None:
+    try:
+        return files.check_instant(datetime.fromisoformat(text))
+    except ValueError:
+        return None
 
 
 def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:

@@ -10,7 +10,7 @@ Source:
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -123,7 +123,7 @@ class _Reader:
             raise last.fail(
                 f"the trailer counts {told} records, and the file has {len(records)}: lines are missing or doubled"
             )
-        return self._conclude()
+        return self._conclude(records[0])
 
     def _begin_lot(self, record: _Record) -> None:
         if self._lot is not None:
@@ -203,7 +203,7 @@ class _Reader:
         self._lots.append(lot)
         self._lot = None
 
-    def _conclude(self) -> StatementFile:
+    def _conclude(self, header: _Record) -> StatementFile:
         items = self._items.items
         opening, closing = self._lots[0].opening, self._lots[-1].closing
         told_first = None
@@ -222,6 +222,7 @@ class _Reader:
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=closing,
             items=items,
+            made_at=_find_instant(header),
             notes=(*self._notes, *files.note_outside((first_on, last_on), items)),
         )
 
@@ -247,6 +248,16 @@ def _decode(content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         return content.decode("latin-1")
+
+
+def _find_instant(header: _Record) -> datetime | None:
+    """When the file was made, by columns that no line depends on."""
+    try:
+        day = header.read_day(144, "the day of the file")
+        at = time.fromisoformat(header.cut(152, 157))
+    except ValueError:
+        return None
+    return None if day is None else files.check_instant(datetime.combine(day, at))
 
 
 def _make_item(record: _Record, cents: int) -> InstitutionItem | None:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files import statement_file as files
-from pixconnect.domain.institutions.statement_files.ofx_date import parse_date
+from pixconnect.domain.institutions.statement_files.ofx_date import parse_date, parse_instant
 from pixconnect.domain.institutions.statement_files.ofx_tags import Tag, list_tags, unescape
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
@@ -170,6 +170,8 @@ class _Reader:
                 files.check_currency(closed.texts.get("CURSYM"), "CURSYM", closed.line)
             case "PAYEE" if self._open:
                 self._open[-1].texts.setdefault("NAME", closed.texts.get("NAME", ""))
+            case "OFX":
+                self._found["OFX"] = [closed]
             case "STMTRS" | "BANKACCTFROM" | "BANKTRANLIST":
                 self._keep_one(closed)
             case "LEDGERBAL":
@@ -226,6 +228,7 @@ class _Reader:
             (self._read_day(lists[0], "DTSTART"), self._read_day(lists[0], "DTEND")), self._items.items
         )
         opening = self._read_balance("OPENING", "VALUE")
+        made_at = [parse_instant(file.texts.get("DTSERVER", "")) for file in self._found.get("OFX", ())]
         return StatementFile(
             format="ofx",
             account=StatementAccount(
@@ -239,6 +242,7 @@ class _Reader:
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=self._read_balance("LEDGERBAL", "BALAMT"),
             items=self._items.items,
+            made_at=next(iter(made_at), None),
             notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
         )
 

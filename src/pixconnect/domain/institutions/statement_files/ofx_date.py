@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Final
 
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement
+from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement, check_instant
 
 # The year is first, or has a century: then nobody can take a month for a year.
 _DAYS: Final = (
@@ -44,6 +44,17 @@ def parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]
     if _AMBIGUOUS.fullmatch(text) and re.search("[1-9]", text):
         raise InvalidStatement(f"{field}: {text[:40]!r} could be more than one day", line)
     return None
+
+
+def parse_instant(text: str) -> datetime | None:
+    """Read when a file was made; ``None`` where the text tells no time of a day."""
+    try:
+        told = parse_date(text, "", 0)
+        # Without a zone it is the bank's own time.
+        told = parse_date(f"{text}[-3]", "", 0) if told is not None and told[1] is None else told
+    except InvalidStatement:
+        return None
+    return None if told is None else check_instant(told[1])
 
 
 def _is_day(year: int, month: int, day: int) -> bool:

@@ -10,12 +10,13 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, datetime, time
 from typing import Final, Literal
 
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import identifiers
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.money import tax_id as tax_ids
@@ -77,8 +78,27 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     closing: StatedBalance | None = None
     items: tuple[InstitutionItem, ...]
     """All lines with an amount, in the file's order; an id may stand more than once (``judging.judge_lines``)."""
+    made_at: datetime | None = None
+    """When the institution made the file, if it gives an instant."""
     notes: tuple[str, ...] = ()
     """What the reader passed over or cannot prove, each with its place, as sentences for the operator."""
+
+    def date(self, read_at: datetime) -> tuple[datetime, date]:
+        """The instant as of which the file speaks, and the last day of which it can list a movement.
+
+        Args:
+            read_at: When the file was first read. It counts if the file gives no instant, or an impossible one.
+        """
+        if self.made_at is not None and self.made_at <= read_at and self.first_on <= to_day(self.made_at):
+            return self.made_at, to_day(self.made_at)
+        today, closing = to_day(read_at), self.closing
+        is_dated = self.made_at is None and closing is not None and self.first_on <= closing.on
+        return read_at, min(today, closing.on) if closing is not None and is_dated else today
+
+
+def find_final_balance(file: StatementFile, as_of: datetime) -> StatedBalance | None:
+    """The closing balance, unless its day still went on when the file was made."""
+    return file.closing if file.closing is not None and file.closing.on < to_day(as_of) else None
 
 
 class ItemList:
@@ -180,6 +200,13 @@ def check_item_id(text: str, field: str, line: int) -> str:
     if len(text) > ITEM_ID_LENGTH_MAX or not text.isprintable():
         raise InvalidStatement(f"{field}: must have at most {ITEM_ID_LENGTH_MAX} printable characters", line)
     return text
+
+
+def check_instant(told: datetime | None) -> datetime | None:
+    """When a file was made, in Brazil if no zone is given; midnight is how programs write a day without a time."""
+    if told is None or told.time() == time():
+        return None
+    return told.replace(tzinfo=told.tzinfo or SAO_PAULO)
 
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")

@@ -121,6 +121,11 @@ async def test_the_word_alone_is_no_proof(bank: Bank) -> None:
     assert (await bank.moved(), await bank.waiting()) == ([-100, 200_00], {"2": "balance_line"})
 
 
+async def test_an_id_that_could_be_a_cpf_makes_no_balance_money(bank: Bank) -> None:
+    await bank.read(("52998224725", "99.00", "SALDO DO DIA"), FEE, closing="99.00")
+    assert (await bank.moved(), await bank.waiting()) == ([-100], {"52998224725": "balance_line"})
+
+
 async def test_a_later_file_decides_what_waited_of_another_day(bank: Bank) -> None:
     await bank.read(("b", "97.00", "SALDO DO DIA"), ("c", "-2.00", "TARIFA"), day=2, closing="97.00")
     assert await bank.waiting() == {"b": "perhaps_balance"}

@@ -78,6 +78,7 @@ def test_a_category_or_else_the_text_names_the_kind(category: str, history: str,
 
 def test_names_and_what_else_a_line_tells_are_in_its_text() -> None:
     assert read_one(CnabLine(document=E2E, history="PIX")).names == (E2E,)
+    assert read_one(CnabLine(document="52998224725")).tax_id is None
     item = read_one(CnabLine(nature="SSR", complement_kind="01", complement="23701234000000567890", document="0000000"))
     assert item.text == "TED RECEBIDA | 237/1234/567890 | SSR"
     assert read_one(CnabLine(complement_kind="02", complement="NF 10 SERIE 1")).text.endswith("| NF 10 SERIE 1")

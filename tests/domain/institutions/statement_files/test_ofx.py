@@ -100,6 +100,12 @@ def test_names_of_the_network_are_found_in_fields_and_texts() -> None:
     assert (returned.names, returned.kind) == ((RETURN_ID, E2E), "refund")
     other = E2E[:-1] + "z"
     assert read_one(make_ofx_line(memo=f"{E2E} {other}")).names == ()
+
+
+def test_of_ids_a_tax_id_is_chance() -> None:
+    (item,) = read_ofx(make_ofx(make_ofx_line(item_id="52998224725", memo="SALDO<CHECKNUM>52998224725"))).items
+    assert item.tax_id is None
+    assert read_one(make_ofx_line(item_id=E2E)).names == (E2E,)
     assert read_one(make_ofx_line(memo=f"x{E2E}")).names == ()
 
 

@@ -249,8 +249,8 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
         text=files.clean_text(" | ".join(texts)),
     )
     # A field says what a line is; texts only where no field does.
-    named = files.add_found_names(item, *entry.find_all("/Refs/EndToEndId"), *entry.find_all("/Refs/Prtry/Ref"))
-    return files.add_found_names(named, item_id, *texts)
+    named = files.add_found_names(item, (), (*entry.find_all("/Refs/EndToEndId"), *entry.find_all("/Refs/Prtry/Ref")))
+    return files.add_found_names(named, texts, (item_id,))
 
 
 def _find_kind(entry: _Part, texts: Sequence[str]) -> ItemKind:

@@ -280,7 +280,7 @@ def _make_item(record: _Record, cents: int) -> InstitutionItem | None:
         kind=_find_kind(record.cut(170, 172), history),
         text=files.clean_text(" | ".join(texts)),
     )
-    return files.add_found_names(item, document, history)
+    return files.add_found_names(item, (history,), (document,))
 
 
 def _read_origin(record: _Record) -> str:

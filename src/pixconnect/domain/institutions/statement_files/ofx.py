@@ -213,7 +213,8 @@ class _Reader:
             text=memo or name,
             counterparty=name or None,
         )
-        return files.add_found_names(found, texts.get("REFNUM", ""), texts.get("CHECKNUM", ""), item_id, name, memo)
+        ids = (texts.get("REFNUM", ""), texts.get("CHECKNUM", ""), item_id)
+        return files.add_found_names(found, (name, memo), ids)
 
     def _conclude(self) -> StatementFile:
         accounts, lists = self._found.get("BANKACCTFROM"), self._found.get("BANKTRANLIST")

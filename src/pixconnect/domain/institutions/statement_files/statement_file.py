@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
 from typing import Final, Literal
 
@@ -224,12 +224,14 @@ _TAX_ID: Final = re.compile(
 )
 
 
-def add_found_names(item: InstitutionItem, *texts: str) -> InstitutionItem:
+def add_found_names(item: InstitutionItem, texts: Sequence[str], ids: Sequence[str] = ()) -> InstitutionItem:
     """Add the names of the network and the tax id that its texts have and its fields do not.
+
+    Ids have names of the network alone: one of 100 numbers of 11 digits passes for a CPF.
 
     Of two that differ nobody knows which is meant, so neither is taken.
     """
-    words = {word for text in texts for word in _NAME.findall(text)}
+    words = {word for text in (*texts, *ids) for word in _NAME.findall(text)}
     written = {tax_ids.unmask_tax_id(word) for text in texts for word in _TAX_ID.findall(text)}
     return structs.replace(
         item,

@@ -1,5 +1,11 @@
 """Statement files as institutions write them: valid by default, and one argument changes one thing."""
 
+from pixconnect.domain.institutions.joining import FileSource
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.foundation.pool import Pool
+from pixconnect.store.institutions import statement_file as file_store
+from support.records import AT
+
 OFX_HEADER = """OFXHEADER:100
 DATA:OFXSGML
 VERSION:102
@@ -93,3 +99,17 @@ def make_camt_entry(
         f'<Ntry><Amt Ccy="BRL">{amount}</Amt><CdtDbtInd>{indicator}</CdtDbtInd><Sts>{status}</Sts>'
         f"<BookgDt><Dt>{at}</Dt></BookgDt><AcctSvcrRef>{item_id}</AcctSvcrRef>{details}</Ntry>\n"
     )
+
+
+async def confirm_own_files(pool: Pool, institution_id: int, number: str = "517613") -> None:
+    """Confirm the files that an institution of the kind Efi writes, as an operator does by looking at the first one."""
+    async with pool.acquire() as connection:
+        source = FileSource(
+            institution_id=institution_id,
+            format="efi",
+            is_own=True,
+            account=StatementAccount(number=number),
+            confirmed_at=AT,
+            confirmed_by="maria",
+        )
+        await file_store.insert_source(connection, source)

@@ -67,6 +67,7 @@ from support.fake_institution import a_description
 from support.operators import as_operator
 from support.records import OUTSIDE_ISPB, outside_party
 from support.service import FakeClock, Service, infraction_report, movement_report, no_fence, open_service, read_funds
+from support.statement_files import confirm_own_files
 
 CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon, or was not answered, is asked for again after a day."""
@@ -427,6 +428,8 @@ async def open_two_books(
             return open_institution(account, known, clock, SystemEntropy())
 
         account = await account_usecases.add_account(operator, open_one, "loja", said, house_id)
+        theirs = await bank.service.context.directory.read_account(bank.service.caller.holder_id)
+        await confirm_own_files(live.context.pool, account.id, theirs.party.account_number)
         # Whatever pays at Efi must have a webhook there.
         await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
         wanted = WantedAllowance(

@@ -84,6 +84,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "rail_step",
         "give_back",
         "institution_sweep",
+        "institution_source",
         "institution_file",
         "institution_item",
         "institution_day",

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import json
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,15 @@ def test_a_file_is_recorded_and_its_days_are_told(live: CommandLine, tmp_path: P
         make_ofx_line(item_id="N1", at="20260701", amount="5.00", memo="=PIX RECEBIDO"),
     ]
     file = write(tmp_path, make_ofx(*lines, first="20260630", last="20260701", closing="104.00", opening="100.00"))
-    first = live.json("institution", "statement", "loja", file)
+    preview = live.run("institution", "statement", "loja", file, "--json")
+    assert (preview.returncode, preview.stderr.count("--confirm")) == (1, 1)
+    told = json.loads(preview.stdout)
+    assert told["account"] == "bank 0341, branch 0001, number 12345-6, account type checking"
+    assert (told["opening_cents"], told["opening_is_at_the_end_of"]) == (10_000, "2026-06-29")
+    assert (told["closing_cents"], told["closing_is_at_the_end_of"]) == (10_400, "2026-07-01")
+    assert (told["would_post"], told["would_post_from"]) == (["fee OUT 100"], "2026-07-01")
+    assert live.json("institution", "days", "loja", "--lines", "2026-07-01")["lines"] == []
+    first = live.json("institution", "statement", "loja", file, "--confirm")
     assert (first["new_count"], first["known_count"], first["posted_count"], first["unmatched_count"]) == (2, 0, 1, 1)
     assert [(day["day"], day["status"], day["closing_cents"]) for day in first["days"]] == [
         ("2026-06-30", "closed", 10_000),
@@ -71,7 +80,7 @@ def test_a_file_is_recorded_and_its_days_are_told(live: CommandLine, tmp_path: P
 def test_days_are_listed_and_their_lines_are_values_for_spreadsheets(live: CommandLine, tmp_path: Path) -> None:
     line = make_ofx_line(item_id="N1", at="20260701", amount="5.00", memo="=PIX RECEBIDO")
     file = write(tmp_path, make_ofx(line, first="20260701", last="20260701", opening="100.00", closing="105.00"))
-    live.json("institution", "statement", "loja", file)
+    live.json("institution", "statement", "loja", file, "--confirm")
     days = live.json("institution", "days", "loja", "--until", "2026-07-02", "--count", "2")["days"]
     assert [(day["day"], day["status"], day["unmatched_there"]) for day in days] == [
         ("2026-07-01", "closed_with_cases", 1),
@@ -96,7 +105,7 @@ def test_a_cnab_file_closes_its_day(live: CommandLine, tmp_path: Path) -> None:
         closing_on=date(2026, 7, 1),
     )
     file = write(tmp_path, make_cnab(lot))
-    told = live.json("institution", "statement", "loja", file)
+    told = live.json("institution", "statement", "loja", file, "--confirm")
     assert (told["new_count"], told["posted_count"], told["days"][-1]["status"]) == (1, 1, "closed")
     assert live.json("institution", "statement", "loja", file)["known_count"] == 1
 
@@ -104,7 +113,7 @@ def test_a_cnab_file_closes_its_day(live: CommandLine, tmp_path: Path) -> None:
 def test_what_a_file_does_not_prove_is_said_when_it_is_read(live: CommandLine, tmp_path: Path) -> None:
     line = make_ofx_line(at="20260701", amount="-1.00", memo="TARIFA")
     file = write(tmp_path, make_ofx(line, first="20260705", last="20260705", closing="99.00"))
-    (note,) = live.json("institution", "statement", "loja", file)["notes"]
+    (note,) = live.json("institution", "statement", "loja", file, "--confirm")["notes"]
     assert note.endswith("it proves none of those days; read a file that covers them")
     assert note in live.run("institution", "statement", "loja", file).stdout.replace("\n", " ")
 

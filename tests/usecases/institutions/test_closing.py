@@ -17,6 +17,7 @@ from pixconnect.usecases.frame.directory import HolderDirectory, OwnAccount
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions.holder import move_holder
+from pixconnect.usecases.institutions.statement import record_file
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
 from pixconnect.usecases.proof.proposal import confirm_proposal
@@ -55,6 +56,7 @@ async def open_filled(live: Service, there: FakeInstitution) -> tuple[Shop, Oper
     shop = await open_shop(live, there)
     await post_opening(shop.at, shop.account)
     maria = as_operator(live.context)
+    await record_file(maria, "loja", final_file("100.00", "20260630"))
     return shop, maria.acting_as("maria"), maria.acting_as("joana")
 
 

@@ -15,17 +15,18 @@ from pixconnect.domain.money.block_report import BlockReport, BlockTerms
 from pixconnect.store.institutions import day_file as file_store
 from pixconnect.store.institutions.day_file import DayFile
 from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.institutions.day_file import read_day_files
-from pixconnect.usecases.institutions.statement import record_file
+from pixconnect.usecases.institutions.day_file import fetch_own_file, read_day_files
+from pixconnect.usecases.institutions.statement import preview_file, record_file, settle_items
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.money.block import receive_blocks
+from pixconnect.usecases.proof.case import list_cases, look_for_cases
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.service import open_service
-from support.statement_files import make_efi_file
+from support.statement_files import confirm_own_files, make_efi_file
 
 
 class Files:
@@ -58,7 +59,9 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         there = FakeInstitution(live.clock)
         there.balance_cents = 10_000
-        yield await open_shop(live, there)
+        shop = await open_shop(live, there)
+        await confirm_own_files(shop.context.pool, shop.account.id)
+        yield shop
 
 
 async def look(shop: Shop, files: Files, **later: int) -> int:
@@ -164,20 +167,60 @@ async def test_a_file_that_cannot_be_read_is_asked_for_again_after_a_day(
     assert await read_failure(shop) is None
 
 
+async def test_the_first_file_waits_for_a_person_with_one_case(shop: Shop) -> None:
+    await shop.live.execute_as_owner("delete from institution_source")
+    files, first, maria = Files(), to_day(shop.live.clock.real_now()), as_operator(shop.live.context)
+    shop.there.day_files = files
+    await shop.read()
+    with pytest.raises(errors.NotFound, match="loja has no file of the institution's own that waits"):
+        await fetch_own_file(maria, shop.there.open, "loja")
+    await look(shop, files, days=1)
+    with pytest.raises(errors.ServiceUnavailable, match=f"the file of {first} is not written yet"):
+        await fetch_own_file(maria, shop.there.open, "loja")
+    fee = a_fee(1, shop.live.clock.real_now() - timedelta(hours=20))
+    files.written[f"{first}-1"] = write(first, "100.00", "99.00", fee)
+    await look(shop, files, days=2)
+    files.fetched.clear()
+    assert await look(shop, files) == 0
+    assert (files.asked, files.fetched) == ([first, first], [])
+    files.written[f"{first}-2"] = files.written[f"{first}-1"]
+    for _ in range(2):
+        await look_for_cases(shop.context)
+    (case,) = await list_cases(shop.context, kind="file")
+    assert "`institution statement loja`" in case.case.said
+    content = await fetch_own_file(maria, shop.there.open, "loja")
+    preview = await preview_file(maria, "loja", content, is_own=True)
+    assert preview is not None
+    assert (preview.chosen.first.account.number, len(preview.recorded.new)) == ("517613", 1)
+    assert [(one.kind, one.item.amount_cents) for one in preview.posts] == [("fee", 100)]
+    assert await shop.live.fetch("select from institution_item") == []
+    await record_file(maria, "loja", content, is_own=True)
+    await settle_items(shop.at, shop.account, first)
+    assert (await read_state(shop, first), await preview_file(maria, "loja", content, is_own=True)) == ("closed", None)
+    await look_for_cases(shop.context)
+    assert await list_cases(shop.context, kind="file") == []
+    day = first + timedelta(days=1)
+    await look(shop, files)
+    files.written[f"{day}-3"] = write(day, "99.00", "99.00")
+    assert await look(shop, files) == 1
+
+
 async def test_a_file_of_another_account_that_was_read_by_hand_says_nothing_against_the_institutions_own(
     shop: Shop,
 ) -> None:
     files, first = Files(), to_day(shop.live.clock.real_now())
+    await shop.live.execute_as_owner("delete from institution_source")
     await shop.read()
     maria = as_operator(shop.context)
     foreign = make_efi_file(account="99", day=(first - timedelta(days=3)).isoformat())
     await record_file(maria, "loja", foreign)
+    await confirm_own_files(shop.context.pool, shop.account.id)
     await look(shop, files, days=1)
     files.written[f"{first}-1"] = write(first, "100.00", "100.00")
     assert await look(shop, files) == 1
     assert await read_state(shop, first) == "closed"
     # From then on the account's number is known.
-    with pytest.raises(errors.BadRequest, match="it is of the account 99, and loja is another one"):
+    with pytest.raises(errors.BadRequest, match="the number is 99, and loja's is 517613"):
         await record_file(maria, "loja", make_efi_file(account="99", day=(first - timedelta(days=2)).isoformat()))
 
 

@@ -17,6 +17,7 @@ from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import closing as closing_usecases
 from pixconnect.usecases.institutions.holder import move_holder
+from pixconnect.usecases.institutions.statement import record_file
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment, propose_adjustment
@@ -245,6 +246,7 @@ async def test_while_a_case_is_open_or_something_is_adjusted_nobody_leaves_the_a
     with pytest.raises(errors.BadRequest, match="it has had money there"):
         await move_holder(maria, tenant, other.name)
     final = make_ofx(first="20260701", last="20260701", opening="100.00", closing="103.00")
+    await record_file(maria, "loja", final)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final)
     with pytest.raises(errors.BadRequest, match="something is adjusted there"):
         await confirm(shop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
@@ -11,10 +12,11 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import load_file
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
-from pixconnect.cli.operator.institution_opening import AccountName
+from pixconnect.cli.operator.institution_opening import AccountName, run_with_opener
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.judging import JudgedLine
 from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX
@@ -23,7 +25,9 @@ from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.day import ShownDay
-from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement
+from pixconnect.usecases.institutions.day_file import fetch_own_file
+from pixconnect.usecases.institutions.statement import FilePreview, RecordedStatement, SettledStatement
+from pixconnect.usecases.institutions.statement_account import DAYS_MAX
 
 _MONEY: Final = (
     "opening_cents", "closing_cents", "difference_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents",
@@ -35,25 +39,37 @@ _COLUMNS: Final = (
 )  # fmt: skip
 
 
-_Read = tuple[RecordedStatement, SettledStatement, list[Shown]]
-
-
-def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
+def statement(
+    name: AccountName,
+    file: Path | None = None,
+    *,
+    confirm: Annotated[bool, Parameter(negative=())] = False,
+    json: Json = False,
+) -> None:
     """Record a statement file of an account, join its lines to what of ours they are, and post what is nobody's.
 
     The same lines again are nothing new. A file that could mean two things is refused, and nothing of it is taken.
 
+    The first file of a form (OFX, camt.053, CNAB 240, the institution's own) is only shown: the account that it names, its
+    balances, and what it would post. Look at these, and run the verb again with `--confirm`; until then it ends with 1.
+
     Args:
-        file: OFX, camt.053, CNAB 240, or Efi's conciliation file.
+        file: OFX, camt.053, CNAB 240, or Efi's conciliation file; without it, the institution's own file that waits.
+        confirm: The file is this account's: read it, and later files of its form.
     """
-    content = load_file(file, BYTES_MAX)
+    is_own = file is None
+    content = run_with_opener(fetch_own_file, name) if file is None else load_file(file, BYTES_MAX)
+    preview = None if confirm else operating.run(statement_usecases.preview_file, name, content, is_own=is_own)
+    if preview is not None:
+        output.show(_show_preview(preview), as_json=json)
+        raise CommandError("nothing was read: if this is the account, run the verb again with --confirm")
 
     async def do(operator: Operator, writes: Writer) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
-        recorded = await statement_usecases.record_file(operator, name, content)
+        recorded = await statement_usecases.record_file(operator, name, content, is_own=is_own)
         account = await day_usecases.read_named_account(operator, name)
         settled = await statement_usecases.settle_items(writes, account, recorded.first_on)
         last_on = recorded.last_on
-        count = min((last_on - recorded.first_on).days + 1, statement_usecases.DAYS_MAX)
+        count = min((last_on - recorded.first_on).days + 1, DAYS_MAX)
         days = await day_usecases.list_days(writes, account, last_on, count)
         return recorded, settled, [_show_day(day) for day in days]
 
@@ -69,11 +85,37 @@ def statement(name: AccountName, file: Path, *, json: Json = False) -> None:
         changed=[_name_item(item, json=json) for item in recorded.changed] or None,
         set_aside=[_name_aside(line, json=json) for line in recorded.set_aside] or None,
         days_of_another_source=[day.isoformat() for day in recorded.skipped_days] or None,
+        other_accounts=[str(account) for account in recorded.others] or None,
         notes=list(recorded.notes) or None,
     )
     output.show(shown | (dict(days=days) if json else {}), as_json=json)
     if not json:
         output.show_list("days", days, as_json=False, columns=_COLUMNS, money=_MONEY)
+
+
+def _show_preview(preview: FilePreview) -> Shown:
+    recorded, (opening, closing) = preview.recorded, preview.balances
+    sums = Counter[tuple[str, str]]()
+    for one in preview.posts:
+        sums[one.kind, one.item.direction] += one.item.amount_cents
+    return dict(
+        form=preview.chosen.first.format,
+        account=str(preview.chosen.first.account),
+        other_accounts=[str(account) for account in recorded.others] or None,
+        first_on=recorded.first_on.isoformat(),
+        last_on=recorded.last_on.isoformat(),
+        opening_cents=opening and opening.cents,
+        opening_is_at_the_end_of=opening and opening.on.isoformat(),
+        closing_cents=closing and closing.cents,
+        closing_is_at_the_end_of=closing and closing.on.isoformat(),
+        new_count=len(recorded.new),
+        would_post=[f"{kind} {direction} {cents}" for (kind, direction), cents in sorted(sums.items())] or None,
+        would_post_from=min((one.item.day for one in preview.posts), default=None),
+        would_wait_count=preview.waiting_count,
+        set_aside=[_name_aside(line, json=False) for line in recorded.set_aside] or None,
+        days_of_another_source=[day.isoformat() for day in recorded.skipped_days] or None,
+        notes=list(recorded.notes) or None,
+    )
 
 
 def days(

@@ -44,6 +44,10 @@ _OPTIONS: Final[Mapping[str, type | range | Sequence[str]]] = dict[str, type | r
     psp=("object", "text"),
     app_key=str,
     in_flight=range(1, 65),
+    bank=str,
+    branch=str,
+    account_type=("checking", "savings"),
+    agreement=str,
     balance=("ledger", "available", "with_limit", "with_investments"),
 )
 

@@ -16,7 +16,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.statement_files.statement_file import ItemKind, ItemSource, StatementAccount
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.domain.institutions.statement_files.statement_file import ItemKind, ItemSource
 
 DAYS_APART_MAX: Final = 4
 """Institutions book what happens at a weekend or on a holiday on the next banking day."""
@@ -296,7 +297,8 @@ class RecordedFile(Struct, frozen=True, kw_only=True):
     digest: bytes
     """SHA-256 of it."""
     format: ItemSource
-    account: StatementAccount
+    is_own: bool
+    """The institution wrote it, and the worker fetched it."""
     first_on: date
     last_on: date
     items_count: int
@@ -305,3 +307,16 @@ class RecordedFile(Struct, frozen=True, kw_only=True):
     other_ids_count: int = 0
     """Those that came under another id, and ids that two lines have."""
     recorded_at: datetime
+
+
+class FileSource(Struct, frozen=True, kw_only=True):
+    """A form of file of an account's statement, whose first file a person has confirmed."""
+
+    institution_id: int
+    format: ItemSource
+    is_own: bool
+    """The institution writes such files, and the worker fetches them; otherwise people bring them."""
+    account: StatementAccount
+    """As the first file names it."""
+    confirmed_at: datetime
+    confirmed_by: str

@@ -179,6 +179,8 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     name: str
     title: str
     ispb: str
+    compe: str = ""
+    """Its code of three digits, where it has one."""
     client_certificate: Literal["required", "none"]
     ports: Ports
     token: TokenTraits

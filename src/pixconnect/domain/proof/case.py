@@ -19,10 +19,11 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-CaseKind = Literal["report", "day", "rail", "order", "account", "waits"]
+CaseKind = Literal["report", "day", "rail", "order", "account", "waits", "file"]
 """A report of the rail that waits for an operator; a day of an account on which its statement and the books disagree; what
 ``verify`` found when it compared with the rail; an order over an account at an institution of which nobody there can say how it
-ended; an account whose balance at its institution is not that of the books; a refund that is to leave and may not."""
+ended; an account whose balance at its institution is not that of the books; a refund that is to leave and may not; the first of
+the institution's own statement files, which a person has to confirm."""
 CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
 
 TEXT_LENGTH_MAX: Final = 1000

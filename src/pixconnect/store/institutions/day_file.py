@@ -32,7 +32,7 @@ _LIST: Final[LiteralString] = f"""
 """
 
 
-async def list_since(pool: Pool, institution_id: int, first_on: date) -> dict[date, DayFile]:
+async def list_since(pool: Connection | Pool, institution_id: int, first_on: date) -> dict[date, DayFile]:
     found = [ASKED.read(row) for row in await pool.fetch(_LIST, institution_id, first_on)]
     return {asked.day: asked for asked in found}
 
@@ -49,6 +49,18 @@ _FIND_FAILURE: Final[LiteralString] = """
 async def find_failure(connection: Connection, institution_id: int) -> str | None:
     """Why the file of the last day that has none cannot be read, with the day; a day that was closed by hand needs none."""
     return await connection.fetchval(_FIND_FAILURE, institution_id)
+
+
+_FIND_UNCONFIRMED: Final[LiteralString] = """
+    select min(asked_at) from institution_day_file as asked
+    where institution_id = $1 and ended_at is null
+        and not exists (select from institution_source where institution_id = $1 and is_own)
+"""
+
+
+async def find_unconfirmed(connection: Connection, institution_id: int) -> datetime | None:
+    """Since when the institution's own files wait for a person to confirm the first one; ``None`` if they do not."""
+    return await connection.fetchval(_FIND_UNCONFIRMED, institution_id)
 
 
 _WRITE: Final[LiteralString] = f"""

@@ -1,41 +1,27 @@
-"""The table of statement files that were read, and what they have shown of the ids of lines."""
+"""The tables of statement files that were read, and of the forms of them that a person has confirmed."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.institutions.joining import RecordedFile
-from pixconnect.domain.institutions.statement_files.statement_file import StatementAccount
-from pixconnect.foundation.pool import Connection
+from pixconnect.domain.institutions.joining import FileSource, RecordedFile
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
-
-
-def _read_account(bank: str, branch: str, number: str) -> StatementAccount:
-    return StatementAccount(bank=bank, branch=branch, number=number)
-
 
 FILE: Final = Table(
     "institution_file",
     RecordedFile,
     """
-    institution_id smallint, digest bytea, format text, bank text, branch text, number text, first_on date, last_on date,
+    institution_id smallint, digest bytea, format text, is_own boolean, first_on date, last_on date,
     items_count integer, same_ids_count integer, other_ids_count integer, recorded_at timestamptz
     """,
     key=("institution_id", "digest"),
-    read={"account": (_read_account, "bank", "branch", "number")},
-    write={
-        "bank": lambda file: file.account.bank,
-        "branch": lambda file: file.account.branch,
-        "number": lambda file: file.account.number,
-    },
 )
 
 _INSERT_FILE: Final[LiteralString] = f"""
     insert into institution_file ({FILE.names}) values ({FILE.parameters}) on conflict do nothing
-"""
-_FIND_FILE: Final[LiteralString] = f"""
-    select {FILE.select} from institution_file where institution_id = $1 order by recorded_at desc limit 1
 """
 
 _FIND_FIRST_READING: Final[LiteralString] = """
@@ -52,8 +38,44 @@ async def find_first_reading(connection: Connection, institution_id: int, digest
     return await connection.fetchval(_FIND_FIRST_READING, institution_id, digest)
 
 
-async def find_last_file(connection: Connection, institution_id: int) -> RecordedFile | None:
-    return FILE.read_found(await connection.fetchrow(_FIND_FILE, institution_id))
+def _read_account(bank: str, branch: str, number: str, account_type: str, agreement: str) -> StatementAccount:
+    return StatementAccount(bank=bank, branch=branch, number=number, type=account_type, agreement=agreement)
+
+
+SOURCE: Final = Table(
+    "institution_source",
+    FileSource,
+    """
+    institution_id smallint, format text, is_own boolean, bank text, branch text, number text, account_type text,
+    agreement text, confirmed_at timestamptz, confirmed_by text
+    """,
+    key=("institution_id", "format", "is_own"),
+    read={"account": (_read_account, "bank", "branch", "number", "account_type", "agreement")},
+    write={
+        "bank": lambda source: source.account.bank,
+        "branch": lambda source: source.account.branch,
+        "number": lambda source: source.account.number,
+        "account_type": lambda source: source.account.type,
+        "agreement": lambda source: source.account.agreement,
+    },
+)
+
+_LIST_SOURCES: Final[LiteralString] = f"""
+    select {SOURCE.select} from institution_source where institution_id = $1 order by confirmed_at, format, is_own
+"""
+_INSERT_SOURCE: Final[LiteralString] = f"""
+    insert into institution_source ({SOURCE.names}) values ({SOURCE.parameters}) on conflict do nothing
+"""
+
+
+async def list_sources(connection: Connection | Pool, institution_id: int) -> list[FileSource]:
+    """The forms of file whose first file a person has confirmed, the first of them first."""
+    return [SOURCE.read(row) for row in await connection.fetch(_LIST_SOURCES, institution_id)]
+
+
+async def insert_source(connection: Connection, source: FileSource) -> None:
+    """Keep that a form of file is confirmed; the first word stands."""
+    await connection.execute(_INSERT_SOURCE, *SOURCE.values(source))
 
 
 _ARE_IDS_STABLE: Final[LiteralString] = """

@@ -2885,13 +2885,13 @@ create table kept_case (
     constraint kept_case_end_reason_check check (length(end_reason) >= 1 and length(end_reason) <= 1000),
     constraint kept_case_ended_as_check check (ended_as in ('recorded', 'adjusted', 'closed', 'decided')),
     constraint kept_case_ended_by_check check (length(ended_by) >= 1 and length(ended_by) <= 255),
-    constraint kept_case_kind_check check (kind in ('report', 'day', 'rail', 'order', 'account', 'waits')),
+    constraint kept_case_kind_check check (kind in ('report', 'day', 'rail', 'order', 'account', 'waits', 'file')),
     constraint kept_case_name_check check (length(name) >= 1 and length(name) <= 255),
     constraint kept_case_opened_count_check check (opened_count > 0),
     constraint kept_case_said_check check (length(said) >= 1 and length(said) <= 1000),
     constraint kept_case_since_check check (isfinite(since)),
     constraint only_what_is_at_an_account_names_it check ((institution_id is not null) = (kind in ('day', 'order', 'account',
-        'waits'))),
+        'waits', 'file'))),
     constraint kept_case_holder_id_fkey foreign key (holder_id) references holder(id),
     constraint kept_case_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );

@@ -700,13 +700,47 @@ comment on column institution_sweep.failed_at is 'When a sweep failed last, in r
 comment on column institution_sweep.failure is 'Why.';
 grant insert, select, update on table institution_sweep to pixconnect_service;
 
+create table institution_source (
+    institution_id smallint not null,
+    format text not null,
+    is_own boolean not null,
+    bank text not null,
+    branch text not null,
+    number text not null,
+    account_type text not null,
+    agreement text not null,
+    confirmed_at timestamp with time zone not null,
+    confirmed_by text not null,
+    constraint institution_source_pkey primary key (institution_id, format, is_own),
+    constraint institution_source_account_type_check check (length(account_type) <= 255),
+    constraint institution_source_agreement_check check (length(agreement) <= 255),
+    constraint institution_source_bank_check check (length(bank) <= 255),
+    constraint institution_source_branch_check check (length(branch) <= 255),
+    constraint institution_source_confirmed_at_check check (isfinite(confirmed_at)),
+    constraint institution_source_confirmed_by_check check (length(confirmed_by) >= 1),
+    constraint institution_source_format_check check (format in ('ofx', 'camt.053', 'cnab240', 'efi')),
+    constraint institution_source_number_check check (length(number) >= 1 and length(number) <= 255),
+    constraint institution_source_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
+        cascade
+);
+comment on table institution_source is 'Forms of statement files of accounts, of each of which a person has confirmed the first file.';
+comment on column institution_source.institution_id is 'The account.';
+comment on column institution_source.format is 'The form, by its reader.';
+comment on column institution_source.is_own is 'The institution writes such files, and a worker fetches them.';
+comment on column institution_source.bank is 'The bank, as the first file names it; empty if it does not. Later files must be of the same account.';
+comment on column institution_source.branch is 'The branch, as the first file names it.';
+comment on column institution_source.number is 'The account, as the first file names it.';
+comment on column institution_source.account_type is 'Checking, savings, or as the first file writes it; empty if it does not.';
+comment on column institution_source.agreement is 'The bank''s number of the customer''s contract, where the form has one.';
+comment on column institution_source.confirmed_at is 'When a person confirmed the first file, in service time.';
+comment on column institution_source.confirmed_by is 'The operator who did.';
+grant insert, select on table institution_source to pixconnect_service;
+
 create table institution_file (
     institution_id smallint not null,
     digest bytea not null,
     format text not null,
-    bank text not null,
-    branch text not null,
-    number text not null,
+    is_own boolean not null,
     first_on date not null,
     last_on date not null,
     items_count integer not null,
@@ -714,26 +748,20 @@ create table institution_file (
     other_ids_count integer not null,
     recorded_at timestamp with time zone not null,
     constraint institution_file_pkey primary key (institution_id, digest),
-    constraint institution_file_bank_check check (length(bank) <= 255),
-    constraint institution_file_branch_check check (length(branch) <= 255),
     constraint institution_file_check check (isfinite(last_on) and last_on >= first_on),
     constraint institution_file_digest_check check (length(digest) = 32),
     constraint institution_file_first_on_check check (isfinite(first_on)),
-    constraint institution_file_format_check check (format in ('ofx', 'camt.053', 'cnab240', 'efi')),
     constraint institution_file_ids_check check (same_ids_count >= 0 and other_ids_count >= 0),
     constraint institution_file_items_count_check check (items_count >= 0),
-    constraint institution_file_number_check check (length(number) >= 1 and length(number) <= 255),
     constraint institution_file_recorded_at_check check (isfinite(recorded_at)),
-    constraint institution_file_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
-        cascade
+    constraint a_file_is_of_a_confirmed_form foreign key (institution_id, format, is_own) references
+        institution_source(institution_id, format, is_own) on delete cascade
 );
 comment on table institution_file is 'Statement files of institutions that were read.';
 comment on column institution_file.institution_id is 'The account.';
 comment on column institution_file.digest is 'SHA-256 of the file: the same one again is nothing new.';
 comment on column institution_file.format is 'Which reader read it.';
-comment on column institution_file.bank is 'The bank, as the file names it; empty if it does not.';
-comment on column institution_file.branch is 'The branch, as the file names it; empty if it does not.';
-comment on column institution_file.number is 'The account, as the file names it: the next file must be of the same.';
+comment on column institution_file.is_own is 'The institution wrote it, and a worker fetched it.';
 comment on column institution_file.first_on is 'The first day that it speaks of, in Sao Paulo.';
 comment on column institution_file.last_on is 'The last day that it speaks of.';
 comment on column institution_file.items_count is 'How many lines of money it has.';

@@ -35,7 +35,7 @@ from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import find_account, found, name_account
 from pixconnect.usecases.institutions.proposing import propose, record_confirmed
-from pixconnect.usecases.institutions.statement import record_file, settle_items
+from pixconnect.usecases.institutions.statement import preview_file, record_file, settle_items
 from pixconnect.usecases.money.charge_change import note_removal, remove_locked
 from pixconnect.usecases.money.movement import post_statement_item
 from pixconnect.writing.batch import Batch
@@ -55,6 +55,8 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
+    if await preview_file(context, name, content) is not None:
+        raise errors.BadRequest(f"statement: no file of its form is confirmed: `institution statement {name}` shows it")
     recorded = await record_file(context, name, content)
     if recorded.closing_cents is None:
         raise errors.BadRequest("statement: the file tells no balance at its end, so it is no final one")

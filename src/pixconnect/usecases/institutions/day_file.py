@@ -6,6 +6,7 @@
       ▲              │ it is refused, the day is not closed, or nothing comes: after a day
       └──────────────┘
 
+The first file waits for a person (``fetch_own_file``): until its form is confirmed the worker asks for one file and reads none.
 The name is kept as soon as it is told. Who dies before asks for another file of the same, which does no harm.
 """
 
@@ -23,11 +24,15 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.institution import DayFiles, InstitutionUnavailable
 from pixconnect.domain.institutions.sweep import is_due
+from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import day_file as file_store
+from pixconnect.store.institutions import statement_file as statement_file_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions.day_file import DayFile
-from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.frame.context import Context, Operator
+from pixconnect.usecases.institutions.account import found
+from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 from pixconnect.usecases.institutions.statement import list_span, record_day_file, settle_items
 from pixconnect.usecases.institutions.sweep import note_end, note_failure
 
@@ -54,14 +59,16 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
     if "near" not in lasts or not is_due("statement", lasts.get("statement"), EVERY, now):
         return 0
     count = 0
+    wanted = await _list_wanted(context, account, now)
+    is_confirmed = any(source.is_own for source in await statement_file_store.list_sources(context.pool, account.id))
     try:
-        for day, asked in await _list_wanted(context, account, now):
+        for day, asked in wanted if is_confirmed else wanted[:1]:
             if asked is None or now - asked.asked_at >= ASKED_AGAIN_AFTER:
                 name = await files.request_day_file(day)
                 await file_store.write(
                     context.pool, DayFile(institution_id=account.id, day=day, name=name, asked_at=now)
                 )
-            elif asked.ended_at is None:
+            elif asked.ended_at is None and is_confirmed:
                 content = await files.fetch_day_file(asked.name)
                 count += content is not None and await _read(context, account, asked, content)
     except InstitutionUnavailable as error:
@@ -69,6 +76,32 @@ async def read_day_files(context: Context, account: InstitutionAccount, files: D
         raise
     await note_end(context, account, "statement", now, count)
     return count
+
+
+async def fetch_own_file(context: Operator, open_institution: OpenInstitution, name: str) -> bytes:
+    """The oldest file that was asked for and is not read, for the person who confirms the first one.
+
+    Raises:
+        NotFound: There is no such account, or no such file.
+        ServiceUnavailable: The institution has not written it, or gives no answer.
+    """
+    async with context.pool.acquire() as connection:
+        account = found(await account_store.find_named(connection, name), name)
+        asked = await file_store.list_since(connection, account.id, to_day(account.opened_at))
+    day = min((one.day for one in asked.values() if one.ended_at is None), default=None)
+    institution = await open_for_operator(context, open_institution, account)
+    try:
+        files = institution.day_files
+        if day is None or files is None:
+            raise errors.NotFound(f"file: {name} has no file of the institution's own that waits; name a file")
+        content = await files.fetch_day_file(asked[day].name)
+    except InstitutionUnavailable as error:
+        raise errors.ServiceUnavailable(f"{name}: {error.reason}") from error
+    finally:
+        await institution.close()
+    if content is None:
+        raise errors.ServiceUnavailable(f"{name}: the file of {day} is not written yet: try again in an hour")
+    return content
 
 
 async def _list_wanted(

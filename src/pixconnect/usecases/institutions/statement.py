@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
+from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions import joining, judging
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
@@ -34,15 +34,14 @@ from pixconnect.domain.institutions.judging import (
     OpenAmounts,
     UnmatchedItem,
 )
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
-    InvalidStatement,
     ItemSource,
-    StatementAccount,
+    StatedBalance,
     StatementFile,
     find_final_balance,
-    name_other_account,
+    note_ongoing,
 )
-from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -55,14 +54,12 @@ from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.line_judging import judge_file
+from pixconnect.usecases.institutions.statement_account import ChosenStatements, choose, confirm, parse_file
 from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
 
-DAYS_MAX: Final = 400
-"""A file speaks of at most so many days."""
 WAITED_MAX: Final = timedelta(days=35)
 """What has waited for longer is looked at again only where a statement speaks of its day."""
-YEARS: Final = range(2000, 3000)
 AT_ONCE: Final = 2_000
 _DONE: Final = ("before_opening", *SET_ASIDE)
 """Lines that wait for one of these are joined to nothing, and posted as nothing."""
@@ -85,21 +82,67 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
     notes: Sequence[str] = ()
     """What the file's reader passed over or cannot prove."""
+    others: Sequence[StatementAccount] = ()
+    """Further accounts of the file, of which nothing was read."""
 
 
-async def record_file(context: Operator, name: str, content: bytes) -> RecordedStatement:
-    """Keep what a statement file of an account says.
+class FilePreview(Struct, frozen=True, kw_only=True):
+    """What the first file of a form would do, for the person who confirms it."""
+
+    chosen: ChosenStatements
+    recorded: RecordedStatement
+    posts: Sequence[UnmatchedItem]
+    """Lines that would become movements now."""
+    waiting_count: int
+
+    @property
+    def balances(self) -> tuple[StatedBalance | None, StatedBalance | None]:
+        """At the end of the day before the file, and at its end."""
+        return self.chosen.first.opening, self.chosen.statements[-1].closing
+
+
+async def preview_file(context: Operator, name: str, content: bytes, *, is_own: bool = False) -> FilePreview | None:
+    """What a file would do, without doing it; ``None`` if a person has confirmed that form of file.
+
+    Raises:
+        NotFound: As ``record_file``; ``BadRequest`` too.
+    """
+    account = await day_usecases.read_named_account(context, name)
+    file, now = parse_file(content), context.clock.now()
+    async with context.pool.acquire() as connection:
+        chosen = await choose(connection, account, file, is_own=is_own)
+        if chosen.is_confirmed:
+            return None
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            await confirm(context, connection, account, chosen)
+            recorded = await _record_file(connection, account, chosen, content, now)
+            alone = await _list_alone(connection, account, recorded.first_on)
+            left = await _find_left(connection, account, alone, now)
+        finally:
+            await transaction.rollback()
+    posts = [one for one in left if one.waits is None]
+    return FilePreview(chosen=chosen, recorded=recorded, posts=posts, waiting_count=len(left) - len(posts))
+
+
+async def record_file(context: Operator, name: str, content: bytes, *, is_own: bool = False) -> RecordedStatement:
+    """Keep what a statement file of an account says; the operator confirms the first file of a form by it.
 
     Raises:
         NotFound: There is no such account.
         BadRequest: The file cannot be read for certain, or is of another account; nothing of it was kept.
     """
     account = await day_usecases.read_named_account(context, name)
-    file = _parse(content)
+    file = parse_file(content)
     async with write_alone(context.pool) as connection:
-        _check_account(account, await file_store.find_last_file(connection, account.id), file.account)
-        recorded = await _record_file(connection, account, file, content, context.clock.now())
-        said = dict(format=file.format, first_on=file.first_on, last_on=file.last_on, new_count=len(recorded.new))
+        chosen = await choose(connection, account, file, is_own=is_own)
+        said = dict[str, object](format=file.format)
+        if not chosen.is_confirmed:
+            await confirm(context, connection, account, chosen)
+            said["confirmed"] = str(chosen.first.account)
+        recorded = await _record_file(connection, account, chosen, content, context.clock.now())
+        said |= dict(first_on=recorded.first_on, last_on=recorded.last_on, new_count=len(recorded.new))
         await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
     return recorded
 
@@ -108,65 +151,55 @@ async def record_day_file(context: Writer, account: InstitutionAccount, day: dat
     """Keep what the institution's own file of a day says.
 
     Raises:
-        BadRequest: As ``record_file``, or it is of another day.
+        BadRequest: As ``record_file``, it is of another day, or no person has confirmed the first such file.
     """
     # Such a file may have a hundred thousand lines, and the worker's other accounts go on meanwhile.
-    file = await asyncio.to_thread(_parse, content)
+    file = await asyncio.to_thread(parse_file, content)
     if (file.first_on, file.last_on) != (day, day):
         raise errors.BadRequest(f"file: it is of {file.first_on} to {file.last_on}, and was asked for of {day}")
     async with write_alone(context.pool) as connection:
-        # It came over the account's own connection: a file that somebody read by hand before says nothing against it.
-        _check_account(account, None, file.account)
-        return await _record_file(connection, account, file, content, context.clock.now())
-
-
-def _parse(content: bytes) -> StatementFile:
-    try:
-        file = read_statement_file(content)
-    except InvalidStatement as error:
-        raise errors.BadRequest(f"file: {error}") from error
-    if (file.last_on - file.first_on).days >= DAYS_MAX:
-        raise errors.BadRequest(f"file: it speaks of more than {DAYS_MAX} days")
-    for day in (file.first_on, file.last_on, *(item.day for item in file.items)):
-        if day.year not in YEARS:
-            raise errors.BadRequest(f"file: {day} is outside of the years {YEARS[0]} to {YEARS[-1]}")
-    return file
+        chosen = await choose(connection, account, file, is_own=True)
+        if not chosen.is_confirmed:
+            raise errors.BadRequest(f"file: is the first of its form: `institution statement {account.name}` shows it")
+        return await _record_file(connection, account, chosen, content, context.clock.now())
 
 
 async def _record_file(
-    connection: Connection, account: InstitutionAccount, file: StatementFile, content: bytes, now: datetime
+    connection: Connection, account: InstitutionAccount, chosen: ChosenStatements, content: bytes, now: datetime
 ) -> RecordedStatement:
     digest = hashlib.sha256(content).digest()
     # A file that comes again is judged as it was before.
     read_at = await file_store.find_first_reading(connection, account.id, digest) or now
-    recorded, judgement = await _record(connection, account, file, (read_at, now))
+    parts = [await _record(connection, account, statement, (read_at, now)) for statement in chosen.statements]
+    recorded = _merge([part for part, _ in parts], chosen.others)
     read = RecordedFile(
         institution_id=account.id,
         digest=digest,
-        format=file.format,
-        account=file.account,
-        first_on=file.first_on,
-        last_on=file.last_on,
-        items_count=len(file.items),
-        same_ids_count=judgement.same_ids_count,
-        other_ids_count=judgement.other_ids_count,
+        format=chosen.first.format,
+        is_own=chosen.is_own,
+        first_on=recorded.first_on,
+        last_on=recorded.last_on,
+        items_count=sum(len(statement.items) for statement in chosen.statements),
+        same_ids_count=sum(judgement.same_ids_count for _, judgement in parts),
+        other_ids_count=sum(judgement.other_ids_count for _, judgement in parts),
         recorded_at=now,
     )
     await file_store.insert_file(connection, read)
     return recorded
 
 
-def _check_account(account: InstitutionAccount, before: RecordedFile | None, told: StatementAccount) -> None:
-    """Refuse another account's file: by the account's own number where we know it, else by that of the last file."""
-    number = _plain(told.number)
-    wanted = _plain(account.account) or (_plain(before.account.number) if before is not None else number)
-    # Some write the branch before the number.
-    if number != wanted and _plain(told.branch) + number != wanted and number != _plain(told.branch) + wanted:
-        raise errors.BadRequest(f"file: {name_other_account(told, wanted, account.name)}")
-
-
-def _plain(number: str) -> str:
-    return "".join(filter(str.isalnum, number)).upper().lstrip("0")
+def _merge(parts: Sequence[RecordedStatement], others: Sequence[StatementAccount]) -> RecordedStatement:
+    return structs.replace(
+        parts[-1],
+        first_on=parts[0].first_on,
+        new=[item for part in parts for item in part.new],
+        known_count=sum(part.known_count for part in parts),
+        changed=[item for part in parts for item in part.changed],
+        set_aside=[line for part in parts for line in part.set_aside],
+        skipped_days=[day for part in parts for day in part.skipped_days],
+        notes=[note for part in parts for note in part.notes],
+        others=others,
+    )
 
 
 async def _record(
@@ -207,19 +240,9 @@ async def _record(
         set_aside=[line for line in judged.lines if line.outcome in SET_ASIDE],
         closing_cents=file.closing.cents if file.closing is not None and file.closing.on == file.last_on else None,
         skipped_days=sorted(others),
-        notes=(*file.notes, *_note_ongoing(file, as_of)),
+        notes=(*file.notes, *note_ongoing(file, as_of)),
     )
     return recorded, judged.judgement
-
-
-def _note_ongoing(file: StatementFile, as_of: datetime) -> Sequence[str]:
-    """A note of a balance that the file tells of a day that went on."""
-    closing = file.closing
-    if closing is None or find_final_balance(file, as_of) is not None:
-        return ()
-    made_at = f"{as_of.astimezone(SAO_PAULO):%Y-%m-%d %H:%M}"
-    rule = f"the file is of {made_at}, so its balance of {closing.on} does not close that day"
-    return (f"{rule}: read a file that is made when the day is over",)
 
 
 async def find_others(
@@ -267,12 +290,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         async with context.pool.acquire() as connection:
             spoken_of = to_day(now) if since is None else since
             alone = await _list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
-            # By names first: what only looks alike gets what no name has claimed.
-            named_ids = await _join_named(connection, account, alone)
-            bare = [item for item in alone if item.item_id not in named_ids]
-            alike_ids = await _join_alike(connection, account, bare)
-            left = [item for item in bare if item.item_id not in alike_ids]
-            verdicts = await _judge_left(connection, account, left, now)
+            verdicts = await _find_left(connection, account, alone, now)
         posted_count = await post_unowned(context, account, verdicts)
         touched_on = min((spoken_of, *(item.day for item in alone)))
         open_since = await day_usecases.find_open_since(context, account, touched_on)
@@ -280,8 +298,19 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
         await day_usecases.judge(context, account, touched_on)
     return SettledStatement(
-        joined_count=len(alone) - len(left), posted_count=posted_count, waiting_count=len(left) - posted_count
+        joined_count=len(alone) - len(verdicts), posted_count=posted_count, waiting_count=len(verdicts) - posted_count
     )
+
+
+async def _find_left(
+    connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
+) -> list[UnmatchedItem]:
+    """Join what can be joined of some items, and judge the rest."""
+    # By names first: what only looks alike gets what no name has claimed.
+    named_ids = await _join_named(connection, account, alone)
+    bare = [item for item in alone if item.item_id not in named_ids]
+    alike_ids = await _join_alike(connection, account, bare)
+    return await _judge_left(connection, account, [item for item in bare if item.item_id not in alike_ids], now)
 
 
 async def _list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:

@@ -26,6 +26,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import case_ending as ending_store
+from pixconnect.store.institutions import day_file as day_file_store
 from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import adjustment as adjustment_store
@@ -146,6 +147,22 @@ async def _look_at_account(context: Context, account: InstitutionAccount) -> Non
         orders, is_all = await ending_usecases.find_differences(context, connection, account)
         await case_store.keep(connection, ("order",) if is_all else (), account.id, _EVER, orders)
         await _look_at_waiting(context, connection, account)
+        await _look_at_files(connection, account)
+
+
+async def _look_at_files(connection: Connection, account: InstitutionAccount) -> None:
+    since = await day_file_store.find_unconfirmed(connection, account.id)
+    said = (
+        f"no file of {account.name} is read before a person confirms the first: `institution statement {account.name}`"
+    )
+    found = (
+        ()
+        if since is None
+        else (
+            Difference(kind="file", institution_id=account.id, name="files", amount_cents=None, said=said, since=since),
+        )
+    )
+    await case_store.keep(connection, ("file",), account.id, _EVER, found)
 
 
 async def _look_at_waiting(context: Context, connection: Connection, account: InstitutionAccount) -> None:

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from domain.institutions.statement_files.own_lines import any_lines
 from pixconnect.api.contract import statement_camt053
 from pixconnect.domain.institutions.statement_files.camt import read_camt
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     StatedBalance,
-    StatementAccount,
 )
 from pixconnect.domain.money.statement import StatementLine
 from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_statement
@@ -33,6 +33,17 @@ def test_a_banks_statement_is_read() -> None:
     assert found.closing == StatedBalance(cents=550, on=date(2026, 11, 2))
     (item,) = found.items
     assert (item.item_id, item.day, item.settled_at, item.signed_cents) == ("N1", date(2026, 11, 2), None, 1050)
+
+
+def test_each_statement_of_a_file_is_read_with_its_account() -> None:
+    first, second = make_camt(make_camt_entry()).decode(), make_camt(balances=BALANCES).decode()
+    iban = "<Id><IBAN>BR1800360305000010009795493C1</IBAN></Id><Tp><Cd>SVGS</Cd></Tp>"
+    other = second[second.index("<Stmt>") : second.index("</BkToCstmrStmt>")]
+    other = other.replace("<Id><Othr><Id>517613</Id></Othr></Id>", iban)
+    found = read_camt(first.replace("</BkToCstmrStmt>", other + "</BkToCstmrStmt>").encode())
+    (savings,) = found.others
+    assert savings.account == StatementAccount(bank="00360305", branch="00001", number="9795493", type="savings")
+    assert (len(found.items), found.closing, len(savings.items), savings.closing is None) == (1, None, 0, False)
 
 
 def test_parties_and_names_are_read_from_their_fields() -> None:
@@ -60,7 +71,7 @@ def test_what_is_only_expected_is_no_line() -> None:
         ("CRDT", "C", "line 7: CdtDbtInd: must be CRDT or DBIT"),
         ("<BookgDt><Dt>2026-11-02", "<BookgDt><Dt>02/11/2026", "line 7: BookgDt: '02/11/2026' is no date"),
         ("<Ccy>BRL", "<Ccy>EUR", "Ccy: the account is in 'EUR'"),
-        ("</Stmt>", "</Stmt><Stmt><Id>2</Id></Stmt>", "it has 2 statements"),
+        ("</Stmt>", "</Stmt><Stmt><Id>2</Id></Stmt>", "it needs one account (Acct)"),
         ("</Document>", "", "it is no well-formed XML: no element found"),
         ("camt.053", "camt.052", "its root is no Document of camt.053"),
         ("<Document", "<!DOCTYPE d [<!ENTITY a \"b\">]><Document", "it declares a document type"),
@@ -120,7 +131,7 @@ def test_a_date_that_moves_no_money_is_noted_where_it_cannot_be_read() -> None:
 def test_our_own_statement_is_read_back() -> None:
     lines = [*LINES, make_fee_line()]
     found = read_camt(write_whole(statement_camt053.write, make_statement(lines), lines))
-    assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001")
+    assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001", type="checking")
     assert (found.opening, found.closing) == (
         StatedBalance(cents=10_000, on=date(2026, 6, 29)),
         StatedBalance(cents=11_300, on=date(2026, 7, 1)),

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files.cnab import read_cnab
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     StatedBalance,
-    StatementAccount,
 )
 from support.cnab import FIRST, LAST, CnabLine, CnabLot, make_cnab, make_cnab_records
 from support.records import E2E
@@ -33,7 +33,10 @@ def write(records: list[str]) -> bytes:
 
 def test_a_file_tells_its_account_its_days_and_both_balances() -> None:
     found = read_cnab(make_cnab(CnabLot(lines=[CnabLine(), FEE])))
-    assert (found.format, found.account) == ("cnab240", StatementAccount(bank="341", branch="00001", number="12345-6"))
+    assert (found.format, found.account) == (
+        "cnab240",
+        StatementAccount(bank="341", branch="00001", number="12345-6", type="checking"),
+    )
     # The balance before the lot is told for a day of which it has no line: the span begins on the next one.
     assert (found.first_on, found.last_on) == (LAST, LAST)
     assert found.opening == StatedBalance(cents=10_000, on=FIRST)
@@ -105,10 +108,8 @@ def test_lots_of_one_account_go_on_where_the_one_before_ended() -> None:
         read_cnab(make_cnab(first, replace(second, opening_cents=10_000)))
     with pytest.raises(InvalidStatement, match=r"^line 5: lot 1 stands behind lot 1: the file has it twice"):
         read_cnab(make_cnab(first, second, lot_numbers=[1, 1]))
-    with pytest.raises(
-        InvalidStatement, match=r"^line 5: the lot is of account 99-6; a file may have the statement of one"
-    ):
-        read_cnab(make_cnab(first, replace(second, number=99)))
+    other = read_cnab(make_cnab(first, replace(second, number=99)))
+    assert [(one.account.number, len(one.items)) for one in (other, *other.others)] == [("12345-6", 1), ("99-6", 1)]
 
 
 def test_what_banks_leave_out_is_noted() -> None:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain.institutions.statement_files.efi_file import read_efi_file
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     StatedBalance,
-    StatementAccount,
 )
 from support.statement_files import make_efi_file
 

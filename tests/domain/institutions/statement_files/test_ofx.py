@@ -12,10 +12,10 @@ from domain.institutions.statement_files.own_lines import any_lines
 from pixconnect.api.contract import statement_ofx
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files.ofx import read_ofx
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     StatedBalance,
-    StatementAccount,
 )
 from pixconnect.domain.money.statement import StatementLine
 from support.records import AT, E2E, LINES, RETURN_ID, make_statement
@@ -31,7 +31,7 @@ def read_one(line: str, **changes: Any) -> InstitutionItem:
 def test_a_file_tells_its_account_its_days_and_its_balance() -> None:
     found = read_ofx(make_ofx(make_ofx_line()))
     assert found.format == "ofx"
-    assert found.account == StatementAccount(bank="0341", branch="0001", number="12345-6")
+    assert found.account == StatementAccount(bank="0341", branch="0001", number="12345-6", type="checking")
     assert (found.first_on, found.last_on) == (date(2026, 11, 1), date(2026, 11, 20))
     assert (found.opening, found.closing) == (None, StatedBalance(cents=123_456, on=date(2026, 11, 20)))
 
@@ -154,11 +154,17 @@ def test_a_file_that_is_cut_off_is_refused() -> None:
         read_ofx(text[: text.index(b"<STMTTRN>", text.index(b"N1"))])
 
 
-def test_a_file_of_two_accounts_is_refused() -> None:
-    text = make_ofx(make_ofx_line()).decode()
+def test_each_statement_of_a_file_is_read() -> None:
+    text, other = make_ofx(make_ofx_line()).decode(), make_ofx(make_ofx_line(item_id="N2"), number="99-9").decode()
     begin, end = text.index("<STMTTRNRS>"), text.index("</BANKMSGSRSV1>")
-    with pytest.raises(InvalidStatement, match="one account"):
-        read_ofx((text[:end] + text[begin:end] + text[end:]).encode())
+    other = other[begin:].partition("</BANKMSGSRSV1>")[0].replace("CHECKING", "SAVINGS")
+    found = read_ofx((text[:end] + other + text[end:]).encode())
+    assert [
+        (one.account.number, one.account.type, [item.item_id for item in one.items]) for one in (found, *found.others)
+    ] == [
+        ("12345-6", "checking", ["N1"]),
+        ("99-9", "savings", ["N2"]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +267,7 @@ def test_a_file_of_many_mebibytes_is_read_in_its_own_time() -> None:
 
 def test_our_own_statement_is_read_back() -> None:
     found = read_ofx(write_whole(statement_ofx.write, make_statement(), LINES))
-    assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001")
+    assert found.account == StatementAccount(bank="99999003", branch="0001", number="1001", type="checking")
     assert (found.opening, found.closing) == (
         StatedBalance(cents=10_000, on=date(2026, 6, 29)),
         StatedBalance(cents=11_300, on=date(2026, 7, 1)),

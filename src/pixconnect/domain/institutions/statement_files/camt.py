@@ -18,12 +18,17 @@ from msgspec import Struct
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files import statement_file as files
+from pixconnect.domain.institutions.statement_files.statement_account import (
+    StatementAccount,
+    merge,
+    read_iban,
+    read_type,
+)
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     ItemKind,
     ItemList,
     StatedBalance,
-    StatementAccount,
     StatementFile,
 )
 
@@ -70,8 +75,13 @@ class _Reader:
         self._text: list[str] = []
         self._text_length = 0
         self._part: _Part | None = None
+        self._statements: list[StatementFile] = []
+        self._sent_at: datetime | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a statement."""
         self._parts: dict[str, list[_Part]] = {name: [] for name in _PARTS}
-        self._statements_count = 0
         self._items = ItemList()
         self._notes: list[str] = []
         self._made_at: datetime | None = None
@@ -89,9 +99,9 @@ class _Reader:
             if isinstance(error, InvalidStatement):
                 raise
             raise InvalidStatement("its encoding is not known", self._line) from None
-        if self._statements_count != 1:
-            raise InvalidStatement(f"it has {self._statements_count} statements (Stmt); a file may have one")
-        return self._conclude()
+        if not self._statements:
+            raise InvalidStatement("it has no statement (Stmt)")
+        return files.join_statements(self._statements)
 
     def _refuse_document_type(self, *_declared: object) -> None:
         raise InvalidStatement("it declares a document type, which no statement needs", self._line)
@@ -105,7 +115,7 @@ class _Reader:
             raise InvalidStatement("its root is no Document of camt.053", self._line)
         match self._path[1:]:
             case ["BkToCstmrStmt", "Stmt"]:
-                self._statements_count += 1
+                self._begin()
             case ["BkToCstmrStmt", "Stmt", part] if part in _PARTS:
                 self._part = _Part(line=self._line, texts=[])
             case _:
@@ -128,8 +138,10 @@ class _Reader:
         if part is not None and text:
             self._tell(self._path_in_part(), text)
         # The statement's own comes after its message's.
-        if self._path[2:] in (["GrpHdr", "CreDtTm"], ["Stmt", "CreDtTm"]):
-            self._made_at = _parse_instant(text) or self._made_at
+        if self._path[2:] == ["GrpHdr", "CreDtTm"]:
+            self._sent_at = _parse_instant(text)
+        elif self._path[2:] == ["Stmt", "CreDtTm"]:
+            self._made_at = _parse_instant(text)
         self._text, self._text_length = [], 0
         if part is not None and len(self._path) == 4:
             if self._path[-1] == "Ntry":
@@ -139,6 +151,8 @@ class _Reader:
                 if len(self._parts[self._path[-1]]) > _TEXTS_COUNT_MAX:
                     raise InvalidStatement(f"{self._path[-1]}: there are more than {_TEXTS_COUNT_MAX}", self._line)
             self._part = None
+        if self._path[1:] == ["BkToCstmrStmt", "Stmt"]:
+            self._statements.append(self._conclude())
         self._path.pop()
 
     def _tell(self, path: str, text: str) -> None:
@@ -167,17 +181,13 @@ class _Reader:
         opening = balances.get("opening")
         return StatementFile(
             format="camt.053",
-            account=StatementAccount(
-                bank=files.clean_text(account.find("Svcr/FinInstnId/ClrSysMmbId/MmbId", "Svcr/FinInstnId/BICFI") or ""),
-                branch=files.clean_text(account.find("Id/Othr/Issr", "Svcr/BrnchId/Id") or ""),
-                number=files.clean_text(account.need("Id/Othr/Id", "Id/IBAN")),
-            ),
+            account=_read_account(account),
             first_on=first_on,
             last_on=last_on,
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=balances.get("closing"),
             items=self._items.items,
-            made_at=self._made_at,
+            made_at=self._made_at or self._sent_at,
             notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
         )
 
@@ -210,8 +220,24 @@ class _Reader:
         return found
 
 
+def _read_account(part: _Part) -> StatementAccount:
+    def find(*paths: str) -> str:
+        return files.clean_text(part.find(*paths) or "")
+
+    servicer = "Svcr/FinInstnId"
+    told = StatementAccount(
+        bank=find(f"{servicer}/ClrSysMmbId/MmbId", f"{servicer}/BICFI", f"{servicer}/BIC"),
+        branch=find("Id/Othr/Issr", "Svcr/BrnchId/Id"),
+        number=find("Id/Othr/Id"),
+        type=read_type(find("Tp/Cd", "Tp/Prtry")),
+    )
+    iban = find("Id/IBAN")
+    whole = merge([told, *filter(None, [read_iban(iban)]), StatementAccount(number=iban)])
+    return whole if whole.number else StatementAccount(number=part.need("Id/Othr/Id"))
+
+
 def read_camt(content: bytes) -> StatementFile:
-    """Read a statement of one account.
+    """Read the statements of accounts.
 
     Raises:
         InvalidStatement: It is none, or says something in two ways.

@@ -18,12 +18,12 @@ from msgspec import Struct
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files import statement_file as files
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     ItemKind,
     ItemList,
     StatedBalance,
-    StatementAccount,
     StatementFile,
 )
 
@@ -82,6 +82,9 @@ class _Record(Struct, frozen=True):
             bank=files.clean_text(self.cut(1, 3)),
             branch=files.clean_text(self.cut(53, 57)),
             number=files.clean_text(f"{number}-{digit}" if digit else number),
+            # 40 is the statement of a current account; other forms of a lot name no type.
+            type="checking" if self.cut(12, 13) == "40" else "",
+            agreement=files.clean_text(self.cut(33, 52)),
         )
 
 
@@ -95,12 +98,44 @@ class _Lot(Struct):
     credits_cents: int = 0
 
 
+class _Statement(Struct):
+    """The lots of one account."""
+
+    lots: list[_Lot]
+    items: ItemList
+    notes: list[str]
+
+    def conclude(self, header: _Record) -> StatementFile:
+        items = self.items.items
+        opening, closing = self.lots[0].opening, self.lots[-1].closing
+        told_first = None
+        if opening is not None:
+            # Some tell it for the day before the first, some for the first day. Without a line of that day both are the same.
+            begins_there = (closing is not None and closing.on == opening.on) or any(
+                item.day == opening.on for item in items
+            )
+            told_first = opening.on if begins_there else opening.on + timedelta(days=1)
+        first_on, last_on = files.find_days((told_first, closing and closing.on), items)
+        return StatementFile(
+            format="cnab240",
+            account=self.lots[0].header.account,
+            first_on=first_on,
+            last_on=last_on,
+            opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
+            closing=closing,
+            items=items,
+            made_at=_find_instant(header),
+            notes=(*self.notes, *files.note_outside((first_on, last_on), items)),
+        )
+
+
 class _Reader:
     def __init__(self) -> None:
-        self._items = ItemList()
-        self._lots: list[_Lot] = []
+        self._statements: dict[StatementAccount, _Statement] = {}
+        self._of = _Statement([], ItemList(), [])
+        """The statement of the last lot."""
+        self._number = 0
         self._lot: _Lot | None = None
-        self._notes: list[str] = []
 
     def read(self, records: list[_Record]) -> StatementFile:
         last = records[-1]
@@ -116,14 +151,14 @@ class _Reader:
                     self._end_lot(record)
                 case kind:
                     raise record.fail(f"a record of type {kind!r} (column 8) does not belong into a statement")
-        if self._lot is not None or not self._lots:
+        if self._lot is not None or not self._statements:
             raise last.fail("the file is cut off: a lot has no trailer" if self._lot else "the file has no lot")
         told = last.read_number(24, 29, "the count of records")
         if told not in (0, len(records), len(records) - 2):
             raise last.fail(
                 f"the trailer counts {told} records, and the file has {len(records)}: lines are missing or doubled"
             )
-        return self._conclude(records[0])
+        return files.join_statements([one.conclude(records[0]) for one in self._statements.values()])
 
     def _begin_lot(self, record: _Record) -> None:
         if self._lot is not None:
@@ -132,16 +167,12 @@ class _Reader:
             raise record.fail("the lot is no statement for reconciliation: columns 9 to 11 must be E04")
         files.check_currency(record.cut(171, 173), "the currency (columns 171 to 173)", record.line)
         number = record.read_number(4, 7, "the lot")
-        if self._lots and number <= self._lots[-1].number:
-            raise record.fail(
-                f"lot {number} stands behind lot {self._lots[-1].number}: the file has it twice, or in disorder"
-            )
-        if self._lots and record.account != self._lots[0].header.account:
-            raise record.fail(
-                f"the lot is of account {record.account.number}; a file may have the statement of one account"
-            )
+        if self._statements and number <= self._number:
+            raise record.fail(f"lot {number} stands behind lot {self._number}: the file has it twice, or in disorder")
+        self._number = number
+        self._of = self._statements.setdefault(record.account, _Statement([], ItemList(), []))
         opening = self._read_balance(record, "the balance before the lot")
-        before = self._lots[-1].closing if self._lots else None
+        before = self._of.lots[-1].closing if self._of.lots else None
         if opening is not None and before is not None and opening.cents != before.cents:
             raise record.fail(
                 f"the lot begins with {opening.cents} cents, and the one before it ended with {before.cents}"
@@ -154,7 +185,7 @@ class _Reader:
         is_partial = record.cut(170, 170).upper() in ("P", "I")
         if on is None or is_partial:
             rule = "is a partial one (column 170)" if is_partial else "has no day (columns 143 to 150)"
-            self._notes.append(f"line {record.line}: {name} {rule}, and is not read")
+            self._of.notes.append(f"line {record.line}: {name} {rule}, and is not read")
             return None
         return StatedBalance(cents=cents, on=on)
 
@@ -173,7 +204,7 @@ class _Reader:
         if cents < 0:
             lot.debits_cents -= cents
         lot.credits_cents += max(cents, 0)
-        self._items.add(_make_item(record, cents), record.line)
+        self._of.items.add(_make_item(record, cents), record.line)
 
     def _end_lot(self, record: _Record) -> None:
         lot = self._lot
@@ -190,45 +221,22 @@ class _Reader:
             rule = f"debits of {told[0]} and credits of {told[1]} cents, and the lot's lines have {summed[0]} and {summed[1]}"
             raise record.fail(f"the trailer adds up {rule}")
         if (count, *told) == (0, 0, 0) and lot.lines_count:
-            self._notes.append(
+            self._of.notes.append(
                 f"line {record.line}: the trailer counts and adds up nothing: only the balances check the lot"
             )
         lot.closing = self._read_balance(record, "the balance after the lot")
         if lot.opening is not None and lot.closing is not None:
             over = lot.closing.cents - lot.opening.cents - summed[1] + summed[0]
             if over:
-                self._notes.append(
+                self._of.notes.append(
                     f"line {record.line}: the balance after the lot is {over} cents above what its lines make it"
                 )
-        self._lots.append(lot)
+        self._of.lots.append(lot)
         self._lot = None
-
-    def _conclude(self, header: _Record) -> StatementFile:
-        items = self._items.items
-        opening, closing = self._lots[0].opening, self._lots[-1].closing
-        told_first = None
-        if opening is not None:
-            # Some tell it for the day before the first, some for the first day. Without a line of that day both are the same.
-            begins_there = (closing is not None and closing.on == opening.on) or any(
-                item.day == opening.on for item in items
-            )
-            told_first = opening.on if begins_there else opening.on + timedelta(days=1)
-        first_on, last_on = files.find_days((told_first, closing and closing.on), items)
-        return StatementFile(
-            format="cnab240",
-            account=self._lots[0].header.account,
-            first_on=first_on,
-            last_on=last_on,
-            opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
-            closing=closing,
-            items=items,
-            made_at=_find_instant(header),
-            notes=(*self._notes, *files.note_outside((first_on, last_on), items)),
-        )
 
 
 def read_cnab(content: bytes) -> StatementFile:
-    """Read the statements of one account, each of which goes on where the one before it ended.
+    """Read the statements of accounts; each lot of one goes on where the one before it ended.
 
     Raises:
         InvalidStatement: It is none, or its trailers count or add up other lines than it has.

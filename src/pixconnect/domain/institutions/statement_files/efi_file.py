@@ -20,12 +20,12 @@ from pixconnect.domain.frame import identifiers
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files import statement_file as files
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     ItemKind,
     ItemList,
     StatedBalance,
-    StatementAccount,
     StatementFile,
 )
 

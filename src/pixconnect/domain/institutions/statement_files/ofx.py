@@ -19,11 +19,11 @@ from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files import statement_file as files
 from pixconnect.domain.institutions.statement_files.ofx_date import parse_date, parse_instant
 from pixconnect.domain.institutions.statement_files.ofx_tags import Tag, list_tags, unescape
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount, read_type
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     ItemList,
     StatedBalance,
-    StatementAccount,
     StatementFile,
 )
 from pixconnect.domain.money.rail import MovementKind
@@ -85,6 +85,11 @@ class _Reader:
         self._open: list[_Aggregate] = []
         self._free_text: str | None = None
         """The name of the text that is being read, to which what looks like a tag may belong."""
+        self._statements: list[StatementFile] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin a statement."""
         self._items = ItemList()
         self._notes: list[str] = []
         self._found: dict[str, list[_Aggregate]] = {}
@@ -105,7 +110,7 @@ class _Reader:
             self._count(tag.name)
             before = tag.content
         self._close_to(None)
-        return self._conclude()
+        return files.join_statements([*self._statements, self._conclude()])
 
     def _take(self, tag: Tag) -> None:
         name, self._free_text = tag.name, None
@@ -150,6 +155,10 @@ class _Reader:
         if any(aggregate.name == name for aggregate in self._open):
             self._close_to(name)
             self._close_last()
+        if name == "STMTRS" and "STMTRS" in self._found:
+            self._is_whole = True
+            self._statements.append(self._conclude())
+            self._begin()
         if any(aggregate.name == parent for aggregate in self._open):
             # What is still open in there has no end tag of its own.
             self._close_to(parent)
@@ -184,7 +193,7 @@ class _Reader:
     def _keep_one(self, closed: _Aggregate) -> None:
         before = self._found.setdefault(closed.name, [closed])[0]
         if before is not closed and (closed.name != "BANKACCTFROM" or closed.texts != before.texts):
-            raise self._fail(f"{closed.name}: there are two; a file may have the statement of one account")
+            raise self._fail(f"{closed.name}: there are two in one statement")
 
     def _make_item(self, element: _Aggregate) -> InstitutionItem | None:
         texts, line = element.texts, element.line
@@ -229,13 +238,16 @@ class _Reader:
             (self._read_day(lists[0], "DTSTART"), self._read_day(lists[0], "DTEND")), self._items.items
         )
         opening = self._read_balance("OPENING", "VALUE")
-        made_at = [parse_instant(file.texts.get("DTSERVER", "")) for file in self._found.get("OFX", ())]
+        # The element around all statements has ended only when the last of them is concluded.
+        around = [one for one in (*self._open, *self._found.get("OFX", ())) if one.name == "OFX"]
+        made_at = [parse_instant(one.texts.get("DTSERVER", "")) for one in around]
         return StatementFile(
             format="ofx",
             account=StatementAccount(
                 bank=files.clean_text(account.get("BANKID", "")),
                 branch=files.clean_text(account.get("BRANCHID", "")),
                 number=files.clean_text(_need(account, "ACCTID", line)),
+                type=read_type(files.clean_text(account.get("ACCTTYPE", ""))),
             ),
             first_on=first_on,
             last_on=last_on,
@@ -269,7 +281,7 @@ class _Reader:
 
 
 def read_ofx(content: bytes) -> StatementFile:
-    """Read a statement of one bank account.
+    """Read the statements of bank accounts.
 
     Raises:
         InvalidStatement: It is none, or says something in two ways.

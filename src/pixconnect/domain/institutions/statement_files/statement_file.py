@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, time
+from itertools import pairwise
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -19,6 +20,7 @@ from pixconnect.domain.frame import identifiers
 from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount, find_difference
 from pixconnect.domain.money import tax_id as tax_ids
 from pixconnect.domain.money.rail import MovementKind
 
@@ -27,6 +29,7 @@ ITEMS_MAX: Final = 250_000
 """A day of 100,000 received Pix, each with its fee, and what else there is."""
 ITEM_ID_LENGTH_MAX: Final = 255
 """As long as OFX lets a ``FITID`` be."""
+STATEMENTS_MAX: Final = 400
 TEXT_LENGTH_MAX: Final = 255
 
 ItemSource = Literal["ofx", "camt.053", "cnab240", "efi", "api"]
@@ -42,24 +45,6 @@ class InvalidStatement(ValueError):  # noqa: N818  named as what it is about
         self.rule = rule
         self.line = line
         """Counted from 1; ``None`` where the rule is about the whole file."""
-
-
-class StatementAccount(Struct, frozen=True, kw_only=True):
-    """The account as the file names it; an empty text where it says nothing."""
-
-    bank: str = ""
-    """An ISPB, or the code of three digits."""
-    branch: str = ""
-    number: str = ""
-
-
-def name_other_account(told: StatementAccount, wanted: str, name: str) -> str:
-    """Why a file of an account is none of the one that is wanted, whose number has no marks: often a check digit is missing."""
-    numbers = ["".join(filter(str.isalnum, text)).lstrip("0") for text in (told.number, told.branch + told.number)]
-    if wanted[:-1] in numbers:
-        digit, written = wanted[-1], f"{wanted[:-1]}-{wanted[-1]}"
-        return f"it is of the account {told.number}, which lacks the check digit {digit} of {name}'s, {written}"
-    return f"it is of the account {told.number}, and {name} is another one"
 
 
 class StatedBalance(Struct, frozen=True, kw_only=True):
@@ -82,6 +67,8 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     """When the institution made the file, if it gives an instant."""
     notes: tuple[str, ...] = ()
     """What the reader passed over or cannot prove, each with its place, as sentences for the operator."""
+    others: tuple[StatementFile, ...] = ()
+    """Further statements of the file, of other accounts or of other days."""
 
     def date(self, read_at: datetime) -> tuple[datetime, date]:
         """The instant as of which the file speaks, and the last day of which it can list a movement.
@@ -94,6 +81,39 @@ class StatementFile(Struct, frozen=True, kw_only=True):
         today, closing = to_day(read_at), self.closing
         is_dated = self.made_at is None and closing is not None and self.first_on <= closing.on
         return read_at, min(today, closing.on) if closing is not None and is_dated else today
+
+
+def join_statements(statements: Sequence[StatementFile]) -> StatementFile:
+    """The statements of one file: the first, with the others in it."""
+    if len(statements) > STATEMENTS_MAX:
+        raise InvalidStatement(f"there are more than {STATEMENTS_MAX} statements")
+    return structs.replace(statements[0], others=tuple(statements[1:]))
+
+
+def choose_statements(file: StatementFile, wanted: StatementAccount, name: str) -> list[StatementFile]:
+    """The statements of the wanted account, in the order of their days.
+
+    Raises:
+        InvalidStatement: There is none, more than one account may be meant, or two statements are of the same days.
+    """
+    every = [structs.replace(file, others=()), *file.others]
+    chosen = sorted(
+        (one for one in every if find_difference(one.account, wanted, name) is None), key=lambda one: one.first_on
+    )
+    accounts = list(dict.fromkeys(one.account for one in chosen))
+    if len(accounts) > 1:
+        listed = "; ".join(map(str, accounts))
+        rule = f"it has statements of {len(accounts)} accounts that may be {name}: {listed}. Set account in the file of"
+        raise InvalidStatement(f"{rule} {name}, and branch or account_type under [options], or export one account")
+    if not chosen:
+        listed = "; ".join(map(str, dict.fromkeys(one.account for one in every)))
+        found = f" (the file has {listed})" if file.others else ""
+        raise InvalidStatement(f"{find_difference(file.account, wanted, name)}{found}")
+    for one, after in pairwise(chosen):
+        if after.first_on <= one.last_on:
+            days = f"{after.first_on} to {min(one.last_on, after.last_on)}"
+            raise InvalidStatement(f"it has two statements of {one.account} that both cover {days}: export them apart")
+    return chosen
 
 
 def find_final_balance(file: StatementFile, as_of: datetime) -> StatedBalance | None:
@@ -286,6 +306,16 @@ def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) ->
         f"the file covers {span[0]} to {span[1]}, and has lines of {len(days)} days outside ({days[0]} to {days[-1]})"
     )
     return (f"{rule}: it proves none of those days; read a file that covers them",)
+
+
+def note_ongoing(file: StatementFile, as_of: datetime) -> tuple[str, ...]:
+    """A note of a balance that the file tells of a day that went on."""
+    closing = file.closing
+    if closing is None or find_final_balance(file, as_of) is not None:
+        return ()
+    made_at = f"{as_of.astimezone(SAO_PAULO):%Y-%m-%d %H:%M}"
+    rule = f"the file is of {made_at}, so its balance of {closing.on} does not close that day"
+    return (f"{rule}: read a file that is made when the day is over",)
 
 
 def find_days(told: tuple[date | None, date | None], items: tuple[InstitutionItem, ...]) -> tuple[date, date]:

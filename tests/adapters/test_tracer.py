@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -71,3 +72,8 @@ async def test_a_collector_that_never_answers_keeps_nobody_who_begins_spans_nor_
             tracer.begin("server", "lost").end()
         async with asyncio.timeout(60):
             await tracer.close()
+    # A thread that goes on would draw its pauses by the module ``random``, which property tests in this process refuse.
+    for thread in threading.enumerate():
+        if thread.name.startswith("Otel"):
+            thread.join(60)
+            assert not thread.is_alive()

@@ -67,12 +67,9 @@ class OtlpTracer:
             resource=Resource(about),
             shutdown_on_exit=False,
         )
+        self._exporter = OTLPSpanExporter(endpoint=url, timeout=_SEND_TIMEOUT_S, session=session)
         self._provider.add_span_processor(
-            BatchSpanProcessor(
-                OTLPSpanExporter(endpoint=url, timeout=_SEND_TIMEOUT_S, session=session),
-                max_queue_size=_WAITING_MAX,
-                schedule_delay_millis=_SENT_AFTER_MS,
-            )
+            BatchSpanProcessor(self._exporter, max_queue_size=_WAITING_MAX, schedule_delay_millis=_SENT_AFTER_MS)
         )
         self._tracer = self._provider.get_tracer("pixconnect", version)
 
@@ -102,6 +99,8 @@ class OtlpTracer:
         closing = threading.Thread(target=self._provider.shutdown, daemon=True)
         closing.start()
         await asyncio.to_thread(closing.join, _LAST_SENT_S)
+        if closing.is_alive():
+            self._exporter.shutdown()  # it tries nothing more
 
 
 def _context_of(parent: TraceParent) -> SpanContext:

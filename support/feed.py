@@ -2,6 +2,7 @@
 
 from pixconnect.domain.frame.event import EventName
 from pixconnect.foundation import pool
+from pixconnect.store.webhooks.delivery import EVENTS
 from pixconnect.writing.changes import Changes
 from support.records import make_event
 from support.service import STARTED_AT, Service
@@ -12,8 +13,8 @@ async def insert_events(
 ) -> None:
     changes = Changes()
     for event_id in event_ids:
-        changes.add_event(make_event(event_id, holder_id, event_id, name, STARTED_AT))
-    await changes.write(connection)
+        changes.put(EVENTS, make_event(event_id, holder_id, event_id, name, STARTED_AT))
+    await changes.write_all(connection)
 
 
 async def write_events(

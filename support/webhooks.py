@@ -18,6 +18,7 @@ from pixconnect.domain.frame.event import Event, EventName
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointRequest
 from pixconnect.foundation.pool import connect
+from pixconnect.store.webhooks.delivery import EVENTS
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker.delivery import DeliveryWorker
 from pixconnect.worker.delivery_queue import QueueLimits
@@ -172,8 +173,8 @@ class WebhookService(Service, frozen=True, kw_only=True):
             ]
             changes = Changes()
             for event in made:
-                changes.add_event(event)
-            await changes.write(connection)
+                changes.put(EVENTS, event)
+            await changes.write_all(connection)
         self.context.wake_workers()
         return made
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from bench.harness.installation import Installation
 from pixconnect.foundation.notifier import Notifier
 from pixconnect.foundation.pool import Pool, open_pool
+from pixconnect.store.webhooks.delivery import EVENTS
 from pixconnect.writing.changes import Changes
 from support.records import make_event
 
@@ -36,8 +37,8 @@ class Writer:
             first_id = await connection.fetchval("select nextval('write_group_id')")
             due_at = datetime.now(UTC) + timedelta(seconds=due_in_s)
             for event_id, resource_id in enumerate(resource_ids, start=first_id):
-                changes.add_event(make_event(event_id, holder_id, resource_id, "qrcode.pending", due_at))
-            await changes.write(connection)
+                changes.put(EVENTS, make_event(event_id, holder_id, resource_id, "qrcode.pending", due_at))
+            await changes.write_all(connection)
         now_s = time.monotonic()
         self.committed_at_s.update(dict.fromkeys(range(first_id, first_id + len(resource_ids)), now_s))
         self._notifier.notify()

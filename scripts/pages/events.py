@@ -22,7 +22,7 @@ from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
 from pixconnect.domain.money.refund import Refund, RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer, announce_transfer
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer, announce_update
 from pixconnect.usecases.institutions.defence import defend, do_due, list_infractions
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases
@@ -209,7 +209,7 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
     # No institution is here that tells more of a payer, lets a charge be paid late, or differs: these are made as there.
     last = max(json.loads(body)["id"] for body in examples.values())
     confirmed = structs.replace(found.transfer, status="CONFIRMED")
-    completed = announce_transfer(confirmed, last + 1, found.transfer.modified_at + timedelta(minutes=1))
+    completed = announce_update(confirmed, found.transfer.modified_at + timedelta(minutes=1), last + 1)
     examples[completed.name] = completed.body
     paid = structs.replace(confirmed, txid=late.txid, network_settled_at=confirmed.settled_at)
     diverged = announce_divergence(
@@ -217,7 +217,7 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
     )
     examples[diverged.name] = diverged.body
     sent = structs.replace(confirmed, direction="OUT", status="PROCESSING", external_id="order-8", settled_at=None)
-    waiting = announce_transfer(sent, last + 5, found.transfer.modified_at + timedelta(minutes=1))
+    waiting = announce_update(sent, found.transfer.modified_at + timedelta(minutes=1), last + 5)
     examples[waiting.name] = waiting.body
     adjusted = announce_adjustment(_make_adjustment(caller, last + 3, late.modified_at), last + 4)
     return examples | {adjusted.name: adjusted.body}

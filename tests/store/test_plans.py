@@ -40,7 +40,9 @@ from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import transfer_search as transfer_search_store
-from pixconnect.store.money.charge import CHARGE
+from pixconnect.store.money.charge import CHARGE, CHARGES
+from pixconnect.store.money.refund import REFUNDS
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.store.reading import browse as browse_store
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.reading import search as search_store
@@ -49,6 +51,8 @@ from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
 from pixconnect.store.standard import received as received_store
+from pixconnect.store.standard.charge_revision import REVISIONS, ChargeRevision
+from pixconnect.store.standard.location import LOCATIONS
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import feed as feed_store
@@ -227,12 +231,12 @@ async def change_all(connection: "Connection") -> None:
     """What a group of settlements does to 64 rows of each kind."""
     changes = Changes()
     for charge in (await charge_store.lock(connection, PAIRS))[0].values():
-        changes.move_charge(charge, charge)
+        changes.move(CHARGES, charge, charge)
     for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
-        changes.move_transfer(transfer, transfer)
+        changes.move(TRANSFERS, transfer, transfer)
     for refund in (await refund_store.lock(connection, [(return_id(n), HOT) for n in GROUP], "OUT")).values():
-        changes.move_refund(refund, refund)
-    await changes.write(connection)
+        changes.move(REFUNDS, refund, refund)
+    await changes.write_all(connection)
 
 
 async def confirm_alike(connection: "Connection") -> None:
@@ -241,10 +245,10 @@ async def confirm_alike(connection: "Connection") -> None:
     for n in GROUP:
         transfer = a_transfer(id=n, holder_id=HOT, status="CONFIRMED", settled_at=STARTED_AT + timedelta(seconds=n))
         if n % 100 != 0:
-            changes.move_transfer(transfer, transfer)
+            changes.move(TRANSFERS, transfer, transfer)
     # The statement is for rows that are there, and its plan is made for a connection while none are.
     with suppress(errors.InvariantBroken):
-        await changes.write(connection)
+        await changes.write_all(connection)
 
 
 async def revise_all(connection: "Connection") -> None:
@@ -252,10 +256,14 @@ async def revise_all(connection: "Connection") -> None:
     changes = Changes()
     for charge in (await charge_store.lock_by_txid(connection, [(f"T{n:031}", HOT) for n in GROUP]))[0].values():
         revised = msgspec.structs.replace(charge, contents=read_contents(charge), revision=(charge.revision or 0) + 1)
-        changes.revise_charge(charge, revised)
+        changes.move(CHARGES, charge, revised)
+        before = ChargeRevision(
+            charge_id=charge.id, holder_id=HOT, revision=0, contents=read_contents(charge), next_digest=bytes(32)
+        )
+        changes.put(REVISIONS, before)
     for location in (await location_store.lock(connection, PAIRS)).values():
-        changes.move_location(location, location)
-    await changes.write(connection)
+        changes.move(LOCATIONS, location, location)
+    await changes.write_all(connection)
 
 
 async def name_orders(connection: "Connection") -> None:
@@ -282,10 +290,11 @@ async def refuse_payments(connection: "Connection") -> None:
             "fingerprint": None,
             "charge_id": None,
         }
-        changes.add_transfer(
-            msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused)
+        changes.put(
+            TRANSFERS,
+            msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused),
         )
-    await changes.write(connection)
+    await changes.write_all(connection)
 
 
 PENDING = [make_delivery(id=n, event_id=n, resource_id=n, slot=n % 256) for n in range(5_000, 11_400, 100)]

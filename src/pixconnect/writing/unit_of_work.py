@@ -8,26 +8,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVarTuple
 
 from msgspec import structs
 
-from pixconnect.domain.due.day_amount import DayAmount
-from pixconnect.domain.due.paid_amount import keep_parts
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.event import Divergence, Event, EventName
-from pixconnect.domain.institutions.divergence import announce_divergence
+from pixconnect.domain.frame.event import Event, EventName
 from pixconnect.domain.money import ledger as ledger_rules
-from pixconnect.domain.money.adjustment import Adjustment, announce_adjustment
 from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
-from pixconnect.domain.money.charge import Charge, announce_charge, compose_amount
+from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.infraction import Infraction, announce_infraction
 from pixconnect.domain.money.ledger import Account, Balance, Cause, Held, LedgerEntry, Repayment, part_taken
 from pixconnect.domain.money.limit import ApprovalReason
-from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.order import await_approval, open_order
 from pixconnect.domain.money.refund import Refund, announce_refund
-from pixconnect.domain.money.transfer import Transfer, announce_transfer
+from pixconnect.domain.money.transfer import Transfer, announce_transfer, announce_update
 from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation import logging
@@ -36,8 +31,10 @@ from pixconnect.store.frame.clock import DatabaseClock
 from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
-from pixconnect.store.money.approval import PendingApproval
+from pixconnect.store.money.approval import PENDING_APPROVALS, PendingApproval
 from pixconnect.store.money.ledger import LockedBalances
+from pixconnect.store.money.order import ORDERS
+from pixconnect.store.webhooks.delivery import EVENTS, KEY_WEBHOOK_EVENTS
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.changes import Changes
 from pixconnect.writing.event_lines import tell_events
@@ -45,17 +42,19 @@ from pixconnect.writing.held_blocks import HeldBlocks
 from pixconnect.writing.operation import OfHolder, Request
 from pixconnect.writing.service_time import take_time
 
+About = TypeVarTuple("About")
+
 _BLOCKS_WITHOUT_SPARE: Final = identifier_store.BLOCK_SIZE // 4
 
 
-class UnitOfWork:
-    """Time, ids and balances of one batch, and what it will write."""
+class UnitOfWork(Changes):
+    """Time, ids and balances of one batch, and the rows that it will write."""
 
     def __init__(self, batch: Batch[Any], now: datetime, locked: LockedBalances) -> None:
+        super().__init__()
         self.connection = batch.connection
         self.now = now
         self.balances = locked.balances
-        self.changes = Changes()
         self.blocks = HeldBlocks()
         self._batch = batch
         self._locked = locked
@@ -120,7 +119,7 @@ class UnitOfWork:
             now=self.now,
         )
         self.balances[holder_id] = balance
-        self.changes.add_entry(entry)
+        self.put(ledger_store.ENTRIES, entry)
         if credit_account == "available" and not goes_on:
             if balance.repayable_cents:
                 balance = self._repay(balance, entry)
@@ -138,7 +137,7 @@ class UnitOfWork:
             amount_cents=entry.amount_cents,
             created_at=entry.created_at,
         )
-        self.changes.add_repayment(repayment)
+        self.put(ledger_store.REPAYMENTS, repayment)
         return self.balances[entry.holder_id]
 
     def hold(self, before: Block | None, block: Block) -> Block:
@@ -148,20 +147,20 @@ class UnitOfWork:
         if was_open != is_open:
             self._count_block(holder_id, 1 if is_open else -1)
         if before is None:
-            self.changes.add_block(block)
+            self.put(block_store.BLOCKS, block)
         if block.excess_cents:
             self.step(block, "released", block.excess_cents)
         else:
-            self._put(block)
+            self._change_block(block)
         self._cover(holder_id)
         return self.blocks.find(holder_id, block.reference) or block
 
     def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
         """Hold a suspect credit, which was never available, and tell it."""
         self._count_block(block.holder_id, 1)
-        self.changes.add_block(block)
+        self.put(block_store.BLOCKS, block)
         self.step(block, "held", block.held_cents)
-        self.changes.add_event(announce_hold(transfer, block, charge, self._take_event_id()))
+        self.announce(announce_hold, transfer, block, charge)
 
     def let_go(self, ended: Block) -> None:
         """Hold a suspect credit no more: its transfer credits it in the same statement, or it was returned."""
@@ -183,7 +182,7 @@ class UnitOfWork:
     def step(self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None) -> LedgerEntry:
         """Move money into a block or out of it; what the institution took goes next, with the refund that it made."""
         # First the block as it is then: what becomes available by it must not be taken for it again.
-        self._put(take_step(block, kind, amount_cents, self.now))
+        self._change_block(take_step(block, kind, amount_cents, self.now))
         cause = Cause("block_step", kind)
         entry = self.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=kind == "taken")
         step = BlockStep(
@@ -195,7 +194,7 @@ class UnitOfWork:
             created_at=entry.created_at,
             refund_id=refund and refund.id,
         )
-        self.changes.add_block_step(step)
+        self.put(block_store.BLOCK_STEPS, step)
         return entry
 
     def take_there(self, refund: Refund, contest_name: str | None = None) -> None:
@@ -214,70 +213,41 @@ class UnitOfWork:
             if part_cents:
                 self.step(block, "taken", part_cents, refund=refund)
             else:
-                self._put(block)
+                self._change_block(block)
         for account, cents in part_taken(self.balances[refund.holder_id], refund.amount_cents):
             self.post(refund.holder_id, account, "settlement", cents, refund.cause)
         if self.balances[refund.holder_id].blocks_count:
             # What went of another contest's block is still held: a late report says nothing more that would cover it.
             self._cover(refund.holder_id)
 
-    def _put(self, block: Block) -> None:
+    def _change_block(self, block: Block) -> None:
         self.blocks.put(block)
-        self.changes.move_block(block)
+        self.move(block_store.BLOCKS, block, block)
 
-    def announce_charge(self, charge: Charge, name: EventName) -> None:
-        self.changes.add_event(announce_charge(charge, name, self._take_event_id()))
-
-    def keep_parts(self, transfer: Transfer, charge: Charge, reported_at: datetime) -> None:
-        """Note of what parts a payment consists that pays or holds a charge with a due date; of others nothing."""
-        amount = compose_amount(charge, reported_at)
-        if amount is not None:
-            self.changes.add_paid_amount(keep_parts(amount, transfer.id, transfer.holder_id, charge.id))
-
-    def keep_told_parts(self, transfer: Transfer, charge: Charge, told: DayAmount | None) -> None:
-        """Note of what parts a payment of a charge with a due date consists by its institution's word, if they fit."""
-        if charge.due_on is None or told is None:
-            return
-        # What does not come to the amount, or is of another charge's, nobody could check or explain.
-        if (told.total_cents, told.original_cents) == (transfer.amount_cents, charge.amount_cents):
-            self.changes.add_paid_amount(keep_parts(told, transfer.id, transfer.holder_id, charge.id))
+    def announce(self, write: Callable[[*About, int], Event], *about: *About) -> Event:
+        """Write the event that a function of the domain makes of something and of the event's id."""
+        event = write(*about, self._take_event_id())
+        self.put(EVENTS, event)
+        return event
 
     def announce_transfer(self, transfer: Transfer) -> None:
-        event = announce_transfer(transfer, self._take_event_id())
-        self.changes.add_event(event)
+        event = self.announce(announce_transfer, transfer)
         if key_webhook.is_told_of(transfer):
             self._tell_key(event, transfer.id, transfer)
 
-    def announce_later(self, transfer: Transfer) -> None:
-        """What changes nothing of its state: more of who paid is known, or it waits for a person here or at its institution."""
-        self.changes.add_event(announce_transfer(transfer, self._take_event_id(), self.now))
-
-    def announce_divergence(
-        self, transfer: Transfer, charge: Charge | None, divergences: tuple[Divergence, ...]
-    ) -> None:
-        self.changes.add_event(announce_divergence(transfer, charge, divergences, self._take_event_id()))
-
     def announce_refund(self, refund: Refund) -> None:
-        event = announce_refund(refund, self._take_event_id())
-        self.changes.add_event(event)
+        event = self.announce(announce_refund, refund)
         if key_webhook.is_told_of(refund):
             self._tell_key(event, refund.transfer_id, None)
 
-    def announce_movement(self, movement: Movement) -> None:
-        self.changes.add_event(announce_movement(movement, self._take_event_id()))
-
     def announce_infraction(self, infraction: Infraction, name: EventName | None = None) -> None:
-        """Tell the state that it has reached, with what is blocked for it now; or a reminder."""
+        """Announce the state that it has reached, with its blocked amount; or a reminder."""
         block = self.blocks.find(infraction.holder_id, infraction.name)
-        held_cents = 0 if block is None else block.covered_cents
-        self.changes.add_event(announce_infraction(infraction, held_cents, self._take_event_id(), name))
-
-    def announce_adjustment(self, adjustment: Adjustment) -> None:
-        self.changes.add_event(announce_adjustment(adjustment, self._take_event_id()))
+        self.announce(announce_infraction, infraction, 0 if block is None else block.covered_cents, name)
 
     def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
         if event.holder_id in self._locked.key_webhook_holders:
-            self.changes.tell_key(KeyWebhookEvent.of(event, transfer_id, told_of))
+            self.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, told_of))
 
     def order(
         self,
@@ -292,7 +262,7 @@ class UnitOfWork:
             institution_id: The account at an institution over which it goes.
             br_code: The code that it pays there.
         """
-        self.changes.add_order(open_order(ordered, self.now, handover_timeout, institution_id, br_code))
+        self.put(ORDERS, open_order(ordered, self.now, handover_timeout, institution_id, br_code))
         self._orders_count += 1
 
     def await_approval(
@@ -315,18 +285,19 @@ class UnitOfWork:
             since=self.now,
         )
         # Not counted as an order: workers are woken for what may leave, and this may not yet.
-        self.changes.await_approval(order, awaited)
-        self.announce_later(transfer)
+        self.put(ORDERS, order)
+        self.put(PENDING_APPROVALS, awaited)
+        self.announce(announce_update, transfer, self.now)
 
     async def write(self) -> None:
-        has_deliveries = await self.changes.write(self.connection)
+        has_deliveries = await self.write_all(self.connection)
         if has_deliveries:
             self._batch.on_commit(partial(self._batch.wake_workers, only_deliveries=not self._orders_count))
         elif self._orders_count:
             self._batch.on_commit(partial(self._batch.wake_workers, self._orders_count))
-        if logging.is_shown():
-            self._batch.on_commit(partial(tell_events, self.changes.events))
-        if self.changes.events:
+        if events := self.list_new(EVENTS):
+            if logging.is_shown():
+                self._batch.on_commit(partial(tell_events, events))
             self._batch.on_commit(self._batch.wake_sequencer)
 
     def count_from(self, first_id: int) -> None:

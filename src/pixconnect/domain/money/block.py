@@ -185,7 +185,7 @@ def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event
         transaction_identification=transfer.txid,
         external_id=charge and charge.external_id,
     )
-    return announce_transfer(transfer, event_id, block.created_at, hold)
+    return announce_transfer(transfer, event_id, told_at=block.created_at, hold=hold)
 
 
 def return_suspect_credit(transfer: Transfer, code: str, now: datetime) -> Transfer:

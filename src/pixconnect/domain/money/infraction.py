@@ -314,7 +314,7 @@ def remind(infraction: Infraction, now: datetime) -> tuple[Infraction, bool]:
     return after, now < infraction.respond_by
 
 
-def announce_infraction(infraction: Infraction, held_cents: int, event_id: int, name: EventName | None = None) -> Event:
+def announce_infraction(infraction: Infraction, held_cents: int, name: EventName | None, event_id: int) -> Event:
     """Make the event of the state that it has reached, or of a reminder."""
     name = name or _EVENT_NAMES[infraction.state]
     payload = events.InfractionPayload(

@@ -359,7 +359,7 @@ def begin_return(transfer: Transfer, amount_cents: int) -> Transfer:
 
 
 def announce_transfer(
-    transfer: Transfer, event_id: int, told_at: datetime | None = None, hold: CreditHold | None = None
+    transfer: Transfer, event_id: int, *, told_at: datetime | None = None, hold: CreditHold | None = None
 ) -> Event:
     """Make the event of the state that a transfer has reached; or at an instant of its payer, of a person, or of its hold."""
     name = events.TOLD_LATER[transfer.direction] if told_at else _EVENT_NAMES[transfer.direction, transfer.status]
@@ -387,6 +387,11 @@ def announce_transfer(
         body=events.encode_body(event_id, name, payload, at),
         created_at=at,
     )
+
+
+def announce_update(transfer: Transfer, now: datetime, event_id: int) -> Event:
+    """Make the event of a change that leaves the state as it is: of the payer, or that a person must approve it."""
+    return announce_transfer(transfer, event_id, told_at=now)
 
 
 class TransferView(Struct, frozen=True, kw_only=True):

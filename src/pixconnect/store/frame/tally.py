@@ -14,14 +14,15 @@ way that forgot to note it would make totals wrong for months. A delivery counts
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final, Literal, LiteralString
+from typing import Any, Final, Literal, LiteralString, Protocol
 
 from msgspec import Struct
 
 from pixconnect.domain.money.limit import Interval, Spent
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Part, fetch_row
 
 _FOLD_LOCK: Final = 0x7069_7868  # "pixh"
@@ -124,17 +125,40 @@ APPEND: Final = Part[Change](
 )
 
 
-def moved(holder_id: int, kind: Kind, created_at: datetime, before: str | None, after: str) -> list[Change]:
-    """What changes when something reaches a status, from another or by being created."""
-    changes = [Change(holder_id=holder_id, kind=kind, status=after, created_at=created_at, change=1)]
-    if before is not None:
-        changes.append(Change(holder_id=holder_id, kind=kind, status=before, created_at=created_at, change=-1))
-    return changes
+TALLIES: Final = Fact(rank=300, inserts=(APPEND,), key=None)
 
 
-def spent(holder_id: int, created_at: datetime, cents: int) -> Change:
-    """What changes when a transfer counts against the limits, or no longer does."""
-    return Change(holder_id=holder_id, kind="spent", status="OUT", created_at=created_at, change=cents)
+class Counted(Protocol):
+    @property
+    def holder_id(self) -> int: ...
+    @property
+    def created_at(self) -> datetime: ...
+    @property
+    def status(self) -> str: ...
+
+
+Follow = Callable[[Any, Any], list[tuple[Fact[Change], Change]]]
+
+
+def count(kind: Kind) -> Follow:
+    """What follows a fact that lists count by its status."""
+
+    def follow(before: Counted | None, after: Counted) -> list[tuple[Fact[Change], Change]]:
+        if before is not None and before.status == after.status:
+            return []
+        counted = [(after.status, 1)] if before is None else [(after.status, 1), (before.status, -1)]
+        holder_id, created_at = after.holder_id, after.created_at
+        return [
+            (TALLIES, Change(holder_id=holder_id, kind=kind, status=status, created_at=created_at, change=change))
+            for status, change in counted
+        ]
+
+    return follow
+
+
+def spend(holder_id: int, created_at: datetime, cents: int) -> tuple[Fact[Change], Change]:
+    """A transfer counts against the limits, or no longer does."""
+    return TALLIES, Change(holder_id=holder_id, kind="spent", status="OUT", created_at=created_at, change=cents)
 
 
 # Notes that are not folded yet count too, or a limit would be judged without the last minutes.

@@ -14,66 +14,50 @@ from msgspec import Struct, convert
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Alike, Part, numbered
 
 OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"]
 
 
-class OriginNote(Struct):
-    """What one caller asked for in a batch."""
+class Asked(Struct, frozen=True):
+    """Who asked for a fact."""
 
     kind: OriginKind
-    caller: Caller
+    fact_id: int
     at: datetime
-    ids: list[int]
-    request_ids: list[str | None]
-    traceparents: list[str | None]
-    """Of the requests."""
+    caller: Caller
 
 
-class OriginNotes:
-    """Collects which client asked for which facts of a batch."""
-
-    def __init__(self) -> None:
-        self._asked: dict[tuple[object, ...], OriginNote] = {}
-
-    def add(self, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
+def _arguments(rows: Sequence[Asked]) -> list[Sequence[object]]:
+    groups: dict[tuple[object, ...], list[Asked]] = {}
+    for one in rows:
         # Not by the caller itself, as each request has one of its own. A token is one client's, and a batch has one instant.
-        key = (kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
-        asked = self._asked.get(key)
-        if asked is None:
-            self._asked[key] = OriginNote(kind, caller, at, [fact_id], [caller.request_id], [caller.traceparent])
-        else:
-            asked.ids.append(fact_id)
-            asked.request_ids.append(caller.request_id)
-            asked.traceparents.append(caller.traceparent)
-
-    def list_all(self) -> list[OriginNote]:
-        return list(self._asked.values())
-
-
-def _arguments(rows: Sequence[OriginNote]) -> list[Sequence[object]]:
+        caller = one.caller
+        key = (one.kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
+        groups.setdefault(key, []).append(one)
     ids: list[int] = []
     request_ids: list[str | None] = []
     traceparents: list[str | None] = []
     firsts: list[int] = []
-    for asked in rows:
+    for group in groups.values():
         firsts.append(len(ids) + 1)
-        ids += asked.ids
-        request_ids += asked.request_ids
-        traceparents += asked.traceparents
-    callers = [asked.caller for asked in rows]
+        ids += [one.fact_id for one in group]
+        request_ids += [one.caller.request_id for one in group]
+        traceparents += [one.caller.traceparent for one in group]
+    firsts_of = [group[0] for group in groups.values()]
+    callers = [one.caller for one in firsts_of]
     return [
         traceparents,
         ids,
         request_ids,
-        [asked.kind for asked in rows],
+        [one.kind for one in firsts_of],
         [caller.holder_id for caller in callers],
         [caller.client_id if caller.operator is None else None for caller in callers],
         [caller.token_id for caller in callers],
         [caller.peer or None for caller in callers],
         [caller.operator for caller in callers],
-        [asked.at for asked in rows],
+        [one.at for one in firsts_of],
         firsts,
         [*(first - 1 for first in firsts[1:]), len(ids)],
     ]
@@ -139,12 +123,12 @@ APPEND: Final = Part(
     """,
     arguments=_arguments,
 )
+ORIGINS: Final = Fact(rank=310, inserts=(APPEND,), key=None)
 
 
-async def note(connection: Connection, kind: OriginKind, fact_id: int, at: datetime, caller: Caller) -> None:
+async def note(connection: Connection, asked: Asked) -> None:
     """Note who asked for something that no batch writes."""
-    asked = [OriginNote(kind, caller, at, [fact_id], [caller.request_id], [caller.traceparent])]
-    sql, arguments = APPEND.fit(asked)
+    sql, arguments = APPEND.fit([asked])
     await connection.execute(numbered(sql, len(arguments)), *arguments)
 
 
@@ -174,8 +158,8 @@ class Origin(Struct, frozen=True, kw_only=True):
     operator: str | None
 
 
-class Fact(Struct, frozen=True, kw_only=True):
-    """One thing that a client asked for."""
+class AskedFact(Struct, frozen=True, kw_only=True):
+    """One fact that a client asked for."""
 
     kind: str
     id: int
@@ -193,7 +177,7 @@ _FIND: Final[LiteralString] = """
 """
 
 
-async def find(pool: Pool, facts: Sequence[Fact]) -> dict[tuple[str, int, int], Origin]:
+async def find(pool: Pool, facts: Sequence[AskedFact]) -> dict[tuple[str, int, int], Origin]:
     """The origins of these, by kind, id and holder, but for facts without one and those older than what is kept."""
     rows = await pool.fetch(
         _FIND,

@@ -12,6 +12,7 @@ from pixconnect.domain.institutions.rail_memory import Kind, RailStep
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Part, Table
 from pixconnect.store.running import lease as lease_store
 
@@ -144,7 +145,7 @@ async def take(pool: Pool, epochs: Mapping[int, int], before: RailStep, after: R
     return taken is not None
 
 
-END: Final = Part[OpenOrder](
+_END: Final = Part[OpenOrder](
     name="rail_step_end",
     sql="""
         update rail_step set state = 'closed', outcome = case when state in ('new', 'minted') then 'never' else 'answered' end
@@ -152,7 +153,8 @@ END: Final = Part[OpenOrder](
     """,
     arguments=lambda orders: [sorted(order.name for order in orders)],
 )
-"""Of orders that end by what no step was told of: a list, or because nobody called in time."""
+ENDED_STEPS: Final = Fact(rank=90, inserts=(_END,), key=None)
+"""Steps of orders that end by a list, or because nothing called in time."""
 
 _FIND_NAMED: Final[LiteralString] = f"""
     select {STEP.select} from rail_step where institution_id = $1 and name_there = any($2) and kind = 'refund'

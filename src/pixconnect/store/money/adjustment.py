@@ -6,6 +6,7 @@ from typing import Final
 
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, of_columns
 
 ADJUSTMENT: Final = Table(
@@ -20,6 +21,7 @@ ADJUSTMENT: Final = Table(
 )
 
 INSERT: Final = of_columns(ADJUSTMENT, once=(), name="adjustment_row", sql="insert into adjustment ({names}) {rows}")
+ADJUSTMENTS: Final = Fact(rank=170, inserts=(INSERT,), key=None)
 
 
 async def list_of_case(connection: Connection | Pool, case_id: int) -> list[Adjustment]:

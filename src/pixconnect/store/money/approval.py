@@ -12,6 +12,7 @@ from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.rail import InitiationType
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, fetch_row, of_columns
 from pixconnect.store.money.order import ORDER
 
@@ -58,6 +59,7 @@ APPROVAL_ANSWER: Final = Table(
 INSERT: Final = of_columns(
     PENDING_APPROVAL, once=(), name="pending_approval_row", sql="insert into pending_approval ({names}) {rows}"
 )
+PENDING_APPROVALS: Final = Fact(rank=80, inserts=(INSERT,), key=None)
 
 
 async def find(connection: Connection | Pool, transfer_id: int) -> PendingApproval | None:

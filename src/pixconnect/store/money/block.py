@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain.money.block import Block, BlockStep
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, of_columns, split_pairs, update_of
 
 BLOCK: Final = Table(
@@ -22,6 +24,7 @@ INSERT: Final = of_columns(BLOCK, once=(), name="block_row", sql="insert into bl
 # The grants let the service change these and nothing else: what a block is for stays as it was told first.
 _MOVED: Final = BLOCK.without("institution_id", "kind", "reference", "created_at")
 UPDATE: Final = update_of(BLOCK, _MOVED, name="block_change")
+BLOCKS: Final = Fact(rank=120, inserts=(INSERT,), updates=(UPDATE,), sort_key=attrgetter("reference"))
 
 BLOCK_STEP: Final = Table(
     "block_step",
@@ -31,6 +34,7 @@ BLOCK_STEP: Final = Table(
 APPEND_STEPS: Final = of_columns(
     BLOCK_STEP, once=(), name="block_step_row", sql="insert into block_step ({names}) {rows}"
 )
+BLOCK_STEPS: Final = Fact(rank=130, inserts=(APPEND_STEPS,), key=None)
 
 # The order in which they are covered.
 # As the index ``block_uncovered`` has it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain.frame.listing import Page, Span
@@ -12,8 +13,9 @@ from pixconnect.domain.money.charge_contents import ChargeContents, Payer, decod
 from pixconnect.domain.standard.location import list_statuses, parse_path
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
-from pixconnect.store.frame import lookup
-from pixconnect.store.frame.table import Table, of_columns, split_pairs, update_of
+from pixconnect.store.frame import lookup, tally
+from pixconnect.store.frame.fact import Fact
+from pixconnect.store.frame.table import Part, Table, of_columns, split_pairs, update_of
 
 
 def _payer(name: str | None, tax_id: str | None) -> Payer | None:
@@ -82,6 +84,40 @@ _REVISED: Final = CHARGE.only(
     *("payer_tax_id", "br_code", "contents", "revision", "is_unbound", "asked_cents", "due_on"),
 )
 UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change")
+
+
+def _find_insert(charge: Charge) -> Part[Charge]:
+    if charge.institution_id is not None:
+        return INSERT_THERE
+    return INSERT if charge.contents is None else INSERT_STANDARD
+
+
+_of_revision = attrgetter(
+    *("expires_at", "amount_cents", "key", "payer", "br_code", "contents", "revision", "is_unbound", "asked_cents"),
+    "due_on",
+)
+
+
+def _find_update(before: Charge, after: Charge) -> Part[Charge]:
+    if _of_revision(before) != _of_revision(after):
+        return UPDATE_REVISED
+    return UPDATE if before.held_by == after.held_by else UPDATE_HELD
+
+
+_count, _count_due = tally.count("charge"), tally.count("charge_due")
+
+CHARGES: Final = Fact(
+    rank=10,
+    inserts=(INSERT, INSERT_STANDARD, INSERT_THERE),
+    find_insert=_find_insert,
+    updates=(UPDATE, UPDATE_HELD, UPDATE_REVISED),
+    find_update=_find_update,
+    sort_key=attrgetter("external_id", "holder_id"),
+    follow=lambda before, after: [
+        *_count(before, after),
+        *(_count_due(before, after) if after and after.due_on is not None else ()),
+    ],
+)
 
 find_external: Final = lookup.by_external_ids(CHARGE)
 find_by_id: Final = lookup.one_by(CHARGE, "id")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, LiteralString, NamedTuple
 
 from pixconnect.domain.frame.listing import Page, Span
@@ -12,6 +13,7 @@ from pixconnect.domain.money.infraction import Infraction, InfractionReturn
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, fetch_row, of_columns, split_pairs, update_of
 
 INFRACTION: Final = Table(
@@ -31,6 +33,7 @@ _MOVED: Final = INFRACTION.only(
     *("defence_refusal", "send_at", "remind_at", "modified_at"),
 )
 UPDATE: Final = update_of(INFRACTION, _MOVED, name="infraction_change")
+INFRACTIONS: Final = Fact(rank=140, inserts=(INSERT,), updates=(UPDATE,), sort_key=attrgetter("name"))
 _MOVE: Final[LiteralString] = f"""
     update infraction set {_MOVED.assignments} from (select {_MOVED.parameters}) as new ({_MOVED.names})
     where infraction.id = new.id and infraction.holder_id = new.holder_id
@@ -45,6 +48,7 @@ INFRACTION_RETURN: Final = Table(
 INSERT_RETURNS: Final = of_columns(
     INFRACTION_RETURN, once=(), name="infraction_return_row", sql="insert into infraction_return ({names}) {rows}"
 )
+INFRACTION_RETURNS: Final = Fact(rank=150, inserts=(INSERT_RETURNS,), key=None)
 
 find_by_id: Final = lookup.one_by(INFRACTION, "id")
 # Taken after the balances of their holders.

@@ -16,6 +16,7 @@ from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.clock import DatabaseClock, clock_of
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, of_columns, split_pairs
 from pixconnect.store.money.holder import HOLDER, READ_LIMITS
 
@@ -168,6 +169,7 @@ APPEND: Final = of_columns(
     name="ledger_entry_row",
     sql="insert into ledger_entry ({names}) {rows}",
 )
+ENTRIES: Final = Fact(rank=100, inserts=(APPEND,), key=None)
 
 REPAYMENT: Final = Table(
     "repayment",
@@ -177,6 +179,7 @@ REPAYMENT: Final = Table(
 APPEND_REPAYMENTS: Final = of_columns(
     REPAYMENT, once=(), name="repayment_row", sql="insert into repayment ({names}) {rows}"
 )
+REPAYMENTS: Final = Fact(rank=110, inserts=(APPEND_REPAYMENTS,), key=None)
 
 # Numbers rise with instants and have no gaps: the first and the last in a span give the total, and a page is a range of them.
 _READ_PAGE: Final[LiteralString] = """

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain.money.movement import Movement
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import lookup
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, of_columns, split_pairs
 
 MOVEMENT: Final = Table(
@@ -22,6 +24,7 @@ MOVEMENT: Final = Table(
 )
 
 INSERT: Final = of_columns(MOVEMENT, once=(), name="movement_row", sql="insert into movement ({names}) {rows}")
+MOVEMENTS: Final = Fact(rank=160, inserts=(INSERT,), key=None, sort_key=attrgetter("holder_id", "item_id"))
 
 find_by_item_id: Final = lookup.one_by(MOVEMENT, "item_id")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain.money.order import OpenOrder, name_of
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Part, Table, of_columns, split_pairs
 from pixconnect.store.running import lease as lease_store
 
@@ -49,6 +51,22 @@ DELETE: Final = Part[OpenOrder](
     sql="delete from open_order where name = any({}::text[]) returning 1",
     returns="each row",
     arguments=lambda orders: [[order.name for order in orders]],
+)
+
+
+def _find_insert(order: OpenOrder) -> Part[OpenOrder]:
+    if order.approval is not None:
+        return INSERT_AWAITED
+    return INSERT if order.institution_id is None else INSERT_THERE
+
+
+ORDERS: Final = Fact(
+    rank=70,
+    inserts=(INSERT, INSERT_THERE, INSERT_AWAITED),
+    find_insert=_find_insert,
+    delete=DELETE,
+    key=attrgetter("name"),
+    sort_key=attrgetter("name"),
 )
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from pixconnect.domain.due.paid_amount import PaidAmount
 from pixconnect.store.frame import lookup
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Part, Table
 
 PAID_AMOUNT: Final = Table(
@@ -23,5 +24,6 @@ INSERT: Final = Part[PaidAmount](
     sql=f"insert into paid_amount ({PAID_AMOUNT.names}) {PAID_AMOUNT.rows}",
     arguments=PAID_AMOUNT.arrays,
 )
+PAID_AMOUNTS: Final = Fact(rank=50, inserts=(INSERT,), key=None)
 
 find_of_transfers: Final = lookup.by_pairs(PAID_AMOUNT, "transfer_id")

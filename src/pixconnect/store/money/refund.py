@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain.money.refund import Flow, Refund
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
-from pixconnect.store.frame import lookup
+from pixconnect.store.frame import lookup, tally
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, of_columns, split_pairs, update_of
 
 REFUND: Final = Table(
@@ -45,6 +47,14 @@ _MOVED: Final = REFUND.only(
     "modified_at",
 )
 UPDATE: Final = update_of(REFUND, _MOVED, name="refund_change")
+REFUNDS: Final = Fact(
+    rank=60,
+    inserts=(INSERT, INSERT_THERE),
+    find_insert=lambda refund: INSERT_THERE if refund.made_by == "institution" else INSERT,
+    updates=(UPDATE,),
+    sort_key=attrgetter("return_id"),
+    follow=tally.count("refund"),
+)
 
 find_by_id: Final = lookup.one_by(REFUND, "id")
 find_by_ids: Final = lookup.many_by_id(REFUND)

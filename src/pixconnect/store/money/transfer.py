@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, LiteralString
 
 import msgspec
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.money.transfer import Transfer, is_spent
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
-from pixconnect.store.frame import lookup
-from pixconnect.store.frame.table import Table, fetch_row, of_columns, update_of
+from pixconnect.store.frame import lookup, tally
+from pixconnect.store.frame.fact import Fact
+from pixconnect.store.frame.table import Part, Table, fetch_row, of_columns, update_of
 from pixconnect.store.money.refused_credit import REFUSED_CREDIT, RefusedCredit
 
 _encode = msgspec.json.Encoder().encode
@@ -85,6 +88,31 @@ _MOVED: Final = TRANSFER.only(
 _MOVED_ALIKE: Final = ("status", "outcome_code", "outcome_reason", "returned_cents", "returning_cents", "modified_at")
 # Not the holder: while the table is young, a plan for one value of it reads all transfers of that holder.
 UPDATE: Final = update_of(TRANSFER, _MOVED, name="transfer_change", once=[_MOVED_ALIKE])
+
+
+def _find_insert(transfer: Transfer) -> Part[Transfer]:
+    is_rare = transfer.returning_cents or transfer.acceptance_refused or transfer.institution_id
+    return INSERT_RARE if is_rare else INSERT
+
+
+_count = tally.count("transfer")
+
+
+def _follow(before: Transfer | None, after: Transfer | None) -> list[tuple[Fact[tally.Change], tally.Change]]:
+    after = errors.require(after, "no transfer is deleted")
+    change = is_spent(after) - (before is not None and is_spent(before))
+    spent = [tally.spend(after.holder_id, after.created_at, change * after.amount_cents)] if change else []
+    return _count(before, after) + spent
+
+
+TRANSFERS: Final = Fact(
+    rank=40,
+    inserts=(INSERT, INSERT_RARE),
+    find_insert=_find_insert,
+    updates=(UPDATE,),
+    sort_key=attrgetter("end_to_end_id"),
+    follow=_follow,
+)
 
 _COUNT_SETTLED_OUT: Final[LiteralString] = """
     select count(*) filter (where direction = 'OUT') as count, max(created_at) as until

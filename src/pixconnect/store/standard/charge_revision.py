@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from pixconnect.domain.money.charge_contents import ChargeContents, decode_contents, encode_contents
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Part, Table
 
 
@@ -34,6 +35,7 @@ INSERT: Final = Part[ChargeRevision](
     sql=f"insert into charge_revision ({REVISION.names}) {REVISION.rows}",
     arguments=REVISION.arrays,
 )
+REVISIONS: Final = Fact(rank=20, inserts=(INSERT,), key=None)
 
 _FIND: Final[LiteralString] = """
     select contents from charge_revision where charge_id = $1 and holder_id = $2 and revision = $3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final
 
 from pixconnect.domain.standard.location import Location
 from pixconnect.store.frame import listing as listing_store
-from pixconnect.store.frame import lookup
+from pixconnect.store.frame import lookup, tally
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Table, of_columns, update_of
 
 LOCATION: Final = Table(
@@ -24,6 +26,9 @@ INSERT: Final = of_columns(
 
 _MOVED: Final = LOCATION.only("id", "holder_id", "status", "charge_id")
 UPDATE: Final = update_of(LOCATION, _MOVED, name="location_change")
+LOCATIONS: Final = Fact(
+    rank=30, inserts=(INSERT,), updates=(UPDATE,), sort_key=attrgetter("token"), follow=tally.count("location")
+)
 
 find_by_id: Final = lookup.one_by(LOCATION, "id")
 find_of_charges: Final = lookup.by_pairs(LOCATION, "charge_id")

@@ -18,6 +18,7 @@ from pixconnect.domain.webhooks import key_webhook
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor, DueDelivery, DueRead
 from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
 from pixconnect.store.webhooks import event as event_store
 
@@ -67,6 +68,8 @@ APPEND: Final = Part[Event](
     reads=event_store.APPEND,
 )
 """A delivery of each new event for each endpoint that is active now and wants it."""
+_DELIVERIES: Final = Fact(rank=210, inserts=(APPEND,), key=None)
+EVENTS: Final = Fact(rank=200, inserts=(event_store.APPEND,), key=None, follow=lambda _, event: [(_DELIVERIES, event)])
 
 TOLD: Final = Columns[KeyWebhookEvent](
     read_types("""
@@ -101,6 +104,7 @@ APPEND_TOLD: Final = of_columns(
     returns="any row",
 )
 """A delivery of each event that a key's webhook reports, for the keys that have one."""
+KEY_WEBHOOK_EVENTS: Final = Fact(rank=220, inserts=(APPEND_TOLD,), key=None)
 
 # No earlier event of the same resource still waits for the same endpoint.
 _NOT_HELD_BACK: Final[LiteralString] = """

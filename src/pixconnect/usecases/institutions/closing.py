@@ -21,7 +21,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal, check_confirmation
-from pixconnect.domain.money.charge import expire_charge, may_be_changed, may_expire
+from pixconnect.domain.money.charge import announce_charge, expire_charge, may_be_changed, may_expire
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
@@ -31,6 +31,7 @@ from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
+from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import find_account, found, name_account
@@ -140,8 +141,8 @@ async def _end_charges(context: Operator, account: InstitutionAccount, last_at: 
         for charge in charges.values():
             if may_expire(charge, min(work.now, last_at)):
                 after = expire_charge(charge, max(work.now, charge.modified_at))
-                work.changes.move_charge(charge, after)
-                work.announce_charge(after, "qrcode.expired")
+                work.move(CHARGES, charge, after)
+                work.announce(announce_charge, after, "qrcode.expired")
             elif may_be_changed(charge):
                 await note_removal(connection, charge, "REMOVED_BY_PSP", context.clock.real_now())
                 remove_locked(work, charge, "REMOVED_BY_PSP")

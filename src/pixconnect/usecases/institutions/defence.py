@@ -22,6 +22,7 @@ from pixconnect.domain.money.infraction import Infraction
 from pixconnect.domain.money.rail import Abilities
 from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
+from pixconnect.store.money.infraction import INFRACTIONS
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
 from pixconnect.usecases.frame.context import Context, find_abilities
@@ -205,7 +206,7 @@ async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction
         outcomes.append(after)
         if after is not before:
             found[key] = after
-            work.changes.move_infraction(after)
+            work.move(INFRACTIONS, before, after)
             if after.state != before.state:
                 work.announce_infraction(after)
             elif reminds:

@@ -41,6 +41,8 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.refund import REFUNDS
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -373,9 +375,9 @@ def _record(
     refund = refund_rules.settle_refund(opened, work.now, report.settled_at)
     work.take_there(refund)
     work.announce_refund(refund)
-    work.changes.add_refund(refund)
+    work.put(REFUNDS, refund)
     after = transfer_rules.return_part(original, refund.amount_cents, work.now)
-    work.changes.move_transfer(original, after)
+    work.move(TRANSFERS, original, after)
     if after.status == "RETURNED" and after.charge_id is not None:
         return_paid_charge(work, charges, (after.charge_id, after.holder_id))
     return refund, after

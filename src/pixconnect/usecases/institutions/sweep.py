@@ -32,7 +32,7 @@ from pixconnect.domain.institutions.sweep import Pace, Sweep, begin_sweep, is_du
 from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.kept_report import KeptItem, Misfit, find_change, find_other_account
 from pixconnect.domain.money.rail import CreditReport, MovementReport
-from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer
+from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer, announce_update
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import payer_completion as completion_store
@@ -97,7 +97,7 @@ async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
             completed.add(payer.key)
             after = structs.replace(before, counterparty=party)
             await completion_store.complete(work.connection, after, work.now)
-            work.announce_later(after)
+            work.announce(announce_update, after, work.now)
     await work.write()
     return [None] * len(batch)
 

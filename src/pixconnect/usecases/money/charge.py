@@ -21,13 +21,16 @@ from pixconnect.domain.money.charge import (
     ChargeRequest,
     NewCharge,
     ShownStatus,
+    announce_charge,
     expire_charge,
     may_expire,
     open_charge,
 )
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.money.charge_opening import RefusedByInstitution, explain_refusal, open_there, want_charge
@@ -84,9 +87,9 @@ async def _create_charges(batch: Batch[NewCharge]) -> list[Charge | errors.PixCo
 
     def create(new: NewCharge) -> Charge:
         charge = open_charge(new, work.now)
-        work.changes.add_charge(charge)
-        work.changes.origins.add("charge", charge.id, work.now, new.caller)
-        work.announce_charge(charge, "qrcode.pending")
+        work.put(CHARGES, charge)
+        work.put(ORIGINS, Asked("charge", charge.id, work.now, new.caller))
+        work.announce(announce_charge, charge, "qrcode.pending")
         return charge
 
     outcomes = _IDEMPOTENCY.decide_each(batch, known, create)
@@ -158,8 +161,8 @@ async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
                 # Checked again under the lock, by the database's time: it may be paid or held, and ``until`` may be off.
                 if may_expire(charge, work.now):
                     after = expire_charge(charge, max(work.now, charge.modified_at))
-                    work.changes.move_charge(charge, after)
-                    work.announce_charge(after, "qrcode.expired")
+                    work.move(CHARGES, charge, after)
+                    work.announce(announce_charge, after, "qrcode.expired")
             await work.write()
 
 

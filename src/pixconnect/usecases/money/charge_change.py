@@ -40,15 +40,17 @@ from pixconnect.domain.institutions.institution import (
     UnknownOutcome,
 )
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge import Charge, Removal
+from pixconnect.domain.money.charge import Charge, Removal, announce_charge
 from pixconnect.domain.money.charge_contents import ChargeContents, say_the_same
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.lone_write import or_unknown, write_alone
+from pixconnect.usecases.money.charge_moves import revise_charge
 from pixconnect.usecases.money.charge_opening import DUE_MAX, LOOK_EVERY_S, RefusedByInstitution, require_account
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
@@ -318,10 +320,10 @@ def _revise(work: UnitOfWork, charge: Charge, change: ChargeChange, there: Opene
     wanted = errors.require(change.contents, "a revision says something")
     contents = structs.replace(wanted, lifetime_s=there.lifetime_s)
     after = charge_rules.revise_charge(charge, contents, max(work.now, charge.modified_at))
-    work.changes.revise_charge(charge, after)
+    revise_charge(work, charge, after)
     _note_caller(work, change)
     if after.status != charge.status:
-        work.announce_charge(after, "qrcode.pending")
+        work.announce(announce_charge, after, "qrcode.pending")
 
 
 async def _remove(
@@ -347,15 +349,15 @@ async def note_removal(connection: Connection, charge: Charge, removal: Removal,
 def remove_locked(work: UnitOfWork, charge: Charge, status: Removal) -> Charge:
     """Remove a charge that is locked; an event tells callers of the contract's door once that it has expired."""
     removed = charge_rules.remove_charge(charge, status, max(work.now, charge.modified_at))
-    work.changes.revise_charge(charge, removed)
+    revise_charge(work, charge, removed)
     if charge.status == "PENDING":
-        work.announce_charge(removed, "qrcode.expired")
+        work.announce(announce_charge, removed, "qrcode.expired")
     return removed
 
 
 def _note_caller(work: UnitOfWork, change: ChargeChange) -> None:
     if change.asked_by is not None:
-        work.changes.origins.add("charge_change", change.charge_id, work.now, change.asked_by)
+        work.put(ORIGINS, Asked("charge_change", change.charge_id, work.now, change.asked_by))
 
 
 async def _put_off(context: Context, change: ChargeChange, reason: str) -> None:

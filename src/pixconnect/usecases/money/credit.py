@@ -28,6 +28,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from pixconnect.domain.institutions.divergence import announce_divergence
 from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
@@ -37,8 +38,9 @@ from pixconnect.domain.money.charge_payment import ChargeDecision, ChargePayment
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.money.automatic_refund import AutomaticRefund, hold_automatic_refund
-from pixconnect.usecases.money.paid_charge import mark_paid
+from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts, mark_paid
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 NOT_GIVEN_BACK: Final = Misfit(
@@ -105,9 +107,9 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
         return _announced(work, failed), None
     if charge is not None:
         if credit.institution_id is None:
-            work.keep_parts(transfer, charge, report.reported_at)
+            keep_parts(work, transfer, charge, report.reported_at)
         else:
-            work.keep_told_parts(transfer, charge, report.parts)
+            keep_reported_parts(work, transfer, charge, report.parts)
     if not is_settled:
         _await_end(work, credit, transfer, charges, charge)
         return transfer, None
@@ -138,7 +140,7 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
             if transfer.charge_id is not None:
                 held = charges[credit.code]
                 freed = charges[credit.code] = charge_rules.free_charge(held)
-                work.changes.move_charge(held, freed)
+                work.move(CHARGES, held, freed)
             was_held = _let_go(work, transfer, credit.report)
             fail = block_rules.return_suspect_credit if was_held else transfer_rules.cancel_incoming
             return _announced(work, fail(transfer, code, work.now)), None
@@ -159,7 +161,7 @@ def _await_end(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Ch
     """Keep a charge for a payment that has not ended, and its money in a block where that has come already."""
     if charge is not None:
         held = charges[credit.code] = charge_rules.hold_charge(charge, transfer.id)
-        work.changes.move_charge(charge, held)
+        work.move(CHARGES, charge, held)
     if isinstance(credit.report, CreditHeld):
         _hold(work, transfer, credit.report, charge)
 
@@ -237,7 +239,7 @@ def _settle(
     if transfer.charge_id is not None:
         charges[credit.code] = mark_paid(work, charges[credit.code], transfer)
     if decision.divergences:
-        work.announce_divergence(transfer, named, decision.divergences)
+        work.announce(announce_divergence, transfer, named, decision.divergences)
     return transfer, None
 
 

@@ -35,7 +35,9 @@ from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import refused_credit as refused_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.refused_credit import RefusedCredit
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.automatic_refund import note_giving_back, plan_refund
@@ -139,13 +141,13 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
             if name in new:
                 new[name] = transfer  # both steps are in this batch
             elif transfer is not before:
-                work.changes.move_transfer(before, transfer)
+                work.move(TRANSFERS, before, transfer)
         known[name] = transfer
         if misfit is NOT_GIVEN_BACK:
             listed.append(report)
         answers.append(ReportOutcome(acknowledgement=first_answer(report, transfer), misfit=misfit))
     for transfer in new.values():
-        work.changes.add_transfer(transfer)
+        work.put(TRANSFERS, transfer)
     await work.write()
     # Together with the credit: a report that comes again finds nothing to say about it.
     for report in listed:
@@ -368,13 +370,13 @@ def _take_back(work: UnitOfWork, given_back: GivenBack, original: Transfer) -> t
     if code is not None and (given_back.is_refusable or code == reject_code.ABOVE_ORIGINAL):
         refund = refund_rules.fail_refund(refund, code, reject_code.explain(code), work.now)
         work.announce_refund(refund)
-        work.changes.add_refund(refund)
+        work.put(REFUNDS, refund)
         return refund, original
     report = given_back.report
     refund = refund_rules.settle_refund(refund, work.now, report.settled_at or report.reported_at)
     work.post(original.holder_id, "settlement", "available", refund.amount_cents, refund.cause)
     work.announce_refund(refund)
-    work.changes.add_refund(refund)
+    work.put(REFUNDS, refund)
     after = transfer_rules.return_part(original, refund.amount_cents, work.now)
-    work.changes.move_transfer(original, after)
+    work.move(TRANSFERS, original, after)
     return refund, after

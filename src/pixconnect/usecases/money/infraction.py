@@ -34,6 +34,9 @@ from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.infraction import INFRACTION_RETURNS, INFRACTIONS
+from pixconnect.store.money.refund import REFUNDS
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.settlement import return_paid_charge
@@ -229,14 +232,13 @@ def _follow(work: UnitOfWork, told: ReportedInfraction, known: Infraction | None
     report = told.report
     infraction = known or _open(work, told, locked)
     is_new = known is None
-    before = infraction.state
     taken_cents = _take_all(work, told, infraction, locked)
     followed = infraction_rules.follow(infraction, report, taken_cents, work.now)
     if not is_new:
         _tell_block(work, told, followed, locked)
-    work.changes.move_infraction(followed)
+    work.move(INFRACTIONS, infraction, followed)
     locked.infractions[told.name] = followed
-    if followed.state != before or (taken_cents and followed.state == "taken"):
+    if followed.state != infraction.state or (taken_cents and followed.state == "taken"):
         work.announce_infraction(followed)
 
 
@@ -255,7 +257,7 @@ def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> In
         work.now,
     )
     locked.blocks[told.name] = work.hold(None, structs.replace(block, transfer_id=transfer.id))
-    work.changes.add_infraction(infraction)
+    work.put(INFRACTIONS, infraction)
     work.announce_infraction(infraction)
     return infraction
 
@@ -284,8 +286,9 @@ def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction
         else:
             _hold_again(work, told, refund, locked)
         locked.linked.add((refund.id, refund.holder_id))
-        work.changes.add_infraction_return(
-            InfractionReturn(refund_id=refund.id, holder_id=refund.holder_id, infraction_id=infraction.id)
+        work.put(
+            INFRACTION_RETURNS,
+            InfractionReturn(refund_id=refund.id, holder_id=refund.holder_id, infraction_id=infraction.id),
         )
         taken_cents += part.amount_cents
     return taken_cents
@@ -329,10 +332,10 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     refund = refund_rules.settle_refund(opened, work.now, part.settled_at)
     work.take_there(refund, told.report.name)
     work.announce_refund(refund)
-    work.changes.add_refund(refund)
+    work.put(REFUNDS, refund)
     locked.made.append(refund)
     after = locked.transfers[key] = transfer_rules.return_part(original, refund.amount_cents, work.now)
-    work.changes.move_transfer(original, after)
+    work.move(TRANSFERS, original, after)
     if after.status == "RETURNED" and after.charge_id is not None:
         return_paid_charge(work, locked.charges, (after.charge_id, after.holder_id))
     return refund

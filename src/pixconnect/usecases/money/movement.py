@@ -16,12 +16,13 @@ from pixconnect.domain.money import movement as movement_rules
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.kept_report import Misfit, find_change
 from pixconnect.domain.money.ledger import Cause
-from pixconnect.domain.money.movement import Movement
+from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.rail import Acknowledgement, MovementReport
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import movement as movement_store
+from pixconnect.store.money.movement import MOVEMENTS
 from pixconnect.usecases.frame.context import Writer
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.writing.batch import Batch
@@ -111,7 +112,7 @@ def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
     movement = movement_rules.open_movement(report, balance, code, work.now)
     if code is None:
         movement = _post(work, movement)
-    work.changes.add_movement(movement)
+    work.put(MOVEMENTS, movement)
     return movement
 
 
@@ -127,13 +128,13 @@ def _post(work: UnitOfWork, movement: Movement) -> Movement:
         movement = structs.replace(movement, deficit_entry_id=entry.id)
     # An opening balance of nothing has moved nothing.
     if movement.amount_cents:
-        work.announce_movement(movement)
+        work.announce(announce_movement, movement)
     return movement
 
 
 def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
     """Post the opposite of a movement whose item has proved to be a transfer or refund, by the name that it has."""
-    work.changes.add_movement(_post(work, movement_rules.open_opposite(movement, proved, work.now)))
+    work.put(MOVEMENTS, _post(work, movement_rules.open_opposite(movement, proved, work.now)))
 
 
 class OrderItem(Struct, frozen=True, kw_only=True):

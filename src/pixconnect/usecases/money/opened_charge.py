@@ -12,11 +12,13 @@ from pixconnect.domain.institutions.charge_change import ChargeChange
 from pixconnect.domain.institutions.charge_opening import REFERENCE_LENGTH, ChargeOpening
 from pixconnect.domain.institutions.institution import NotSent, OpenedCharge, UnknownOutcome
 from pixconnect.domain.money import br_code
-from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge import Charge, announce_charge
 from pixconnect.domain.money.charge_contents import ChargeContents, digest_contents, find_expiry, set_rule
+from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
@@ -71,10 +73,10 @@ def _write_charge(
         due_on=contents.due and contents.due.due_on,
         institution_id=opening.institution_id,
     )
-    work.changes.add_charge(charge)
+    work.put(CHARGES, charge)
     if opening.wanted.asked_by is not None:
-        work.changes.origins.add("charge", charge.id, charge.created_at, opening.wanted.asked_by)
-    work.announce_charge(charge, "qrcode.pending")
+        work.put(ORIGINS, Asked("charge", charge.id, charge.created_at, opening.wanted.asked_by))
+    work.announce(announce_charge, charge, "qrcode.pending")
     return charge
 
 

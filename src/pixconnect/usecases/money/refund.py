@@ -28,6 +28,7 @@ from pixconnect.domain.money.ledger import check_may_withdraw
 from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import return_name as name_store
 from pixconnect.store.money import holder as holder_store
@@ -35,6 +36,8 @@ from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.refund import REFUNDS
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.money.settlement import return_paid_charge
@@ -246,7 +249,7 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     )
     refund = refund_rules.open_refund(new, original, work.now)
     if new.caller is not None:
-        work.changes.origins.add("refund", refund.id, work.now, new.caller)
+        work.put(ORIGINS, Asked("refund", refund.id, work.now, new.caller))
     work.announce_refund(refund)
     if new.sent is not None:
         return _settle_by_book(work, new, refund, original, locked)
@@ -254,7 +257,7 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
         locked.left_cents[account_id] -= refund.amount_cents
     returning = hold_refund(work, refund, original, new.handover_timeout)
     locked.transfers[original.id, original.holder_id] = returning
-    work.changes.move_transfer(original, returning)
+    work.move(TRANSFERS, original, returning)
     return refund
 
 
@@ -268,7 +271,7 @@ def _answer_for(new: NewRefund, made: Refund) -> Refund:
 def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:
     """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
     work.post(refund.holder_id, "available", "reserved", refund.amount_cents, refund.cause)
-    work.changes.add_refund(refund)
+    work.put(REFUNDS, refund)
     work.order(refund, handover_timeout, original.institution_id)
     # Counted from now on, so that refunds under way never exceed the original together.
     return transfer_rules.begin_return(original, refund.amount_cents)
@@ -290,12 +293,12 @@ def _settle_by_book(
     work.post(sent.holder_id, "settlement", "available", amount_cents, sides[1].cause)
     for side in sides:
         work.announce_refund(side)
-        work.changes.add_refund(side)
+        work.put(REFUNDS, side)
     for transfer in (original, sent):
         after = locked.transfers[transfer.id, transfer.holder_id] = transfer_rules.return_part(
             transfer, amount_cents, work.now
         )
-        work.changes.move_transfer(transfer, after)
+        work.move(TRANSFERS, transfer, after)
         if after.status == "RETURNED" and after.charge_id is not None:
             return_paid_charge(work, locked.charges, (after.charge_id, after.holder_id))
     return sides[0]
@@ -307,7 +310,7 @@ def _fail_by_book(work: UnitOfWork, refund: Refund, received: Refund) -> Refund:
     sides = [refund_rules.fail_refund(side, code, reject_code.explain(code), work.now) for side in (refund, received)]
     for side in sides:
         work.announce_refund(side)
-        work.changes.add_refund(side)
+        work.put(REFUNDS, side)
     return sides[0]
 
 

@@ -49,9 +49,14 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions.rail_step import ENDED_STEPS
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
+from pixconnect.store.money.charge import CHARGES
+from pixconnect.store.money.order import ORDERS
+from pixconnect.store.money.refund import REFUNDS
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money.movement import take_back
@@ -205,6 +210,12 @@ def holders_of(ended: EndedOrder) -> tuple[int, ...]:
     return () if is_settled_alone else statements_of(ended)
 
 
+def _close_order(work: UnitOfWork, order: OpenOrder) -> None:
+    work.delete(ORDERS, order)
+    if order.institution_id is not None:
+        work.put(ENDED_STEPS, order)
+
+
 async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
     work = await lock_balances(batch, holders_of, statements_of)
     locked = await _lock_rows(work, batch)
@@ -224,7 +235,7 @@ async def _write_endings(batch: Batch[EndedOrder]) -> list[bool]:
         if order is None or (isinstance(ended.ending, GivenUp) and not may_give_up(order, work.now, first_ids)):
             continue  # it had ended already, or was handed over after all
         del locked.orders[order.name]  # a second ending of it in this batch finds it closed
-        work.changes.end_order(order)
+        _close_order(work, order)
         # While it is under way only its order knows when it was handed over, and what the network calls it.
         before = msgspec.structs.replace(ended.ordered, handed_at=order.handed_at, network_id=order.network_id)
         ending = ended.ending
@@ -289,7 +300,7 @@ def _end_transfer(work: UnitOfWork, before: Transfer, ending: Ending) -> None:
     into = _freed_into(ending)
     after = end_transfer(before, ending, work.now)
     work.post(after.holder_id, "reserved", into, after.amount_cents, after.cause)
-    work.changes.move_transfer(before, after)
+    work.move(TRANSFERS, before, after)
     work.announce_transfer(after)
 
 
@@ -304,8 +315,8 @@ def _end_refund(work: UnitOfWork, locked: _LockedRows, before: Refund, ending: E
         returned = transfer_rules.keep_part(original, amount_cents)
     # The next refund of the same original in this batch counts from here.
     locked.received[original.id, original.holder_id] = returned
-    work.changes.move_refund(before, after)
-    work.changes.move_transfer(original, returned)
+    work.move(REFUNDS, before, after)
+    work.move(TRANSFERS, original, returned)
     work.announce_refund(after)
     if returned.status == "RETURNED" and returned.charge_id is not None:
         return_paid_charge(work, locked.charges, (returned.charge_id, returned.holder_id))
@@ -319,7 +330,7 @@ def _freed_into(ending: Ending) -> Account:
 def return_paid_charge(work: UnitOfWork, charges: dict[tuple[int, int], Charge], charge_name: tuple[int, int]) -> None:
     before = charges[charge_name]
     after = charges[charge_name] = charge_rules.return_charge(before, work.now)
-    work.changes.move_charge(before, after)
+    work.move(CHARGES, before, after)
 
 
 ASK_AFTER = timedelta(seconds=2)

@@ -15,6 +15,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.institutions.divergence import announce_divergence
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge, compose_amount
@@ -36,15 +37,18 @@ from pixconnect.domain.money.transfer import (
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import tally as tally_store
+from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money import transfer_search as transfer_search_store
+from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import approval as approval_usecases
-from pixconnect.usecases.money import outgoing_transfer, paid_charge
+from pixconnect.usecases.money import charge_moves, outgoing_transfer
+from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts
 from pixconnect.usecases.money.outgoing_transfer import HeldSending
 from pixconnect.usecases.money.payee import find_payee
 from pixconnect.writing.batch import Batch
@@ -293,13 +297,13 @@ def _accept(
     sending.check(new)
     check_transfer(amount_cents, work.balances[holder_id], spending)
     transfer = transfer_rules.open_transfer(new, work.now)
-    work.changes.origins.add("transfer", transfer.id, work.now, new.caller)
+    work.put(ORIGINS, Asked("transfer", transfer.id, work.now, new.caller))
     work.announce_transfer(transfer)
     if new.payee.holder_id is not None:
         transfer = _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
     else:
         work.post(holder_id, "available", "reserved", amount_cents, transfer.cause)
-        work.changes.add_transfer(transfer)
+        work.put(TRANSFERS, transfer)
         # The installation's own rail is told what the code led to; an institution reads the code for itself.
         request = new.request if new.institution_id is not None else None
         br_code = request.br_code if isinstance(request, QrCodeTransferRequest) else None
@@ -343,9 +347,8 @@ def _settle_by_book(
     work.announce_transfer(received)
     code = decision.reject_code if work.balances[payee_id].may_deposit else reject_code.ACCOUNT_BLOCKED
     if code is not None:
-        reason = reject_code.explain(code)
-        sent = transfer_rules.fail_transfer(sent, code, reason, work.now)
-        received = transfer_rules.fail_transfer(received, code, reason, work.now)
+        refused = code, reject_code.explain(code), work.now
+        sent, received = (transfer_rules.fail_transfer(side, *refused) for side in (sent, received))
     else:
         sent = transfer_rules.settle_transfer(sent, work.now)
         received = transfer_rules.settle_transfer(received, work.now)
@@ -354,16 +357,16 @@ def _settle_by_book(
     # Each side has its own events: processing was announced before, the end is announced now.
     for side in (sent, received):
         work.announce_transfer(side)
-        work.changes.add_transfer(side)
+        work.put(TRANSFERS, side)
     if code is None:
         if (charge := decision.charge) is not None:
             if charge.institution_id is None:
-                work.keep_parts(received, charge, work.now)
+                keep_parts(work, received, charge, work.now)
             else:
-                work.keep_told_parts(received, charge, compose_amount(charge, work.now))
-            charges[charge.id, charge.holder_id] = paid_charge.mark_paid(work, charge, received)
+                keep_reported_parts(work, received, charge, compose_amount(charge, work.now))
+            charges[charge.id, charge.holder_id] = charge_moves.mark_paid(work, charge, received)
         if decision.divergences:
-            work.announce_divergence(received, named, decision.divergences)
+            work.announce(announce_divergence, received, named, decision.divergences)
     return sent
 
 

@@ -12,7 +12,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.rail import WaitsFor
 from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.money.transfer import Transfer
+from pixconnect.domain.money.transfer import Transfer, announce_update
 from pixconnect.store.institutions import waiting_charge as waiting_store
 from pixconnect.store.institutions.waiting_charge import WaitingCharge
 from pixconnect.store.money import approval as approval_store
@@ -89,7 +89,7 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
             since=work.now,
         )
         await waiting_order_store.insert(work.connection, waiting)
-        work.announce_later(transfer)
+        work.announce(announce_update, transfer, work.now)
     await work.write()
     return [None] * len(batch)
 

@@ -15,12 +15,13 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import adjustment as rules
-from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind, Side
+from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind, Side, announce_adjustment
 from pixconnect.domain.money.ledger import Cause
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.money import adjustment as adjustment_store
+from pixconnect.store.money.adjustment import ADJUSTMENTS
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
@@ -244,10 +245,10 @@ def _post(work: UnitOfWork, case_id: int, step: _Step, proposed_by: str, confirm
         confirmed_by=confirmed_by,
         created_at=work.now,
     )
-    work.changes.add_adjustment(adjustment)
+    work.put(ADJUSTMENTS, adjustment)
     # What only moves between the difference and what is settled changes nothing that the house has.
     if step.account == "available":
-        work.announce_adjustment(adjustment)
+        work.announce(announce_adjustment, adjustment)
     return adjustment
 
 

@@ -26,7 +26,7 @@ from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import origin as origin_store
-from pixconnect.store.identity.origin import Fact, Origin, OriginKind
+from pixconnect.store.identity.origin import AskedFact, Origin, OriginKind
 from pixconnect.store.reading import search as search_store
 from pixconnect.store.reading.search import Found
 from pixconnect.usecases.frame.context import Context, Core, Operator
@@ -44,13 +44,13 @@ _BATCHES_MAX: Final = 20
 
 async def find_origins(pool: Pool, found: Sequence[Found]) -> dict[tuple[str, int, int], Origin]:
     """The origin of each of these, by kind, id and holder; of an endpoint, that of its last change."""
-    facts: list[Fact] = []
+    facts: list[AskedFact] = []
     origins: dict[tuple[str, int, int], Origin] = {}
     for one in found:
         if one.holder_id is None:
             continue
         if one.kind in _FOUND_ONCE:
-            facts.append(Fact(kind=one.kind, id=int(one.id), holder_id=one.holder_id, at=one.created_at))
+            facts.append(AskedFact(kind=one.kind, id=int(one.id), holder_id=one.holder_id, at=one.created_at))
         elif one.kind == "endpoint":
             for newest in await list_changes(pool, int(one.id), one.holder_id, count_max=1):
                 origins[one.kind, newest.id, newest.holder_id] = newest
@@ -66,7 +66,7 @@ async def find_shown(
     context: Context, kind: str, subject: Charge | Transfer | Refund, *, is_operator: bool
 ) -> Origin | None:
     """Who asked for a thing, as far as the visitor may know."""
-    fact = Fact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
+    fact = AskedFact(kind=kind, id=subject.id, holder_id=subject.holder_id, at=subject.created_at)
     found = (await origin_store.find(context.pool, [fact])).get((kind, subject.id, subject.holder_id))
     return None if found is None else found if is_operator else _mask(found)
 

@@ -15,15 +15,19 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.charge import Charge, announce_charge
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, change_contents, say_the_same
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location, LocationKind
+from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money.charge import CHARGES
 from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.store.standard import location as location_store
+from pixconnect.store.standard.location import LOCATIONS
 from pixconnect.usecases.money.charge_change import remove_locked
+from pixconnect.usecases.money.charge_moves import revise_charge
 from pixconnect.usecases.standard.due_violation import in_standard_order, judge_terms
 from pixconnect.usecases.standard.location import open_own_location
 from pixconnect.usecases.standard.lot_item import NOTED, BatchItems, ItemWrite, finish_batch_items, lock_batch_items
@@ -243,9 +247,9 @@ def _create(work: UnitOfWork, write: ChargeWrite, contents: ChargeContents, lock
         write.charge_id, write.holder_id, write.txid, contents, write.write_code(location.path), work.now
     )
     write.made = charge
-    work.changes.add_charge(charge)
-    work.changes.origins.add("charge", charge.id, charge.created_at, write.caller)
-    work.announce_charge(charge, "qrcode.pending")
+    work.put(CHARGES, charge)
+    work.put(ORIGINS, Asked("charge", charge.id, charge.created_at, write.caller))
+    work.announce(announce_charge, charge, "qrcode.pending")
     locked.charges[charge.txid, charge.holder_id] = charge
     return StandardCharge.of(charge, location)
 
@@ -274,10 +278,10 @@ def _revise(
             _move_location(work, location, location_rules.free_location(location), locked)
         location = _take_location(work, write, charge.id, locked)
         after = charge_rules.lead_to_charge(after, write.write_code(location.path))
-    work.changes.revise_charge(charge, after)
-    work.changes.origins.add("charge_change", after.id, work.now, write.caller)
+    revise_charge(work, charge, after)
+    work.put(ORIGINS, Asked("charge_change", after.id, work.now, write.caller))
     if after.status != charge.status:
-        work.announce_charge(after, "qrcode.pending")
+        work.announce(announce_charge, after, "qrcode.pending")
     locked.charges[after.txid, after.holder_id] = after
     return StandardCharge.of(after, location)
 
@@ -289,7 +293,7 @@ def _remove(
     if violations:
         raise Violated(write.kind, violations)
     removed = write.made = remove_locked(work, charge, "REMOVED_BY_RECEIVER")
-    work.changes.origins.add("charge_change", removed.id, work.now, write.caller)
+    work.put(ORIGINS, Asked("charge_change", removed.id, work.now, write.caller))
     locked.charges[removed.txid, removed.holder_id] = removed
     return StandardCharge.of(removed, own)
 
@@ -338,11 +342,11 @@ def _take_location(work: UnitOfWork, write: ChargeWrite, charge_id: int, locked:
     location = location_rules.open_location(
         write.new_location_id, write.holder_id, write.new_token, write.kind, charge_id, work.now
     )
-    work.changes.add_location(location)
+    work.put(LOCATIONS, location)
     locked.locations[location.id, location.holder_id] = location
     return location
 
 
 def _move_location(work: UnitOfWork, before: Location, after: Location, locked: _Locked) -> None:
-    work.changes.move_location(before, after)
+    work.move(LOCATIONS, before, after)
     locked.locations[after.id, after.holder_id] = after

@@ -20,7 +20,9 @@ from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import Location, LocationKind
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.standard import location as location_store
+from pixconnect.store.standard.location import LOCATIONS
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.charge_moves import revise_charge
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.operation import WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
@@ -72,7 +74,7 @@ async def _create_locations(batch: Batch[NewLocation]) -> list[Location]:
         location = known.get((new.location_id, new.holder_id))
         if location is None:
             location = location_rules.open_location(new.location_id, new.holder_id, new.token, new.kind, None, work.now)
-            work.changes.add_location(location)
+            work.put(LOCATIONS, location)
         made.append(location)
     await work.write()
     return made
@@ -148,8 +150,8 @@ async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | er
                 )
                 continue
             free = locations[name] = location_rules.free_location(location)
-            work.changes.move_location(location, free)
-            work.changes.revise_charge(charge, charge_rules.unbind_charge(charge))
+            work.move(LOCATIONS, location, free)
+            revise_charge(work, charge, charge_rules.unbind_charge(charge))
             location = free
         outcomes.append(location)
     await work.write()
@@ -165,7 +167,7 @@ def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Loc
     location = location_rules.open_location(
         location_id, charge.holder_id, charge.txid, location_rules.AT_ONCE, charge.id, charge.created_at
     )
-    work.changes.add_location(location)
+    work.put(LOCATIONS, location)
     return location
 
 

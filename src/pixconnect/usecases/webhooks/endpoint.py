@@ -204,7 +204,7 @@ async def note_change(
     after: Endpoint | None = None,
 ) -> None:
     """Note who asked for a change of an endpoint, in the transaction of the change; what a client changes is audited here."""
-    await origin_store.note(connection, "endpoint", endpoint_id, now, caller)
+    await origin_store.note(connection, origin_store.Asked("endpoint", endpoint_id, now, caller))
     # The console records its acts itself, in the name of the person who has signed in.
     if caller.token_id is not None:
         shown = [

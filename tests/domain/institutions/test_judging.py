@@ -45,6 +45,9 @@ class Recorded:
         self.ends = {JUNE_ENDS: 10_000}
         self.closed = frozenset[date]()
         self.is_stable = False
+        self.at = datetime(2026, 7, 20, 15, tzinfo=UTC)
+        """When files are made."""
+        self.newer = frozenset[date]()
 
     def read(
         self,
@@ -61,7 +64,8 @@ class Recorded:
         evidence = Evidence(
             first_on=first_on,
             last_on=last_on,
-            today=july(20),
+            today=self.at.date(),
+            newer=self.newer,
             opening_cents=opening,
             closing=None if closing is None else StatedBalance(cents=closing, on=last_on),
             ends=self.ends,
@@ -88,7 +92,7 @@ class Recorded:
             assert line.item.item_id not in self.items
             fields = structs.asdict(line.item)
             self.items[line.item.item_id] = RecordedItem(
-                **fields, institution_id=1, source="ofx", recorded_at=datetime(2026, 7, 20, tzinfo=UTC), waits=waits
+                **fields, institution_id=1, source="ofx", recorded_at=self.at, waits=waits
             )
 
     @property
@@ -118,6 +122,7 @@ FEE: Final = a_line("F1", -100)
         ([a_line("B1", 500, "SALDO A"), a_line("B2", 500, "SALDO B")], 10_500, ["perhaps_balance"] * 2),
         # The word alone is no proof, and no line with a name is a balance.
         ([a_line("R1", 500, "RESGATE SALDO")], 10_500, ["new"]),
+        ([a_line("R1", 500, "RESGATE SALDO")], 10_000, ["perhaps_balance"]),
         ([a_line("P1", 500, "PIX RECEBIDO saldo", kind="pix")], None, ["new"]),
         ([a_line("P1", 500, "SALDO", tax_id="52998224725")], None, ["new"]),
         ([a_line("P1", 500, "SALDO", counterparty="ANA")], None, ["new"]),
@@ -237,3 +242,45 @@ def test_overlapping_exports_under_any_ids_hold_each_line_once(
         before = 10_000 + sum(cents for day, cents, _ in month if day < days[0])
         recorded.read(*lines, days=days, opening=before, closing=before + sum(line.signed_cents for line in lines))
     assert recorded.counted == sorted(cents for _, cents, _ in month)
+
+
+def test_a_text_that_was_cut_while_its_day_went_on_is_completed_by_a_later_file() -> None:
+    recorded = Recorded()
+    cut, whole = a_line("L1", 100, "TED"), [a_line("L1", 100, "TED RECEBIDA"), a_line("L2", 100, "TED RECEBIDA")]
+    noon, morning = datetime(2026, 7, 1, 15, tzinfo=UTC), datetime(2026, 7, 2, 11, tzinfo=UTC)
+    for at, lines, outcomes in [
+        (noon, [cut], ["new"]),
+        (morning, whole, ["known", "new"]),
+        (noon, [cut], ["known"]),
+        (morning, whole, ["known", "known"]),
+        (morning, [a_line("L1", 100, "TARIFA")], ["changed"]),
+    ]:
+        recorded.at = at
+        assert recorded.read(*lines) == outcomes
+
+
+def test_what_a_file_shows_to_be_a_balance_closes_no_gap() -> None:
+    recorded = Recorded()
+    sweeps = [a_line("A1", 10_001, "RESGATE", 2), a_line("A2", -10_001, "APLICACAO", 2)]
+    recorded.read(a_line("A0", -10_000, "APLICACAO"), closing=0)
+    recorded.read(*sweeps, days=(2, 2), closing=0)
+    recorded.closed = frozenset(map(july, (1, 2)))
+    # On the third the bank adds a fee to the first: the file has that only in its balances.
+    balance, back = a_line("B2", -100, "SALDO DO DIA", 2), a_line("A3", 100, "RESGATE", 3)
+    assert recorded.read(*sweeps, balance, back, days=(2, 3), closing=0) == ["known", "known", "perhaps_balance", "new"]
+    fee = a_line("F1", -100)
+    lines = [a_line("A0", -10_000, "APLICACAO"), fee, *sweeps, balance, back]
+    assert recorded.read(*lines, days=(1, 3), closing=0)[1:2] == ["new"]
+    assert recorded.items["B2"].waits == "balance_line"
+
+
+def test_a_line_of_an_older_file_is_not_taken_back_by_a_newer_one_that_was_read_before() -> None:
+    recorded = Recorded()
+    recorded.read(FEE, a_line("B1", 500, "SALDO A"), closing=None)
+    assert recorded.items["B1"].waits == "perhaps_balance"
+    recorded.newer = frozenset({july(1)})
+    recorded.read(FEE)
+    assert recorded.items["B1"].waits == "perhaps_balance"
+    recorded.newer = frozenset()
+    recorded.read(FEE)
+    assert recorded.items["B1"].waits == "withdrawn"

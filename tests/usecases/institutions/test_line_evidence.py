@@ -126,6 +126,31 @@ async def test_an_id_that_could_be_a_cpf_makes_no_balance_money(bank: Bank) -> N
     assert (await bank.moved(), await bank.waiting()) == ([-100], {"52998224725": "balance_line"})
 
 
+async def test_that_the_balances_agree_without_what_only_has_the_word_may_be_chance(bank: Bank) -> None:
+    # The file is filtered: what came in on the first is missing.
+    invested = ("D2", "-3.00", "APLICACAO SALDO CONTA", "02")
+    span = dict(last=2, opening="100.00", closing="100.00")
+    await bank.read(invested, **span)
+    assert (await bank.moved(), await bank.waiting()) == ([], {"D2": "perhaps_balance"})
+    assert await bank.states(2) == ["provisional", "provisional"]
+    await bank.read(invested, ("C1", "3.00", "TED RECEBIDA"), **span)
+    assert (await bank.moved(), await bank.states(2)) == ([-300, 300], ["closed", "closed"])
+
+
+async def test_a_text_that_a_later_export_completes_is_the_same_line(bank: Bank) -> None:
+    bank.service.clock.advance(days=-7)
+    cut = dict(made="20260701123000[-3:BRT]", closing="101.00")
+    lines = [("L1", "1.00", "TED RECEBIDA"), ("L2", "1.00", "TED RECEBIDA")]
+    bank.service.clock.advance(hours=1)
+    await bank.read(("L1", "1.00", "TED"), **cut)
+    bank.service.clock.advance(days=1)
+    for _ in range(2):
+        await bank.read(*lines, opening="100.00", closing="102.00", made="20260702080000[-3:BRT]")
+        assert (await bank.moved(), await bank.waiting(), await bank.states()) == ([100, 100], {}, ["closed"])
+        await bank.read(("L1", "1.00", "TED"), **cut)
+    assert await bank.asked() == []
+
+
 async def test_a_later_file_decides_what_waited_of_another_day(bank: Bank) -> None:
     await bank.read(("b", "97.00", "SALDO DO DIA"), ("c", "-2.00", "TARIFA"), day=2, closing="97.00")
     assert await bank.waiting() == {"b": "perhaps_balance"}

@@ -43,6 +43,11 @@ class Balances(Struct, frozen=True, kw_only=True):
     """Days that a file made later has told: of their balances the file's replace none."""
     nets: Mapping[date, int] = {}
     """What the lines that count move on each day, from the first of ``ends`` to the last one."""
+    today: date
+    """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
+
+    def covers(self, day: date) -> bool:
+        return self.first_on <= day <= min(self.last_on, self.today)
 
 
 class Doubt(Struct, frozen=True, kw_only=True):

@@ -61,6 +61,8 @@ class DayCases(Struct, frozen=True, kw_only=True):
     """Of ours, which the institution's statement does not have."""
     changed_count: int = 0
     """Lines that were told twice, with two contents."""
+    doubts_count: int = 0
+    """Lines that may be balances or money: they are in no sum, so the sums prove nothing of their day."""
 
 
 class JudgedDay(Struct, frozen=True, kw_only=True):
@@ -137,7 +139,7 @@ def judge_days(
     """Judge the days of one account, in their order, and the empty days between them that no statement speaks of."""
     days = sorted(told, key=lambda balances: balances.day)
     forward = _carry(days, sums)
-    proved = _find_proved(forward)
+    proved = _find_proved(forward, {day for day, of_day in cases.items() if of_day.doubts_count})
     empty = sum_items((), ())
     judged = [
         JudgedDay(
@@ -215,7 +217,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
     return links
 
 
-def _find_proved(links: Sequence[_Link]) -> dict[date, bool]:
+def _find_proved(links: Sequence[_Link], doubtful: Collection[date]) -> dict[date, bool]:
     """Which days lie between two told balances that their items make of each other."""
     proved: dict[date, bool] = {}
     after: _Link | None = None
@@ -225,7 +227,7 @@ def _find_proved(links: Sequence[_Link]) -> dict[date, bool]:
         told = link.told.closing_cents
         if told is None and follower is not None:
             told = follower.told.opening_cents
-        if link.reckoned_cents is None:
+        if link.reckoned_cents is None or link.told.day in doubtful:
             is_proved = False
         elif told is not None:
             is_proved = told == link.reckoned_cents

@@ -17,15 +17,16 @@ proved. A line in doubt counts only if exactly one choice of such lines makes th
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 from typing import Final, Literal
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.institutions.balance_proof import Balances, Doubt, carry, decide
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions.balance_line import find_balances, find_marked, is_called_balance, is_weak
+from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import NO_PIX, BookLine, RecordedItem, Waiting, are_near, fits
 from pixconnect.domain.money.rail import MovementKind
@@ -70,8 +71,6 @@ _DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", 
 class Evidence(Balances, frozen=True, kw_only=True):
     """What the lines of a file are judged by."""
 
-    today: date
-    """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
     known: Sequence[RecordedItem] = ()
     """Recorded lines: of the file's days, with an id of the file, and those set aside on the days that ``nets`` covers."""
     ids_are_stable: bool = False
@@ -97,9 +96,9 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgement:
     """Judge each line of a file."""
-    matches, unlisted = _match(lines, evidence.known)
+    matches, unlisted = _match(lines, evidence.known, evidence.today)
     reused = _list_reused(lines)
-    missing = [item for item in unlisted if not _is_set_aside(item) and _is_covered(item, evidence)]
+    missing = [item for item in unlisted if not _is_set_aside(item) and evidence.covers(item.day)]
     evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
     outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
     aside = [item for item in unlisted if _is_set_aside(item)]
@@ -107,20 +106,17 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     others = [
         JudgedLine(item=item, outcome="withdrawn", known_id=item.item_id)
         for item in aside
-        if _is_covered(item, evidence) and item.day not in evidence.newer
+        if evidence.covers(item.day) and item.day not in evidence.newer
     ]
     left: list[tuple[InstitutionItem, Outcome]] = [
-        (item, item.waits or "new") for item in aside if not _is_covered(item, evidence) or item.day in evidence.newer
+        (item, item.waits or "new") for item in aside if not evidence.covers(item.day) or item.day in evidence.newer
     ]
     judged = [*zip(lines, outcomes, strict=True), *left]
-    numbers = [number for number, (_, outcome) in enumerate(judged) if outcome in _DOUBTS]
-    decided = _decide([judged[number] for number in numbers], lines, outcomes, evidence) if numbers else {}
     replaced: list[date] = []
-    for place, number in enumerate(numbers):
-        (item, doubt), counts = judged[number], decided.get(place)
-        outcome: Outcome = doubt
-        if counts is not None:
-            outcome = "new" if counts else _PROVED_NO_MONEY.get(doubt) or doubt
+    for number, counts in _decide(judged, lines, outcomes, evidence).items():
+        item, doubt = judged[number]
+        is_open = not counts and doubt == "perhaps_balance" and is_weak(item)
+        outcome: Outcome = "new" if counts else doubt if is_open else _PROVED_NO_MONEY.get(doubt) or doubt
         if counts and doubt == "contradicts" and item.day in evidence.closed:
             replaced.append(item.day)
         if number < len(lines):
@@ -137,26 +133,34 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
 
 
 def _decide(
-    doubts: Sequence[tuple[InstitutionItem, Outcome]],
+    judged: Sequence[tuple[InstitutionItem, Outcome]],
     lines: Sequence[InstitutionItem],
     outcomes: Sequence[Outcome],
     evidence: Evidence,
 ) -> dict[int, bool]:
+    """Which lines in doubt count, by their places among the judged ones, of those that the balances decide."""
     nets = Counter(evidence.nets)
     for line, outcome in zip(lines, outcomes, strict=True):
         nets[line.day] += line.signed_cents if outcome == "new" else 0
-    return decide(
-        [
-            Doubt(
-                day=item.day,
-                signed_cents=item.signed_cents,
-                alike=(_key(item), outcome),
-                is_contrary=outcome == "contradicts",
-            )
-            for item, outcome in doubts
-        ],
-        structs.replace(evidence, nets=nets),
-    )
+    balances = structs.replace(evidence, nets=nets)
+
+    def choose(numbers: Sequence[int]) -> dict[int, bool]:
+        doubts = [_make_doubt(*judged[number]) for number in numbers]
+        return {numbers[place]: counts for place, counts in decide(doubts, balances).items()}
+
+    numbers = [number for number, (_, outcome) in enumerate(judged) if outcome in _DOUBTS]
+    decided = choose(numbers) if numbers else {}
+    never = find_balances(lines, evidence) if any(decided.values()) else set[int]()
+    never |= {n for n, counts in decided.items() if counts and n >= len(lines) and is_called_balance(judged[n][0])}
+    if any(decided.get(number) for number in never):
+        # What is a balance by its own file closes no gap: another line is missing.
+        decided = choose([number for number in numbers if number not in never])
+    return decided
+
+
+def _make_doubt(item: InstitutionItem, outcome: Outcome) -> Doubt:
+    is_contrary = outcome == "contradicts"
+    return Doubt(day=item.day, signed_cents=item.signed_cents, alike=(_key(item), outcome), is_contrary=is_contrary)
 
 
 def judge_listed(
@@ -199,7 +203,7 @@ def _key_of_network(item: InstitutionItem) -> Hashable | None:
 
 
 def _match(
-    lines: Sequence[InstitutionItem], known: Iterable[RecordedItem]
+    lines: Sequence[InstitutionItem], known: Iterable[RecordedItem], today: date
 ) -> tuple[list[RecordedItem | None], list[RecordedItem]]:
     """Which recorded line each line is, each at most once; and the recorded lines that none is."""
     matches: list[RecordedItem | None] = [None] * len(lines)
@@ -219,15 +223,23 @@ def _match(
             if matches[number] is None and (group := groups.get(key_of(line))):
                 match = matches[number] = group.popleft()
                 del free[match.item_id]
+    for number, line in enumerate(lines):
+        before = free.get(line.item_id)
+        if matches[number] is None and before is not None and _is_cut(line, before, today):
+            matches[number] = free.pop(line.item_id)
     return matches, list(free.values())
+
+
+def _is_cut(line: InstitutionItem, before: RecordedItem, today: date) -> bool:
+    """Whether two lines are equal but for the end of a text: banks cut those of a day that still goes on."""
+    text, text_before = (" ".join(item.text.split()).casefold() for item in (line, before))
+    is_longer = to_day(before.recorded_at) <= before.day and text.startswith(text_before)
+    is_shorter = today <= line.day and text_before.startswith(text)
+    return (is_longer or is_shorter) and _key(structs.replace(line, text=before.text)) == _key(before)
 
 
 def _is_set_aside(item: RecordedItem) -> bool:
     return item.waits in SET_ASIDE
-
-
-def _is_covered(item: InstitutionItem, evidence: Evidence) -> bool:
-    return evidence.first_on <= item.day <= min(evidence.last_on, evidence.today)
 
 
 def _list_reused(lines: Sequence[InstitutionItem]) -> set[str]:
@@ -251,7 +263,7 @@ def _judge_one_by_one(
         changed_ids = {item.item_id for item in evidence.known if not _is_set_aside(item)}
     else:
         changed_ids = {item.item_id for item in missing}
-    marked = _find_marked(lines, evidence)
+    marked = {n for n in find_marked(lines, evidence) if lines[n].day not in evidence.closed or not is_weak(lines[n])}
     firsts = dict[str, int]()
     outcomes: list[Outcome] = []
     for number, (line, match) in enumerate(zip(lines, matches, strict=True)):
@@ -273,34 +285,6 @@ def _judge_one_by_one(
             outcome = "contradicts"
         outcomes.append(outcome)
     return outcomes
-
-
-_BALANCE_WORDS: Final = re.compile(r"\b(S ?A ?L ?D ?O ?S?|SDO|SLD|BALANCE)\b", re.IGNORECASE)
-
-
-def _may_be_balance(item: InstitutionItem) -> bool:
-    is_nameless = item.counterparty in (None, item.text) or _BALANCE_WORDS.search(item.counterparty or "") is not None
-    return not item.names and item.tax_id is None and is_nameless and item.kind in ("other", "judicial")
-
-
-def _find_marked(lines: Sequence[InstitutionItem], evidence: Evidence) -> set[int]:
-    """The places of lines that may be balances: by their words, or as the sum of what stands before or after them."""
-    able = {number for number, line in enumerate(lines) if _may_be_balance(line)}
-    marked = {
-        n for n in able if _BALANCE_WORDS.search(lines[n].text) or _BALANCE_WORDS.search(lines[n].counterparty or "")
-    }
-    opening = evidence.opening_cents
-    if opening is None:
-        opening = carry(evidence.ends, evidence.nets, evidence.first_on - timedelta(days=1))
-    counted = [number for number, line in enumerate(lines) if _is_covered(line, evidence) and number not in marked]
-    for order in (counted, counted[::-1]) if opening is not None else ():
-        running = opening or 0
-        for number in order:
-            if number in able and lines[number].signed_cents == running:
-                marked.add(number)
-            else:
-                running += lines[number].signed_cents
-    return marked
 
 
 def _name_lines(

@@ -246,6 +246,18 @@ async def may_be_forgotten(
     return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)
 
 
+_RELEASE: Final[LiteralString] = """
+    update institution_item set joined_kind = null, joined_id = null, joined_by = null
+    where institution_id = $1 and item_id = any($2) and joined_by <> 'name'
+"""
+
+
+async def release(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, RecordedItem]:
+    """Separate items from lines that others name."""
+    await connection.execute(_RELEASE, institution_id, item_ids)
+    return await find(connection, institution_id, item_ids)
+
+
 _REJOIN: Final[LiteralString] = """
     update institution_item set joined_kind = $3, joined_id = $4, joined_by = 'name'
     where institution_id = $1 and item_id = $2
@@ -313,7 +325,7 @@ async def find_sent_there(
 _FIND_JOINED: Final[LiteralString] = """
     select item.* from unnest($2::text[], $3::text[]) as wanted (kind, id)
     cross join lateral (
-        select joined_kind, joined_id, is_reversal from institution_item
+        select joined_kind, joined_id, joined_by, item_id, is_reversal from institution_item
         where institution_id = $1 and joined_kind = wanted.kind and joined_id = wanted.id
         offset 0
     ) as item
@@ -322,12 +334,14 @@ _FIND_JOINED: Final[LiteralString] = """
 
 async def find_joined(
     connection: Connection, institution_id: int, keys: Sequence[LineKey]
-) -> tuple[set[LineKey], set[LineKey]]:
-    """Lines of ours that are joined to an item, and those that are joined to a reversal too."""
+) -> tuple[set[LineKey], set[LineKey], dict[LineKey, str]]:
+    """Lines of ours that are joined to an item, those that are joined to a reversal too, and items that only look like one."""
     kinds, ids = [kind for kind, _ in keys], [str(name) for _, name in keys]
     rows = await connection.fetch(_FIND_JOINED, institution_id, kinds, ids)
     debited: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if not row["is_reversal"]}
-    return debited, {(row["joined_kind"], row["joined_id"]) for row in rows if row["is_reversal"]}
+    reversed_: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if row["is_reversal"]}
+    alike = {(row["joined_kind"], row["joined_id"]): row["item_id"] for row in rows if row["joined_by"] != "name"}
+    return debited, reversed_, alike
 
 
 _SUM: Final[LiteralString] = """
@@ -356,7 +370,8 @@ _COUNT_CASES: Final[LiteralString] = """
         ) and exists (
             select from transfer where transfer.id = item.joined_id::bigint and transfer.status in ('ERROR', 'CANCELLED')
         )) as items_count,
-        count(*) filter (where others <> '[]') as changed_count
+        count(*) filter (where others <> '[]') as changed_count,
+        count(*) filter (where waits = 'perhaps_balance') as doubts_count
     from institution_item as item where institution_id = $1 and day between $2 and $3
     group by day
 """
@@ -367,7 +382,7 @@ async def count_cases(
 ) -> dict[date, DayCases]:
     """Unmatched items, and those told with two contents, by day."""
     rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on, ASK_NOBODY)
-    return {row["day"]: DayCases(items_count=row["items_count"], changed_count=row["changed_count"]) for row in rows}
+    return {(counts := dict(row)).pop("day"): DayCases(**counts) for row in rows}
 
 
 _SUM_BEFORE: Final[LiteralString] = """

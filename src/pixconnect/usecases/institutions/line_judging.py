@@ -45,7 +45,6 @@ async def judge_file(
     file: StatementFile,
     others: Collection[date],
     dated: tuple[datetime, date],
-    now: datetime,
 ) -> JudgedFile:
     """Judge and record a file's lines, in the caller's transaction; of days that another source has told nothing is taken.
 
@@ -56,7 +55,7 @@ async def judge_file(
     lines = [item for item in file.items if item.day not in others]
     evidence = await _read_evidence(connection, account, file, lines, dated)
     judgement = judging.judge_lines(lines, evidence)
-    await _write(connection, account.id, file.format, judgement.lines, now)
+    await _write(connection, account.id, file.format, judgement.lines, dated[0])
     return JudgedFile(judgement=judgement, lines=judgement.lines[: len(lines)], closed=evidence.closed)
 
 

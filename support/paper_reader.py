@@ -109,7 +109,7 @@ class PaperReader:
         dated = file.date(read_at)
         judgement = judging.judge_lines(lines, self._read_evidence(file, lines, dated))
         self._ids_counts += Counter(same=judgement.same_ids_count, other=judgement.other_ids_count)
-        self._keep(judgement.lines, file.format, now)
+        self._keep(judgement.lines, file.format, dated[0])
         self._tell(file, judgement, ({*spoken} - others, len(lines), closed), dated[0])
 
     def _read_evidence(
@@ -197,9 +197,14 @@ class PaperReader:
 
     def _settle(self, now: datetime) -> None:
         """Named lines are joined first; then lines that look alike; then the rest is posted or waits."""
+        alike = {(item.joined_kind, item.joined_id): item for item in self._items.values() if item.joined_by != "name"}
+        claimed = joining.find_claimed(self._list_alone(), self._ours.values())
+        for item in [alike[key] for key in claimed if key in alike]:
+            self._items[item.item_id] = structs.replace(item, joined_kind=None, joined_id=None, joined_by=None)
+        whole = {day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day}
         for take in ("name", "any"):
             alone = self._list_alone()
-            joined = joining.join_items(alone, self._list_unmatched())
+            joined = joining.join_items(alone, self._list_unmatched(), whole=whole)
             for join in joined.joins:
                 if take == "any" or join.by == "name":
                     self._join(join.item_id, join.key, join.by)
@@ -236,7 +241,11 @@ class PaperReader:
             if _counts(item):
                 items[item.day].append(item)
         sums: dict[date, DaySums] = {day: sum_items(of_day, ()) for day, of_day in items.items()}
-        cases = {day: DayCases(changed_count=count) for day, count in self._changed.items()}
+        doubts = Counter(item.day for item in self._items.values() if item.waits == "perhaps_balance")
+        cases = {
+            day: DayCases(changed_count=self._changed[day], doubts_count=doubts[day])
+            for day in {*self._changed, *doubts}
+        }
         told = [
             DayBalances(day=day, opening_cents=one.opening_cents, closing_cents=one.closing_cents, read_at=one.read_at)
             for day, one in sorted(self._days.items())

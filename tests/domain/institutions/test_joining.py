@@ -63,6 +63,9 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
         (an_item(), a_line(direction="OUT"), None),
         (an_item(), a_line(amount_cents=1001), None),
         (an_item(day=DAY + timedelta(days=5)), a_line(), None),
+        # A bank books a payment on its day or later, and if that day was read, it is not there.
+        (an_item(day=DAY - timedelta(days=1)), a_line(), None),
+        (an_item(day=DAY + timedelta(days=2)), a_line(day=DAY + timedelta(days=1)), None),
         (an_item(end_to_end_id=E2E), a_line(names=(OTHER_E2E,)), None),
         (an_item(end_to_end_id=E2E, amount_cents=999), a_line(names=(E2E,)), None),
         (an_item(tax_id="52998224725"), a_line(tax_id="11144477735"), None),
@@ -73,7 +76,7 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
     ],
 )
 def test_what_joins_an_item_and_a_line(item: InstitutionItem, line: BookLine, by: str | None) -> None:
-    joined = join_items([item], [line])
+    joined = join_items([item], [line], whole=(DAY,))
     assert joined_by(joined) == ([] if by is None else [(item.item_id, line.key[1], by)])
     assert [left.item_id for left in joined.items_left] == ([item.item_id] if by is None else [])
 

@@ -24,29 +24,15 @@ from support.true_months import CHECKS, KINDS, Check, Story, kinds, stories
 
 NAMES: Final = (*KINDS, "mixed")
 SEED: Final = 20260701
-NEAR_UNNAMED: Final = "a line without names is taken for an order of a day of which no file was read yet"
-OLD_TEXT: Final = "a movement is missing if an older export with a shorter text is read again"
 SUMMED: Final = "a line that is no Pix is taken for a Pix of its amount that the bank has summed"
 STRUCK: Final = "no answer takes a movement out that the bank has struck"
-BACKDATED_BALANCE: Final = "a balance line with a backdated movement in it is posted before that movement is exported"
 
 MISSING: Final[Mapping[tuple[str, Check], str]] = {
-    ("ids per export", "holds only what the bank made"): NEAR_UNNAMED,
-    ("ids per export", "equals the bank after the answers"): NEAR_UNNAMED,
-    (
-        "ids by position",
-        "closes days truly",
-    ): "a day is closed by a balance that it never had; the cause is not known yet",
-    ("scheduled lines", "equals the bank after the answers"): NEAR_UNNAMED,
-    ("intraday exports", "equals the bank after the answers"): OLD_TEXT,
-    ("sums of many Pix", "holds only what the bank made"): NEAR_UNNAMED,
     ("sums of many Pix", "equals the bank after the answers"): SUMMED,
     ("backdated corrections", "equals the bank after the answers"): STRUCK,
-    ("mixed", "holds only what the bank made"): BACKDATED_BALANCE,
     ("mixed", "equals the bank after the answers"): STRUCK,
 }
 ASKING: Final[Mapping[str, str]] = {
-    "intraday exports": "a text that a later export completes is asked about, though the balances tell which line it is",
     "sums of many Pix": "a line that sums many Pix is not joined to them, and nothing remembers the answer",
     "backdated corrections": STRUCK,
 }

@@ -121,6 +121,32 @@ async def test_a_fee_a_wire_and_what_people_do_there_are_movements_once(books: B
     await check_books(books.service)
 
 
+async def test_a_line_is_a_payment_of_a_day_before_only_if_that_day_was_read_and_lacks_it(books: Books) -> None:
+    await books.receive(amount_cents=300)
+    await books.tomorrow(3)
+    later = make_ofx_line(item_id="N2", at="20260702", amount="3.00", memo="PIX RECEBIDO ANA")
+    await books.read(later, first="20260702", last="20260702", opening="103.00", closing="106.00")
+    assert (await books.item("N2")).waits == "could_be_ours"
+    own = make_ofx_line(item_id="N1", at="20260701", amount="3.00", memo="PIX RECEBIDO ANA")
+    await books.read(own, later, last="20260702", closing="106.00")
+    assert ((await books.item("N1")).joined_by, (await books.item("N2")).waits) == ("amount", "not_yet_read")
+
+
+async def test_the_line_that_names_a_payment_takes_it_from_one_that_looks_like_it(books: Books) -> None:
+    name = await books.receive(amount_cents=300)
+    await books.tomorrow(3)
+    other = make_ofx_line(item_id="R1", at="20260701", amount="3.00", memo="RESGATE")
+    await books.read(other, closing="103.00")
+    assert (await books.item("R1")).joined_by == "amount"
+    pix = make_ofx_line(item_id="N1", at="20260701", amount="3.00", memo=f"PIX RECEBIDO {name}")
+    for _ in range(2):
+        await books.read(other, pix, closing="106.00")
+        assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == ("name", "movement")
+        assert await books.movements() == [("R1", "other", "IN", 300)]
+    assert (await books.day()).shown.judged.state == "closed"
+    await check_books(books.service)
+
+
 async def test_a_received_pix_is_joined_by_its_name_and_by_its_looks(books: Books) -> None:
     named, bare = await books.receive(amount_cents=700), await books.receive(amount_cents=300)
     await books.tomorrow()

@@ -88,7 +88,10 @@ class _Pairing:
 
 
 def join_items(
-    items: Collection[InstitutionItem], lines: Collection[BookLine], debited: Collection[LineKey] = ()
+    items: Collection[InstitutionItem],
+    lines: Collection[BookLine],
+    debited: Collection[LineKey] = (),
+    whole: Collection[date] = (),
 ) -> Joined:
     """Join each item with at most one line, and each line with at most one item and one reversal.
 
@@ -96,6 +99,7 @@ def join_items(
         items: Those that are alone.
         lines: Those that are alone, and orders whose debit may have been reversed.
         debited: Orders among them that another item is joined to already.
+        whole: Days of which a statement lists all lines: a payment of such a day may be an item of a later one.
     """
     pairing = _Pairing(items, (line for line in lines if line.key not in debited))
     reversals = _join_names(pairing, lines, set(debited))
@@ -107,7 +111,7 @@ def join_items(
     for only_pix in (True, False):
         _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
         _join_same(pairing, only_pix=only_pix)
-        _join_near(pairing, only_pix=only_pix)
+        _join_near(pairing, whole, only_pix=only_pix)
     named = _index(lines, lambda line: (*line.names, *line.original))
     return Joined(
         joins=(*pairing.joins, *reversals),
@@ -233,14 +237,26 @@ def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
                 pairing.join(item, line, "alike")
 
 
-def _join_near(pairing: _Pairing, *, only_pix: bool) -> None:
-    """Join the one item and the one line of a direction and amount, if their days are near."""
+def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) -> None:
+    """Join the one item and the one line of a direction and amount, if the line's day lacks it and the item's is soon after."""
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
-        # Only of a Pix may we have been told after the day on which the institution booked it.
-        is_in_order = only_pix or lines[0].day <= items[0].day
+        is_late = lines[0].day in whole and lines[0].day <= items[0].day
         is_only = len(items) == len(lines) == 1
-        if is_only and is_in_order and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
+        if is_only and is_late and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
             pairing.join(items[0], lines[0], "near")
+
+
+def find_claimed(items: Iterable[InstitutionItem], lines: Iterable[BookLine]) -> set[LineKey]:
+    """Which lines some item names: an item that only looks like one of these is another thing."""
+    by_name = _index(lines, lambda line: line.names)
+    return {
+        line.key
+        for item in items
+        if item.kind not in NO_PIX
+        for name in item.names
+        for line in by_name[name]
+        if fits(item, line)
+    }
 
 
 def are_near(item: InstitutionItem, line: BookLine) -> bool:

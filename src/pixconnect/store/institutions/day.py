@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.domain.institutions.day import DayState
+from pixconnect.domain.institutions.day import DayState, is_over
 from pixconnect.domain.institutions.statement_files.statement_file import ItemSource
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
@@ -32,6 +32,10 @@ class RecordedDay(Struct, frozen=True, kw_only=True):
     @property
     def is_closed(self) -> bool:
         return self.state in ("closed", "closed_with_cases")
+
+    @property
+    def was_read_whole(self) -> bool:
+        return self.read_at is not None and is_over(self.day, self.read_at)
 
 
 DAY: Final = Table(

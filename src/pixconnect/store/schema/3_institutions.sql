@@ -780,6 +780,10 @@ begin
     ) then
         return new;
     end if;
+    -- What only looked like a line of ours makes room for what names it.
+    if old.joined_by <> 'name' and new.joined_kind is null then
+        return new;
+    end if;
     raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
         using errcode = 'integrity_constraint_violation', constraint = 'an_item_stays_joined';
 end $function$;
@@ -852,7 +856,8 @@ comment on column institution_item.tax_id is 'The other side''s CPF or CNPJ, as 
 comment on column institution_item.counterparty is 'The other side''s name, where it is told.';
 comment on column institution_item.text is 'The institution''s text.';
 comment on column institution_item.source is 'Where it was read: a file''s form, or the institution''s API.';
-comment on column institution_item.recorded_at is 'When it was first read, in service time.';
+comment on column institution_item.recorded_at is
+    'As of when it was first told: when its file was made, or first read; in service time.';
 comment on column institution_item.joined_kind is
     'What of ours it is: a transfer, a refund, a movement; null while it is alone.';
 comment on column institution_item.joined_id is 'The id of that; of a movement, its item id.';

@@ -17,21 +17,16 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions import joining, judging
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import (
-    DAYS_APART_MAX,
-    BookLine,
     RecordedFile,
-    RecordedItem,
 )
 from pixconnect.domain.institutions.judging import (
     OUTCOMES,
     SET_ASIDE,
     JudgedLine,
     Judgement,
-    OpenAmounts,
     UnmatchedItem,
 )
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
@@ -44,15 +39,13 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
 )
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
-from pixconnect.store.institutions import item as item_store
-from pixconnect.store.institutions import line as line_store
 from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.institutions.day import RecordedDay
-from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions import day as day_usecases
+from pixconnect.usecases.institutions.line_joining import find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file
 from pixconnect.usecases.institutions.statement_account import ChosenStatements, choose, confirm, parse_file
 from pixconnect.usecases.institutions.statement_posting import post_unowned
@@ -60,9 +53,6 @@ from pixconnect.usecases.money import movement as movement_usecases
 
 WAITED_MAX: Final = timedelta(days=35)
 """What has waited for longer is looked at again only where a statement speaks of its day."""
-AT_ONCE: Final = 2_000
-_DONE: Final = ("before_opening", *SET_ASIDE)
-"""Lines that wait for one of these are joined to nothing, and posted as nothing."""
 
 
 class RecordedStatement(Struct, frozen=True, kw_only=True):
@@ -118,8 +108,8 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
         try:
             await confirm(context, connection, account, chosen)
             recorded = await _record_file(connection, account, chosen, content, now)
-            alone = await _list_alone(connection, account, recorded.first_on)
-            left = await _find_left(connection, account, alone, now)
+            alone = await list_alone(connection, account, recorded.first_on)
+            left, _ = await find_left(connection, account, alone, now)
         finally:
             await transaction.rollback()
     posts = [one for one in left if one.waits is None]
@@ -170,7 +160,7 @@ async def _record_file(
     digest = hashlib.sha256(content).digest()
     # A file that comes again is judged as it was before.
     read_at = await file_store.find_first_reading(connection, account.id, digest) or now
-    parts = [await _record(connection, account, statement, (read_at, now)) for statement in chosen.statements]
+    parts = [await _record(connection, account, statement, read_at) for statement in chosen.statements]
     recorded = _merge([part for part, _ in parts], chosen.others)
     read = RecordedFile(
         institution_id=account.id,
@@ -203,15 +193,15 @@ def _merge(parts: Sequence[RecordedStatement], others: Sequence[StatementAccount
 
 
 async def _record(
-    connection: Connection, account: InstitutionAccount, file: StatementFile, readings: tuple[datetime, datetime]
+    connection: Connection, account: InstitutionAccount, file: StatementFile, read_at: datetime
 ) -> tuple[RecordedStatement, Judgement]:
     spoken = list_span(file.first_on, file.last_on)
-    dated, now = file.date(readings[0]), readings[1]
+    dated = file.date(read_at)
     as_of, _ = dated
     others = await find_others(
         connection, account.id, file.format, sorted({*spoken, *(item.day for item in file.items)})
     )
-    judged = await judge_file(connection, account, file, others, dated, now)
+    judged = await judge_file(connection, account, file, others, dated)
     lines = {outcome: [line.item for line in judged.lines if line.outcome == outcome] for outcome in OUTCOMES}
     # A line may be dated beyond the days that the file speaks of: it is kept, and proves nothing of its day.
     days = sorted({*spoken, *(item.day for item in lines["new"])} - others)
@@ -289,110 +279,16 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         now = context.clock.now()
         async with context.pool.acquire() as connection:
             spoken_of = to_day(now) if since is None else since
-            alone = await _list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
-            verdicts = await _find_left(connection, account, alone, now)
+            alone = await list_alone(connection, account, min(spoken_of, to_day(now) - WAITED_MAX))
+            verdicts, released = await find_left(connection, account, alone, now)
         posted_count = await post_unowned(context, account, verdicts)
-        touched_on = min((spoken_of, *(item.day for item in alone)))
+        touched_on = min((spoken_of, *(item.day for item in (*alone, *released))))
         open_since = await day_usecases.find_open_since(context, account, touched_on)
         # Still under the lock, so that no item of the account becomes a movement meanwhile.
         await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
         await day_usecases.judge(context, account, touched_on)
     return SettledStatement(
-        joined_count=len(alone) - len(verdicts), posted_count=posted_count, waiting_count=len(verdicts) - posted_count
+        joined_count=len(alone) + len(released) - len(verdicts),
+        posted_count=posted_count,
+        waiting_count=len(verdicts) - posted_count,
     )
-
-
-async def _find_left(
-    connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
-) -> list[UnmatchedItem]:
-    """Join what can be joined of some items, and judge the rest."""
-    # By names first: what only looks alike gets what no name has claimed.
-    named_ids = await _join_named(connection, account, alone)
-    bare = [item for item in alone if item.item_id not in named_ids]
-    alike_ids = await _join_alike(connection, account, bare)
-    return await _judge_left(connection, account, [item for item in bare if item.item_id not in alike_ids], now)
-
-
-async def _list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
-    found: list[RecordedItem] = []
-    after = (since, "")
-    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE, _DONE):
-        found += part
-        after = (part[-1].day, part[-1].item_id)
-    return found
-
-
-async def _join_named(connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem]) -> set[str]:
-    """By the network's names and the movements' items, wherever in time our lines are."""
-    joined_ids = set[str]()
-    for start in range(0, len(alone), AT_ONCE):
-        items = alone[start : start + AT_ONCE]
-        names = sorted({name for item in items for name in item.names})
-        ids = [joining.make_movement_id(item.item_id) for item in items]
-        lines = await line_store.find_named(connection, account.id, names, ids)
-        debited, reversed_ = await item_store.find_joined(connection, account.id, [line.key for line in lines])
-        # What only looks alike is looked for later, among all lines of its days.
-        joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited)
-        joins = [join for join in joined.joins if join.by == "name"]
-        async with connection.transaction():
-            await item_store.join(connection, account.id, joins)
-            await item_store.note_fees(connection, account.id, joined.fees)
-        joined_ids |= {join.item_id for join in joins}
-    return joined_ids
-
-
-async def _join_alike(connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem]) -> set[str]:
-    joined = joining.join_items(bare, await _list_near(connection, account, bare))
-    await item_store.join(connection, account.id, joined.joins)
-    return {join.item_id for join in joined.joins}
-
-
-async def _list_near(
-    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
-) -> list[BookLine]:
-    """Lines of ours that no item is, of the amounts and about the days of some items without names."""
-    bare = [item for item in items if not item.names]
-    if not bare:
-        return []
-    apart = timedelta(days=DAYS_APART_MAX)
-    days = min(item.day for item in bare) - apart, max(item.day for item in bare) + apart
-    amounts = sorted({item.amount_cents for item in bare})
-    return await line_store.list_unmatched(connection, account.id, days, amounts)
-
-
-async def _judge_left(
-    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem], now: datetime
-) -> list[UnmatchedItem]:
-    lines = await _list_near(connection, account, left)
-    names = sorted({name for item in left for name in item.names})
-    known = OpenAmounts(
-        unnamed_cents=await line_store.read_open_amounts(connection, account.id),
-        our_names=frozenset(await movement_store.find_names(connection, names)),
-        begins_at=account.opened_at,
-        begins_on=to_day(account.opened_at),
-        today=to_day(now),
-    )
-    known = structs.replace(known, sent_there=await _find_sent_there(connection, account, left, lines, known))
-    verdicts = [judging.judge_left(item, lines, known) for item in left]
-    await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
-    return verdicts
-
-
-async def _find_sent_there(
-    connection: Connection,
-    account: InstitutionAccount,
-    left: Sequence[RecordedItem],
-    lines: Sequence[BookLine],
-    known: OpenAmounts,
-) -> frozenset[tuple[str, int]]:
-    """What the reversals that are left may be of; what seems to have come back twice is for a person."""
-    came_back = [(name, item.amount_cents) for item in left if item.kind == "reversal" for name in item.names]
-    if not came_back:
-        return frozenset()
-    names, amounts = ([*part] for part in zip(*came_back, strict=True))
-    sent = await item_store.find_sent_there(connection, account.id, names, amounts)
-    for item in left:
-        is_pix = item.direction == "OUT" and item.kind == "pix"
-        if is_pix and judging.judge_left(item, lines, known).waits is None:
-            sent |= {(name, item.amount_cents) for name in item.names}
-    return frozenset(pair for pair in sent if names.count(pair[0]) == 1)

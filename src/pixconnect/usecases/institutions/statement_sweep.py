@@ -20,9 +20,9 @@ from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.frame.lone_write import write_alone
 from pixconnect.usecases.institutions.account import STILL_TRIES_MAX
+from pixconnect.usecases.institutions.line_joining import AT_ONCE
 from pixconnect.usecases.institutions.line_judging import judge_listed
 from pixconnect.usecases.institutions.statement import (
-    AT_ONCE,
     find_others,
     list_span,
     settle_items,

@@ -1,0 +1,137 @@
+"""Joins lines of an account's statement to transfers, refunds and movements, and judges those that are left.
+
+The network's names are looked up first, wherever in time our lines are; then what only looks alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import structs
+
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions import joining, judging
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, RecordedItem
+from pixconnect.domain.institutions.judging import SET_ASIDE, OpenAmounts, UnmatchedItem
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import line as line_store
+from pixconnect.store.money import movement as movement_store
+
+AT_ONCE: Final = 2_000
+_DONE: Final = ("before_opening", *SET_ASIDE)
+"""Lines that wait for one of these are joined to nothing, and posted as nothing."""
+
+
+async def find_left(
+    connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem], now: datetime
+) -> tuple[list[UnmatchedItem], Sequence[RecordedItem]]:
+    """Join what can be joined of some items, and judge the rest, with the items that were only alike and are alone again."""
+    # By names first: what only looks alike gets what no name has claimed.
+    named_ids, released = await _join_named(connection, account, alone)
+    bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
+    alike_ids = await _join_alike(connection, account, bare)
+    left = [item for item in bare if item.item_id not in alike_ids]
+    return await _judge_left(connection, account, left, now), released
+
+
+async def list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
+    found: list[RecordedItem] = []
+    after = (since, "")
+    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE, _DONE):
+        found += part
+        after = (part[-1].day, part[-1].item_id)
+    return found
+
+
+async def _join_named(
+    connection: Connection, account: InstitutionAccount, alone: Sequence[RecordedItem]
+) -> tuple[set[str], Sequence[RecordedItem]]:
+    """By the network's names and the movements' items, wherever in time our lines are.
+
+    Returns:
+        The items that were joined, and those that only looked like one of their lines and are alone again.
+    """
+    joined_ids, released = set[str](), list[RecordedItem]()
+    for start in range(0, len(alone), AT_ONCE):
+        items = alone[start : start + AT_ONCE]
+        names = sorted({name for item in items for name in item.names})
+        ids = [joining.make_movement_id(item.item_id) for item in items]
+        lines = await line_store.find_named(connection, account.id, names, ids)
+        debited, reversed_, alike = await item_store.find_joined(connection, account.id, [line.key for line in lines])
+        claimed = joining.find_claimed(items, [line for line in lines if line.key in alike])
+        # What only looks alike is looked for later, among all lines of its days.
+        joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited - claimed)
+        joins = [join for join in joined.joins if join.by == "name"]
+        async with connection.transaction():
+            if claimed:
+                found = await item_store.release(connection, account.id, [alike[key] for key in claimed])
+                released += found.values()
+            await item_store.join(connection, account.id, joins)
+            await item_store.note_fees(connection, account.id, joined.fees)
+        joined_ids |= {join.item_id for join in joins}
+    return joined_ids, released
+
+
+async def _join_alike(connection: Connection, account: InstitutionAccount, bare: Sequence[RecordedItem]) -> set[str]:
+    lines = await _list_near(connection, account, bare)
+    on = [line.day for line in lines]
+    days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
+    joined = joining.join_items(bare, lines, whole={day.day for day in days if day.was_read_whole})
+    await item_store.join(connection, account.id, joined.joins)
+    return {join.item_id for join in joined.joins}
+
+
+async def _list_near(
+    connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
+) -> list[BookLine]:
+    """Lines of ours that no item is, of the amounts and about the days of some items without names."""
+    bare = [item for item in items if not item.names]
+    if not bare:
+        return []
+    apart = timedelta(days=DAYS_APART_MAX)
+    days = min(item.day for item in bare) - apart, max(item.day for item in bare) + apart
+    amounts = sorted({item.amount_cents for item in bare})
+    return await line_store.list_unmatched(connection, account.id, days, amounts)
+
+
+async def _judge_left(
+    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem], now: datetime
+) -> list[UnmatchedItem]:
+    lines = await _list_near(connection, account, left)
+    names = sorted({name for item in left for name in item.names})
+    known = OpenAmounts(
+        unnamed_cents=await line_store.read_open_amounts(connection, account.id),
+        our_names=frozenset(await movement_store.find_names(connection, names)),
+        begins_at=account.opened_at,
+        begins_on=to_day(account.opened_at),
+        today=to_day(now),
+    )
+    known = structs.replace(known, sent_there=await _find_sent_there(connection, account, left, lines, known))
+    verdicts = [judging.judge_left(item, lines, known) for item in left]
+    await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
+    return verdicts
+
+
+async def _find_sent_there(
+    connection: Connection,
+    account: InstitutionAccount,
+    left: Sequence[RecordedItem],
+    lines: Sequence[BookLine],
+    known: OpenAmounts,
+) -> frozenset[tuple[str, int]]:
+    """What the reversals that are left may be of; what seems to have come back twice is for a person."""
+    came_back = [(name, item.amount_cents) for item in left if item.kind == "reversal" for name in item.names]
+    if not came_back:
+        return frozenset()
+    names, amounts = ([*part] for part in zip(*came_back, strict=True))
+    sent = await item_store.find_sent_there(connection, account.id, names, amounts)
+    for item in left:
+        is_pix = item.direction == "OUT" and item.kind == "pix"
+        if is_pix and judging.judge_left(item, lines, known).waits is None:
+            sent |= {(name, item.amount_cents) for name in item.names}
+    return frozenset(pair for pair in sent if names.count(pair[0]) == 1)

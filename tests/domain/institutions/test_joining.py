@@ -81,6 +81,24 @@ def test_what_joins_an_item_and_a_line(item: InstitutionItem, line: BookLine, by
     assert [left.item_id for left in joined.items_left] == ([item.item_id] if by is None else [])
 
 
+@pytest.mark.parametrize("text", ["PIX RECEBIDOS QTD 2", "PIX RECEBIDOS QTDE: 12", "PIX RECEBIDOS", "PIX QRS QTD 2"])
+def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: str) -> None:
+    total, other, pix = (
+        an_item("S", text=text),
+        an_item("R", kind="other", amount_cents=400),
+        an_item("P", amount_cents=600),
+    )
+    lines = [a_line(1, amount_cents=400), a_line(2, amount_cents=600), a_line(3)]
+    joined = join_items([total, other, pix], lines, whole=(DAY,))
+    assert joined_by(joined) == [("P", 2, "amount")]
+    assert joined_by(join_items([other], lines)) == [("R", 1, "amount")]
+    assert word_of(total, [lines[0]]) == "could_be_ours"
+    late = an_item("L", amount_cents=600, day=DAY + timedelta(days=1))
+    assert joined_by(join_items([total, late], lines, whole=(DAY,))) == []
+    # The count may say that it is one.
+    assert joined_by(join_items([an_item("S", text="PIX RECEBIDO QTD 1")], lines)) == [("S", 3, "amount")]
+
+
 def test_names_come_before_what_looks_alike() -> None:
     named, bare = an_item("N2", end_to_end_id=E2E), an_item("N1")
     joined = join_items([bare, named], [a_line(1, names=(E2E,)), a_line(2)])

@@ -8,6 +8,7 @@ never joined to another thing because it looks like it, and one that may be ours
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from datetime import date, datetime, timedelta
@@ -195,14 +196,34 @@ def _group(
 ) -> list[tuple[list[InstitutionItem], list[BookLine]]]:
     """Items and lines alike in direction, amount and a mark, where both have it."""
     groups = defaultdict[Hashable, tuple[list[InstitutionItem], list[BookLine]]](lambda: ([], []))
+    # A payment of a day that has a sum is in it: only a Pix of that day takes it out of it.
+    summed = set[tuple[str, date]]() if only_pix else _list_summed(pairing)
     for item in pairing.items.values():
         is_wanted = item.kind in ("pix", "refund") if only_pix else item.kind not in NO_PIX
-        if is_wanted and not item.names and (mark := mark_of(item)) is not None:
+        if is_wanted and not item.names and not is_sum(item) and (mark := mark_of(item)) is not None:
             groups[item.direction, item.amount_cents, mark][0].append(item)
     for line in pairing.lines.values():
-        if line.state == "settled" and line.key[0] != "movement" and (mark := mark_of(line)) is not None:
+        is_wanted = line.state == "settled" and line.key[0] != "movement" and (line.direction, line.day) not in summed
+        if is_wanted and (mark := mark_of(line)) is not None:
             groups[line.direction, line.amount_cents, mark][1].append(line)
     return [group for group in groups.values() if all(group)]
+
+
+def _list_summed(pairing: _Pairing) -> set[tuple[str, date]]:
+    """Directions and days whose Pix the institution has summed."""
+    return {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
+
+
+_COUNT: Final = re.compile(r"\b(?:QTDE?|QTE|QUANTIDADE)\W*(?P<count>[0-9]{1,6})\b", re.IGNORECASE)
+_PLURAL: Final = re.compile(r"\bPIX\W+(RECEBIDOS|ENVIADOS)\b", re.IGNORECASE)
+
+
+def is_sum(item: InstitutionItem) -> bool:
+    """Whether a line is the sum of many Pix: it takes the place of none of them."""
+    if item.kind != "pix" or item.names or item.tax_id is not None:
+        return False
+    count = _COUNT.search(item.text)
+    return int(count["count"]) != 1 if count is not None else _PLURAL.match(item.text.strip()) is not None
 
 
 def _join_alike(
@@ -239,8 +260,10 @@ def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
 
 def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) -> None:
     """Join the one item and the one line of a direction and amount, if the line's day lacks it and the item's is soon after."""
+    summed = _list_summed(pairing)
     for items, lines in _group(pairing, lambda _: "", only_pix=only_pix):
         is_late = lines[0].day in whole and lines[0].day <= items[0].day
+        is_late &= (lines[0].direction, lines[0].day) not in summed
         is_only = len(items) == len(lines) == 1
         if is_only and is_late and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
             pairing.join(items[0], lines[0], "near")

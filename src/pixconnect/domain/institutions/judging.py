@@ -28,7 +28,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.balance_line import find_balances, find_marked, is_called_balance, is_weak
 from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import NO_PIX, BookLine, RecordedItem, Waiting, are_near, fits
+from pixconnect.domain.institutions.joining import NO_PIX, BookLine, RecordedItem, Waiting, are_near, fits, is_sum
 from pixconnect.domain.money.rail import MovementKind
 
 Outcome = Literal["new", "known", "changed"] | Waiting
@@ -360,7 +360,10 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
         # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
         return "not_yet_read"
     # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
-    if not item.names and any(fits(item, line) and are_near(item, line) for line in lines_left):
+    if not item.names and any(
+        are_near(item, line) and (fits(item, line) or (is_sum(item) and item.direction == line.direction))
+        for line in lines_left
+    ):
         return "could_be_ours"
     is_pix = item.kind in ("pix", "refund")
     if item.direction == "IN":

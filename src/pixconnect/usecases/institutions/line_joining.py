@@ -89,13 +89,13 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
 async def _list_near(
     connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> list[BookLine]:
-    """Lines of ours that no item is, of the amounts and about the days of some items without names."""
+    """Lines of ours that no item is, of the amounts and about the days of some items without names; of any, if one is a sum."""
     bare = [item for item in items if not item.names]
     if not bare:
         return []
     apart = timedelta(days=DAYS_APART_MAX)
     days = min(item.day for item in bare) - apart, max(item.day for item in bare) + apart
-    amounts = sorted({item.amount_cents for item in bare})
+    amounts = None if any(map(joining.is_sum, bare)) else sorted({item.amount_cents for item in bare})
     return await line_store.list_unmatched(connection, account.id, days, amounts)
 
 

@@ -39,12 +39,11 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.block import receive_blocks
 from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
 from pixconnect.usecases.money.infraction import receive_infraction
-from pixconnect.usecases.money.movement import receive_movement
+from pixconnect.usecases.money.movement import receive_blocks, receive_movement
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.proof.chain import chain_audit

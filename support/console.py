@@ -16,7 +16,7 @@ from pixconnect.assembly.operators import ask_institution_at
 from pixconnect.console import pages
 from pixconnect.console.application import Console
 from pixconnect.console.exports import Exports
-from pixconnect.console.parts import Assets, ConsoleParts
+from pixconnect.console.visit import Assets, ConsoleParts
 from pixconnect.domain.identity.access import SCOPES, IssuedClient, Visitor
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.pool import Pool

@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from pixconnect.adapters.qr_image import QrPictures
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
 from pixconnect.domain.money.rail import DirectoryEntry

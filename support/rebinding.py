@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pixconnect.adapters.name_lookup import DnsLookup, NameLookups
-from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
-from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp, WebhookSender
 from pixconnect.domain.frame import errors
 from support.dns_server import DnsServer, open_dns_server
 from support.tls import make_authority

@@ -8,8 +8,7 @@ from uuid import UUID
 from pixconnect.domain.frame import event as events
 from pixconnect.domain.frame.event import ChargePayload, Event, EventName
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.pix_key import parse_pix_key
+from pixconnect.domain.money.holder import Party, parse_pix_key
 from pixconnect.domain.money.rail import Abilities
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.statement import Counterparty, MovedItem, NumberRange, Statement, StatementLine

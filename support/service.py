@@ -42,7 +42,7 @@ from pixconnect.domain.money.rail import (
     Taken,
     Unknown,
 )
-from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.delivery import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.identifiers import IdBlocks

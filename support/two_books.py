@@ -30,7 +30,7 @@ from pixconnect.domain.money.rail import RailUnavailable, Rejected, ReturnReport
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.statement import StatementLine
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, Transfer
-from pixconnect.domain.proof.case_ending import Evidence, SaidEnd
+from pixconnect.domain.proof.case import Evidence, SaidEnd
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases

@@ -11,9 +11,8 @@ import asyncpg
 from msgspec import Struct, structs
 
 from pixconnect.adapters.name_lookup import LOOKUP_S, DnsLookup, Lookup, NameLookups
-from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp
+from pixconnect.adapters.outgoing_http import ExchangeLimits, OutgoingHttp, WebhookSender
 from pixconnect.adapters.system import SystemClock
-from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.frame.event import Event, EventName
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointRequest

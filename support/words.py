@@ -12,9 +12,8 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.flow import stalled_holders
 from pixconnect.flow.overload import Overload
-from pixconnect.writing.batch import Batch
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.batch_queue import BatchQueue
-from pixconnect.writing.operation import WriteOperation
 from support.service import Service
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from pixconnect import environment
 from pixconnect.adapters.outgoing_http import ClientCertificateError, make_tls
-from pixconnect.assembly.institutions import read_text_file
+from pixconnect.assembly.outside import read_text_file
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import load_file
 from pixconnect.cli.operator.client import _read_certificate  # pyright: ignore[reportPrivateUsage]

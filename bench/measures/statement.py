@@ -25,8 +25,7 @@ import asyncpg
 from bench.figures import Row
 from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.api.contract import statement as statement_api
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.foundation import migrations, privileges
 from pixconnect.foundation import migrations as schema_history

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from bench.figures import Row
-from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.adapters.outgoing_http import WebhookSender
 from pixconnect.domain.frame import errors
 from support.addresses import VECTORS, spellings
 from support.webhooks import answering, open_http, open_receiver

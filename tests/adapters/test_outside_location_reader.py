@@ -24,7 +24,7 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money import br_code
 from pixconnect.domain.simulation.sandbox_control import MAKE_QR_CODE, REPLACE_FAULTS, FaultMatch, FaultRule, NewQrCode
-from pixconnect.domain.standard.outside_location import Locations, LocationUnreachable
+from pixconnect.domain.standard.location import Locations, LocationUnreachable
 from pixconnect.domain.webhooks.address_rules import Target
 from pixconnect.flow.shares import current_party
 from pixconnect.http.client import ReceivedAnswer

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.adapters.outgoing_http import WebhookSender
 from pixconnect.domain.frame import errors
 from support.dns_server import UdpLookup, open_dns_server
 from support.rebinding import ATTEMPTS_COUNT, NAME, PUBLIC

@@ -20,9 +20,9 @@ from pixconnect.adapters.outgoing_http import (
     ClientCertificateError,
     ExchangeLimits,
     OutgoingHttp,
+    WebhookSender,
     make_tls,
 )
-from pixconnect.adapters.webhook_sender import WebhookSender
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.address_rules import parse_named_hosts
 from pixconnect.domain.webhooks.delivery import WebhookExchange

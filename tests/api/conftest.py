@@ -8,8 +8,8 @@ import pytest
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api import descriptions
 from pixconnect.api.application import make_application
-from pixconnect.api.contract import charge, endpoint, feed, ledger, refund, sandbox, transfer
-from pixconnect.api.frame.services import Descriptions, Services
+from pixconnect.api.contract import charge, endpoint, feed, refund, sandbox, statement, transfer
+from pixconnect.api.frame.operation import Descriptions, Services
 from pixconnect.api.standard import payload as location
 from pixconnect.api.standard import payment
 from pixconnect.flow.overload import Admission
@@ -31,7 +31,7 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
         (charge, "charge"),
         (transfer, "transfer"),
         (refund, "refund"),
-        (ledger, "ledger"),
+        (statement, "ledger"),
         (endpoint, "endpoint"),
         (endpoint, "redelivery"),
         (feed, "feed"),

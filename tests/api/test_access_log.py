@@ -14,9 +14,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.operation import Reply, RequestLines
-from pixconnect.api.frame.services import Services
-from pixconnect.api.standard.listing import Paginacao
+from pixconnect.api.frame.operation import Reply, RequestLines, Services
+from pixconnect.api.standard.frame import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
 from pixconnect.flow.overload import AT_ONCE_COUNT
 from pixconnect.foundation import logging as our_logging

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.flow.overload import AT_ONCE_COUNT, Admission
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api

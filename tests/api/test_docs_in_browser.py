@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Request, Route, expect
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
 from support.browser import DESKTOP, TELEPHONE, TIMEOUT_MS, check_accessibility, needs_chromium, open_browser, open_page

@@ -24,8 +24,7 @@ from pixconnect.api.docs import documents, guides
 from pixconnect.api.faces import fault
 from pixconnect.api.faces.woovi import webhook
 from pixconnect.api.frame import rates
-from pixconnect.api.frame.operation import AnyOperation, Bare
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import AnyOperation, Bare, Services
 from pixconnect.api.operations import CALLBACKS, list_routes
 from pixconnect.domain.identity.access import AccessToken
 from pixconnect.flow.overload import RefusalPace

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.access import read_address, read_sender
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.flow.overload import AT_ONCE_COUNT

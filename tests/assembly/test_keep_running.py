@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from pixconnect.assembly.keep_running import AGAIN_AFTER_S, keep_running
+from pixconnect.assembly.base import AGAIN_AFTER_S, keep_running
 from support.plain_logs import writing_no_line
 from support.waiting import until
 

@@ -12,7 +12,7 @@ from api.faces.test_face_fault import Control
 from conformance.institution_under_test import InstitutionUnderTest, open_institution_under_test
 from conformance.rail import RailConformance
 from conformance.under_test import RailUnderTest, Work
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.profiles.profile import NAMES
 from support import postgres
 from support.faces import Bank, open_bank

@@ -12,8 +12,7 @@ from starlette.requests import Request
 
 from pixconnect.console import days as day_pages
 from pixconnect.console import overview
-from pixconnect.console.parts import Assets
-from pixconnect.console.visit import Visit, read_visit
+from pixconnect.console.visit import Assets, Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Visitor
 from pixconnect.usecases.institutions import account as account_usecases

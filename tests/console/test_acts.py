@@ -16,8 +16,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.store.frame import audit as audit_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.inquiry import InquiryAnswer
 from pixconnect.usecases.money.holder import HolderChanges, set_holder
 from pixconnect.usecases.money.incoming import receive_credit

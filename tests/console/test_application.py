@@ -8,8 +8,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from pixconnect.console.application import refuse
-from pixconnect.console.parts import Assets
-from pixconnect.console.visit import read_visit
+from pixconnect.console.visit import Assets, read_visit
 from pixconnect.domain.frame import errors
 
 

@@ -9,8 +9,7 @@ import asyncpg
 import pytest
 from playwright.async_api import Page, Request, expect
 
-from pixconnect.domain.frame.cursor import write_cursor
-from pixconnect.domain.frame.listing import Cursor
+from pixconnect.domain.frame.listing import Cursor, write_cursor
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.usecases.reading.browse import LISTED
 from support.browser import check_every_look, needs_chromium

@@ -16,8 +16,7 @@ from starlette.requests import Request
 from structlog.testing import capture_logs
 
 from pixconnect.console.exports import AT_ONCE_MAX, LEFT_AFTER_S, OF_HOLDERS_MAX, Export, Exports
-from pixconnect.console.parts import Assets
-from pixconnect.console.visit import read_visit
+from pixconnect.console.visit import Assets, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import ALL_SCOPES, Visitor
 

@@ -16,8 +16,7 @@ import httpx
 import pytest
 from msgspec import Struct
 
-from pixconnect.adapters.outgoing_http import make_tls
-from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.adapters.outgoing_http import WebhookSender, make_tls
 from support.account_at_face import LIVE, run
 from support.failure_page import quoted
 from support.installation import Installation

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.frame.civil_time import to_day
 from support import day_worker, postgres
 from support.day_worker import Orders

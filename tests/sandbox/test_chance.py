@@ -1,7 +1,7 @@
 """The same seed and name draw the same."""
 
 from pixconnect.domain.money import tax_id
-from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.behaviour import Chance
 
 
 def test_a_draw_depends_on_seed_and_name_and_on_nothing_else() -> None:

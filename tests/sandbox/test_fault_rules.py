@@ -4,8 +4,7 @@ import pytest
 
 from pixconnect.domain.simulation.sandbox_control import RULES_MAX, FaultMatch, FaultRule, SandboxRefusal
 from pixconnect.sandbox import behaviour
-from pixconnect.sandbox.behaviour import Faults, Message
-from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.behaviour import Chance, Faults, Message
 
 
 def faults(*rules: FaultRule) -> Faults:

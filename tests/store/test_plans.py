@@ -17,8 +17,7 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Cursor, Page, Span
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.domain.money.charge import STATUSES, read_contents
-from pixconnect.domain.money.charge_search import ChargeSearch
+from pixconnect.domain.money.charge import STATUSES, ChargeSearch, read_contents
 from pixconnect.domain.money.ledger import Held
 from pixconnect.domain.money.refund import RefundStatus
 from pixconnect.domain.money.transfer import TransferStatus
@@ -34,7 +33,6 @@ from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import books as books_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.store.money import charge_search as charge_search_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
@@ -416,21 +414,15 @@ STATEMENTS: Final[dict[str, Statement]] = {
         lambda pool, span: charge_store.read_page_of(pool, HOT, ["PENDING", "EXPIRED"], span), SPAN
     ),
     "charges of a debtor": listing(
-        lambda pool, span: charge_search_store.read_page(
-            pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span
-        ),
+        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span),
         PAGE,
     ),
     "charges that no code leads to": listing(
-        lambda pool, span: charge_search_store.read_page(
-            pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span
-        ),
+        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span),
         PAGE,
     ),
     "charges that a code leads to": listing(
-        lambda pool, span: charge_search_store.read_page(
-            pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=True), span
-        ),
+        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=True), span),
         PAGE,
     ),
     "what left an account of late": lambda c: alarm_store.sum_out(a_pool(c), 1, STARTED_AT + timedelta(days=365)),

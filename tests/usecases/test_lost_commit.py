@@ -28,10 +28,9 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.block import receive_blocks
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
 from pixconnect.usecases.money.infraction import receive_infraction
-from pixconnect.usecases.money.movement import receive_movement
+from pixconnect.usecases.money.movement import receive_blocks, receive_movement
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard import charge as usecases

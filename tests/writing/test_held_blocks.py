@@ -11,11 +11,11 @@ from pixconnect.domain.frame.errors import InvariantBroken
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.block import open_block
 from pixconnect.domain.money.block_report import BlockTerms
-from pixconnect.store.money import block as block_store
+from pixconnect.store.money import infraction as infraction_store
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.writing.held_blocks import HeldBlocks
 from support.service import Service
-from usecases.money.test_block import block_report, terms
+from usecases.money.test_reported_blocks import block_report, terms
 
 AT = datetime(2026, 7, 1, 15, tzinfo=UTC)
 
@@ -39,8 +39,8 @@ async def test_what_is_covered_is_not_read_with_the_lock(service: Service, calle
     much = terms(10**9, reference="J9")
     assert await take_reports(service.context, [block_report(service, *covered, much)]) == 1
     async with service.context.pool.acquire() as connection, connection.transaction():
-        (read,) = await block_store.list_uncovered(connection, [caller.holder_id])
+        (read,) = await infraction_store.list_uncovered_blocks(connection, [caller.holder_id])
         assert read.reference == "J9"
         await connection.execute("set local enable_seqscan = off")
-        plan = await connection.fetch(f"explain {block_store.LIST_UNCOVERED}", [caller.holder_id])
+        plan = await connection.fetch(f"explain {infraction_store.LIST_UNCOVERED}", [caller.holder_id])
     assert any("block_uncovered" in row[0] for row in plan), plan

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pixconnect.foundation.pool import LOCK_TIMEOUT_MS
 from pixconnect.writing import batch_attempt as timeouts
-from pixconnect.writing.pending_request import PendingRequest
+from pixconnect.writing.batch_attempt import PendingRequest
 
 SECONDS = st.floats(0, 20)
 

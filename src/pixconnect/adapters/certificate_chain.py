@@ -39,7 +39,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.simulation.sandbox_control import READ_AUTHORITY, SandboxControl, SandboxUnavailable
-from pixconnect.domain.standard.outside_location import LocationUnreachable
+from pixconnect.domain.standard.location import LocationUnreachable
 from pixconnect.foundation import jose
 
 Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]

@@ -43,7 +43,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.money.charge_contents import LIFETIME_S
-from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.address_rules import Target, TargetRefused, parse_target
 from pixconnect.flow.shares import OutgoingLimit
 from pixconnect.http.client import ConnectionFailed, ReceivedAnswer

@@ -22,12 +22,11 @@ from msgspec import structs
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.access import authenticate, read_address, read_sender
 from pixconnect.api.frame.envelope import Headers, Listing
-from pixconnect.api.frame.operation import NOBODY, AnyOperation, Later, Request, RequestLines, read_at_standby
+from pixconnect.api.frame.operation import NOBODY, AnyOperation, Later, Request, RequestLines, Services, read_at_standby
 from pixconnect.api.frame.prepared import PreparedOperation, prepare, read_headers, receive_body
 from pixconnect.api.frame.rates import OCTETS_EACH, PublicRates
 from pixconnect.api.frame.routing import Router
 from pixconnect.api.frame.sending import refusal_headers, send_response, write_answer
-from pixconnect.api.frame.services import Services
 from pixconnect.api.operations import choose_refusal_form, list_routes
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller, Network, authorize, check_certificate
@@ -45,7 +44,7 @@ from pixconnect.foundation.database_failure import (
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.http.asgi import TRACEPARENT, Receive, Scope, Send, WholeAnswer
-from pixconnect.usecases.money.former_account import read_as_former
+from pixconnect.usecases.money.holder import read_as_former
 
 DURATION_BOUNDS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 

@@ -16,7 +16,7 @@ from pixconnect.api.docs.search import write_search
 from pixconnect.api.docs.standard import describe_door
 from pixconnect.api.frame import document as browser
 from pixconnect.api.frame.document import KeptDocument
-from pixconnect.api.frame.services import Descriptions
+from pixconnect.api.frame.operation import Descriptions
 from pixconnect.api.operations import list_sections
 from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.domain.identity.access import SCOPE_TEXTS

@@ -14,7 +14,6 @@ from pixconnect.api.contract import (
     feed,
     health,
     infraction,
-    ledger,
     movement,
     oauth,
     receipt,
@@ -29,10 +28,10 @@ from pixconnect.api.faces.operations import find_face_form, list_face_routes
 from pixconnect.api.frame import access, rates
 from pixconnect.api.frame.decoding import FORM_MAX
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.envelope import Listing
+from pixconnect.api.frame.envelope import Listing, ListQuery
 from pixconnect.api.frame.operation import ENVELOPED, AnyOperation, Anything, Bare, Nothing, RefusalForm, Reply, Section
 from pixconnect.api.frame.operation import Operation as Row
-from pixconnect.api.frame.parameters import (
+from pixconnect.api.frame.routing import (
     END_TO_END_ID,
     EXTERNAL_ID,
     ID,
@@ -44,7 +43,6 @@ from pixconnect.api.frame.parameters import (
     TOKEN,
     TXID,
 )
-from pixconnect.api.frame.wire import ListQuery
 from pixconnect.api.standard import payload
 from pixconnect.api.standard.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
@@ -156,17 +154,17 @@ LEDGER: Final = Section(
     text="Your account's balance and its history.",
     operations=(
         Row("retrieve_current_balance", "GET", "/v1/connect/ledger/balance", "ledger.read",
-            NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance),
+            NONE, Nothing, Nothing, statement.HolderBalance, statement.retrieve_balance),
         Row("list_transactions_by_holder", "GET", "/v1/connect/ledger/list", "ledger.read",
-            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions, may_be_old=True),
+            NONE, ListQuery, Nothing, Listing[statement.Transaction], statement.list_transactions, may_be_old=True),
         Row("retrieve_statement", "GET", "/v1/connect/ledger/statement", "ledger.read",
             NONE, statement.StatementQuery, Nothing, statement.Statement, statement.retrieve_statement,
             media_types=tuple(statement.MEDIA_TYPES.values()), may_be_old=True),
         Row("retrieve_balance", "GET", "/v1/connect/balance", "ledger.read",
-            NONE, Nothing, Nothing, ledger.HolderBalance, ledger.retrieve_balance,
+            NONE, Nothing, Nothing, statement.HolderBalance, statement.retrieve_balance,
             summary="Read your balance (alternative path)"),
         Row("list_transactions", "GET", "/v1/connect/transactions/list", "ledger.read",
-            NONE, ListQuery, Nothing, Listing[ledger.Transaction], ledger.list_transactions,
+            NONE, ListQuery, Nothing, Listing[statement.Transaction], statement.list_transactions,
             summary="List your transactions (alternative path)", may_be_old=True),
     ),
 )

@@ -22,12 +22,20 @@ from pixconnect.api.faces.door import Answering, FaceDoor, FaceLog, TlsDoor
 from pixconnect.api.faces.frame import PREFIX
 from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.api.frame.document import safe_headers
-from pixconnect.api.frame.operation import choose_access_log
+from pixconnect.api.frame.operation import Services, choose_access_log
 from pixconnect.api.frame.rates import make_request_rates
-from pixconnect.api.frame.services import Services
 from pixconnect.api.traced import TracedApplication
-from pixconnect.assembly.base import SERVICE_SCHEMA, Base, connect_as_service, keep_up, listen_for_metrics, open_base
-from pixconnect.assembly.keep_running import open_standby, open_tracer, running_beside
+from pixconnect.assembly.base import (
+    SERVICE_SCHEMA,
+    Base,
+    connect_as_service,
+    keep_up,
+    listen_for_metrics,
+    open_base,
+    open_standby,
+    open_tracer,
+    running_beside,
+)
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.profiles.profile import HOMOLOGATION, NAMES, parse_listeners, read_profile
@@ -40,8 +48,7 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.foundation.privileges import SERVICE_ROLE
 from pixconnect.http import listening as descriptors
 from pixconnect.http import tls
-from pixconnect.http.metrics import serve_metrics
-from pixconnect.http.server import Server
+from pixconnect.http.server import Server, serve_metrics
 from pixconnect.http.tls import Tls, make_context
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.identity.keyring import Keyring

@@ -1,24 +1,27 @@
-"""Opens what each process of the service needs, and what they share beside it."""
+"""Opens what each process of the service needs, and what runs or is opened beside it: tasks, the standby, traces."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Final
 from urllib.parse import urlsplit
 
 import msgspec
+import structlog
 
+from pixconnect import __version__
 from pixconnect.adapters.secret_box import AesSecretBox, open_secret_box, open_sending_box
 from pixconnect.adapters.system import ServerFile, SystemClock, SystemEntropy
 from pixconnect.api.standard.payload import LOCATION_KEY_SET_PATH, LOCATION_PATH
-from pixconnect.assembly.institutions import CallCounts, open_accounts
-from pixconnect.assembly.outside import SharedParts, has_rail, open_shared_parts
-from pixconnect.config import Settings
+from pixconnect.assembly.outside import CallCounts, SharedParts, has_rail, open_accounts, open_shared_parts
+from pixconnect.config import Settings, SettingsError, is_loopback_host
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.secret_box import SecretBox
+from pixconnect.domain.frame.trace import Tracer
 from pixconnect.domain.profiles.profile import FACES_PATH, parse_answers
 from pixconnect.foundation import migrations as schema_history
 from pixconnect.foundation import pool, pooler
@@ -34,6 +37,7 @@ from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts
 from pixconnect.usecases.running import installation
+from pixconnect.usecases.running.standby import AGE_MAX_S, Standby
 from pixconnect.usecases.simulation.clock import follow_clock
 from pixconnect.worker.leases import Connect
 from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX, WriteQueues
@@ -198,3 +202,89 @@ def _there(
 
 def open_own_secret_box(settings: Settings, entropy: SystemEntropy) -> AesSecretBox:
     return open_secret_box(settings.secret_key, settings.secret_key_previous, settings.home_path, entropy)
+
+
+AGAIN_AFTER_S: Final = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+@asynccontextmanager
+async def running_beside(*tasks: Callable[[], Awaitable[None]]) -> AsyncGenerator[None]:
+    """Keep these running beside the block, and cancel them after it."""
+    running = [asyncio.create_task(keep_running(task)) for task in tasks]
+    try:
+        yield
+    finally:
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
+async def keep_running(run: Callable[[], Awaitable[None]]) -> None:
+    """Run until it returns or this is cancelled; what it raises is logged, and it is run again after a moment."""
+    has_failed = False
+    while True:
+        try:
+            if has_failed:
+                await asyncio.sleep(AGAIN_AFTER_S)
+            return await run()
+        except Exception:  # noqa: BLE001  as it says
+            has_failed = True
+            # Who has no memory may have none for a line either.
+            with suppress(Exception):
+                name = getattr(getattr(run, "func", run), "__qualname__", None)
+                _log.exception("what runs beside has failed, and is begun again", task=name)
+
+
+@asynccontextmanager
+async def open_standby(settings: Settings, context: Context, name: str) -> AsyncGenerator[Standby | None]:
+    """Watch the standby that the settings name; ``None`` where they name none. It need not be there yet."""
+    if not settings.read_database_url:
+        yield None
+        return
+    standby = Standby(context.pool, context.clock, age_max_s=AGE_MAX_S)
+    connections = await pool.open_standby_pool(
+        settings.read_database_url,
+        primary=context.pool,
+        role=SERVICE_ROLE,
+        schema=SERVICE_SCHEMA,
+        connections_max=settings.database_connections_max,
+        name=f"{name} standby",
+        check=standby.check,
+    )
+    standby.use(connections)
+    # Tables that were put back are others there too.
+    context.server.on_start(connections.expire)
+    try:
+        async with running_beside(standby.keep_watch):
+            yield standby
+    finally:
+        await pool.close_pool(connections)
+
+
+@asynccontextmanager
+async def open_tracer(settings: Settings, process: str) -> AsyncGenerator[Tracer | None]:
+    """What sends the spans of a process; ``None`` where none are sent.
+
+    Raises:
+        SettingsError: The address is not allowed, or what sends them is not installed.
+    """
+    if not settings.traces_url:
+        yield None
+        return
+    address = urlsplit(settings.traces_url)
+    if settings.mode == "live" and address.scheme != "https" and not is_loopback_host(address.hostname or ""):
+        raise SettingsError("PIXCONNECT_TRACES_URL: must be an https:// address, or one of this machine, in live mode")
+    try:
+        # Here alone: who sends no traces has not these libraries, and loads nothing of them.
+        from pixconnect.adapters.tracer import OtlpTracer  # noqa: PLC0415
+    except ImportError as error:
+        raise SettingsError(
+            f"PIXCONNECT_TRACES_URL: traces need more packages (there is no {error.name}): pip install 'pixconnect[otel]'"
+        ) from None
+    tracer = OtlpTracer(settings.traces_url, process, __version__)
+    try:
+        yield tracer
+    finally:
+        await tracer.close()

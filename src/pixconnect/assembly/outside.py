@@ -3,29 +3,123 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncGenerator, Sequence
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
 from cryptography import x509
 from msgspec import Struct
 
 from pixconnect.adapters.certificate_chain import Trusted, trust_bundle, trust_sandbox
+from pixconnect.adapters.institutions.connection import InstitutionConnection, RecordedConnection
+from pixconnect.adapters.institutions.opening import InvalidInstitutionAccount, open_institution
 from pixconnect.adapters.name_lookup import DnsLookup, NameLookups
-from pixconnect.adapters.outgoing_http import OutgoingHttp, make_tls
+from pixconnect.adapters.outgoing_http import LIMITS as WEBHOOK_LIMITS
+from pixconnect.adapters.outgoing_http import OutgoingHttp, WebhookSender, make_tls
 from pixconnect.adapters.outside_location_reader import LIMITS as LOCATION_LIMITS
 from pixconnect.adapters.outside_location_reader import LocationReader
 from pixconnect.adapters.rails.none import NoRail
 from pixconnect.adapters.rails.sandbox import HttpSandboxControl, SandboxConnection, SandboxRail
 from pixconnect.adapters.secret_box import AesSecretBox
-from pixconnect.adapters.system import SystemClock
-from pixconnect.adapters.webhook_sender import LIMITS as WEBHOOK_LIMITS
-from pixconnect.adapters.webhook_sender import WebhookSender
-from pixconnect.assembly.institutions import CallCounts
+from pixconnect.adapters.system import SystemClock, SystemEntropy
 from pixconnect.config import Settings, SettingsError
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.secret_box import SecretBox
+from pixconnect.domain.institutions.account import Credential, InstitutionAccount
+from pixconnect.domain.institutions.account_file import read_credential_files
+from pixconnect.domain.institutions.institution import Institution
+from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.domain.money.rail import Rail
 from pixconnect.domain.webhooks.address_rules import NO_HOSTS, NamedHosts, parse_named_hosts
+from pixconnect.foundation.pool import Pool
 from pixconnect.named_file import read_named_file
+from pixconnect.usecases.frame.server_watch import ServerWatch
+from pixconnect.usecases.institutions.credential import OpenInstitution
+from pixconnect.usecases.institutions.open_accounts import OpenAccounts
+
+CallCounts = Counter[tuple[str, str]]
+"""Of calls to institutions, by account and outcome."""
+_FILE_LENGTH_MAX: Final = 64 * 1024
+
+
+def make_opener(
+    clock: SystemClock,
+    entropy: SystemEntropy,
+    note: Callable[[TakenExchange], None] | None = None,
+    calls: CallCounts | None = None,
+) -> OpenInstitution:
+    """What opens accounts in this process.
+
+    It raises ``BadRequest`` for one that is described wrongly, or whose secret store lacks a file.
+
+    Args:
+        clock: Of its calls.
+        entropy: As above.
+        note: Is shown each exchange, with all that is secret in it.
+        calls: Counts the calls.
+    """
+    # An operator's verb, which ends with its answer, is counted by nobody.
+    counted = CallCounts() if calls is None else calls
+    connect = InstitutionConnection if note is None else partial(RecordedConnection, note=note)
+
+    def open_account(account: InstitutionAccount, credential: Credential) -> Institution:
+        try:
+            whole = read_credential_files(credential, read_text_file) if credential.is_outside else credential
+            return open_institution(
+                account, whole, clock, entropy, connect=connect, note=partial(_count, counted, account.name)
+            )
+        except InvalidInstitutionAccount as error:
+            raise errors.BadRequest(str(error)) from None
+
+    return open_account
+
+
+def _count(calls: CallCounts, name: str, outcome: str) -> None:
+    calls[name, outcome] += 1
+
+
+def read_text_file(path: str) -> str:
+    """The text of a file of a secret store, or of one that an account's file names; ``BadRequest`` names it."""
+    try:
+        found = read_named_file(Path(path).expanduser(), _FILE_LENGTH_MAX)
+    except OSError as error:
+        raise errors.BadRequest(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RuntimeError):
+        # A NUL in it, or the home of nobody.
+        raise errors.BadRequest("a file's name cannot be one") from None
+    try:
+        return found.decode("utf-8")
+    except UnicodeDecodeError:
+        raise errors.BadRequest(f"{path}: is no text in UTF-8") from None
+
+
+@asynccontextmanager
+async def open_accounts(
+    pool: Pool, boxes: tuple[SecretBox, SecretBox | None], clock: SystemClock, server: ServerWatch, calls: CallCounts
+) -> AsyncGenerator[OpenAccounts]:
+    """The accounts of a process, each opened when it is first needed.
+
+    Args:
+        pool: Of the process.
+        boxes: What opens credentials, and those that send, where the process may.
+        clock: Of all calls.
+        server: Says when a loss has paused them.
+        calls: Counts the calls.
+    """
+    secret_box, sending_box = boxes
+    opener = make_opener(clock, SystemEntropy(), calls=calls)
+    accounts = OpenAccounts(pool, secret_box, opener, clock.monotonic_s, sending_box)
+    # A loss has paused them.
+    server.on_start(accounts.forget)
+    try:
+        yield accounts
+    finally:
+        await accounts.close()
+
 
 _RECEIVERS_HINT = (
     "; a sandbox also posts to http://localhost, where only its own machine reaches it, and to the hosts that "

@@ -29,7 +29,11 @@ async def simulate(settings: Settings, stop: asyncio.Event, report_ready: Callab
         latency_ms=settings.sandbox_latency_ms,
     )
     # The sandbox gives money away: it must never meet a live database.
-    await _refuse_live_database(settings)
+    connection = await connect_as_service(settings, "pixconnect sandbox")()
+    try:
+        await installation.check_mode(connection, "sandbox")
+    finally:
+        await connection.close()
     (listener,) = listening.open_listening("127.0.0.1", _read_port(settings), 1, port_setting="PIXCONNECT_RAIL_URL")
     with listener:
         await sandbox_server.serve(sandbox_settings, listener, SystemClock(), stop, report_ready)
@@ -40,11 +44,3 @@ def _read_port(settings: Settings) -> int:
         if port := urlsplit(settings.rail_url).port:
             return port
     raise SettingsError("PIXCONNECT_RAIL_URL: must name the port to listen on, for example http://127.0.0.1:8090")
-
-
-async def _refuse_live_database(settings: Settings) -> None:
-    connection = await connect_as_service(settings, "pixconnect sandbox")()
-    try:
-        await installation.check_mode(connection, "sandbox")
-    finally:
-        await connection.close()

@@ -10,14 +10,21 @@ from functools import partial
 from msgspec import structs
 
 from pixconnect.adapters.rails.institution import InstitutionRail
-from pixconnect.assembly.base import Base, connect_as_service, keep_up, listen_for_metrics, open_base
-from pixconnect.assembly.keep_running import open_tracer, running_beside
+from pixconnect.assembly.base import (
+    Base,
+    connect_as_service,
+    keep_up,
+    listen_for_metrics,
+    open_base,
+    open_tracer,
+    running_beside,
+)
 from pixconnect.config import Settings
 from pixconnect.domain.frame.trace import Tracer
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.metrics import Read
 from pixconnect.http import listening as descriptors
-from pixconnect.http.metrics import serve_metrics
+from pixconnect.http.server import serve_metrics
 from pixconnect.usecases.frame.context import OrderTraces
 from pixconnect.worker import run as worker_run
 from pixconnect.worker.accounts import OpenRail

@@ -28,8 +28,7 @@ from starlette.routing import Route
 
 from pixconnect.console.forms import DOOR_FIELDS_MAX, DOOR_SIZE_MAX, read_form
 from pixconnect.console.paces import ACTS, SIGN_INS, Paces, Streams
-from pixconnect.console.parts import ConsoleParts
-from pixconnect.console.visit import Visit, read_visit
+from pixconnect.console.visit import ConsoleParts, Visit, read_visit
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.frame.short_text import cut_text

@@ -12,7 +12,7 @@ from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.money.adjustment import KINDS, parse_kind
-from pixconnect.domain.proof.case_ending import Evidence, parse_said
+from pixconnect.domain.proof.case import Evidence, parse_said
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.money import approval as approval_usecases

@@ -1,9 +1,10 @@
-"""One request to the console: who asks, in which language, about which holder; and the page that answers it."""
+"""One request to the console: who asks, in which language, about which holder; the page that answers it, and from what."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, TypeVar, cast
 from urllib.parse import urlencode
@@ -16,15 +17,81 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pixconnect.console import filters
+from pixconnect.console.exports import Exports
 from pixconnect.console.language import LANGUAGES, Language, choose_language
-from pixconnect.console.parts import ConsoleParts
 from pixconnect.domain.frame import errors, wanted
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.identity.access import Caller, Viewer, Visitor, client_address
+from pixconnect.domain.identity.access import Caller, Network, Viewer, Visitor, client_address
+from pixconnect.flow.turns import Turns
 from pixconnect.foundation import outgoing_text
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
 from pixconnect.usecases.frame.context import Context, Operator
+from pixconnect.usecases.identity.console_session import SignIn
+from pixconnect.usecases.institutions.inquiry import InquiryAnswer
+from pixconnect.usecases.running.health import HealthWatch
+from pixconnect.usecases.running.standby import Standby
+
+_FOLDER: Final = Path(__file__).parent / "assets"
+_MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+
+
+class Assets:
+    """All files, read when the process starts."""
+
+    def __init__(self) -> None:
+        self._answers: dict[str, Response] = {}
+        self._addresses: dict[str, str] = {}
+        for path in sorted(_FOLDER.iterdir()):
+            if path.suffix not in _MEDIA_TYPES:
+                continue
+            content = path.read_bytes()
+            name = f"{path.stem}.{hashlib.blake2b(content, digest_size=6).hexdigest()}{path.suffix}"
+            self._addresses[path.name] = f"/assets/{name}"
+            self._answers[name] = Response(
+                content,
+                media_type=_MEDIA_TYPES[path.suffix],
+                headers={"cache-control": "public, max-age=31536000, immutable"},
+            )
+
+    def address(self, name: str) -> str:
+        return self._addresses[name]
+
+    def find(self, name: str) -> Response | None:
+        return self._answers.get(name)
+
+
+class ConsoleParts(Struct, frozen=True, kw_only=True):
+    context: Context
+    """With the service's rights: reads, and holders' own acts."""
+    operator: Operator
+    """With the console's own rights besides: sessions and the audit."""
+    sign_in: SignIn
+    assets: Assets
+    exports: Exports
+    turns: Turns
+    """Who may use the event loop next."""
+    hosts: frozenset[str]
+    """The console's host names, with the port. Another name is DNS rebinding, and we refuse it."""
+    health: HealthWatch
+    draw_qr: Callable[[str], bytes]
+    """A QR code as PNG."""
+    ask_institution: Callable[[Operator, str, str], Awaitable[InquiryAnswer]]
+    """As ``usecases.institutions.inquiry.ask``, at the account of this name."""
+    is_secure: bool
+    """Whether browsers reach it by https."""
+    cookie_name: str
+    api_url: str
+    auth_url: str
+    version: str
+    trusted_proxies: Sequence[Network]
+    standby: Standby | None = None
+    """From which lists, searches, figures and files are read; ``None`` where there is none."""
+
+    @property
+    def is_sandbox(self) -> bool:
+        return self.context.policy.is_sandbox
+
 
 THEMES: Final = ("light", "dark")
 LANGUAGE_COOKIE: Final = "pixconnect_language"
@@ -111,7 +178,8 @@ class Visit(Struct, frozen=True, kw_only=True):
 
     def link(self, path: str, **query: object) -> str:
         """An address of the console that keeps the chosen holder; it leaves out empty values."""
-        return _address(path, self.kept | query)
+        pairs = [(name, value) for name, value in (self.kept | query).items() if value not in (None, "", ())]
+        return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path
 
     @property
     def kept(self) -> dict[str, object]:
@@ -219,8 +287,3 @@ def read_visit(request: Request, parts: ConsoleParts, visitor: Visitor | None) -
         language=choose_language(request.cookies.get(LANGUAGE_COOKIE), request.headers.get("accept-language", "")),
         theme=msgspec.convert(theme, Literal["light", "dark"]) if theme in THEMES else "",
     )
-
-
-def _address(path: str, query: Mapping[str, object]) -> str:
-    pairs = [(name, value) for name, value in query.items() if value not in (None, "", ())]
-    return f"{path}?{urlencode(pairs, doseq=True)}" if pairs else path

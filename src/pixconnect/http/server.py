@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
 from functools import partial
+from typing import Final
 
 import structlog
 
-from pixconnect.http.asgi import ASGIApp
+from pixconnect.foundation.metrics import CONTENT_TYPE, Read, write_text
+from pixconnect.http.asgi import RESPONSE_BODY, RESPONSE_START, ASGIApp, Receive, Scope, Send
 from pixconnect.http.connection import Connection
 from pixconnect.http.limits import CONNECTIONS_MAX, GRACE_S
 from pixconnect.http.listening import BACKLOG
@@ -153,3 +155,48 @@ class Server:
             _log.warning("requests cut off", count=len(self.connections.tasks))
             for task in self.connections.tasks:
                 task.cancel()
+
+
+METRICS_PATH: Final = "/metrics"
+
+_METRICS_CONNECTIONS_MAX = 64
+_METRICS_GRACE_S = 0.5
+_METRICS_READ_TIMEOUT_S = 5.0
+
+
+@asynccontextmanager
+async def serve_metrics(listener: socket.socket | None, read: Read) -> AsyncGenerator[None]:
+    """Serve metrics on a listening socket while the block runs, or not at all if there is none."""
+    if listener is None:
+        yield
+        return
+
+    server = Server(_make_metrics_application(read), connections_max=_METRICS_CONNECTIONS_MAX, grace_s=_METRICS_GRACE_S)
+    serving = asyncio.create_task(server.serve([listener]))
+    try:
+        yield
+    finally:
+        server.stop()
+        await serving
+
+
+def _make_metrics_application(read: Read) -> ASGIApp:
+    async def answer(scope: Scope, _receive: Receive, send: Send) -> None:
+        status, text = await _answer_metrics(scope, read)
+        body = text.encode()
+        headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", b"%d" % len(body))]
+        await send({"type": RESPONSE_START, "status": status, "headers": headers})
+        await send({"type": RESPONSE_BODY, "body": body})
+
+    return answer
+
+
+async def _answer_metrics(scope: Scope, read: Read) -> tuple[int, str]:
+    if scope["method"] not in {"GET", "HEAD"} or scope["raw_path"] != METRICS_PATH.encode():
+        return 404, f"ask for GET {METRICS_PATH}\n"
+    try:
+        async with asyncio.timeout(_METRICS_READ_TIMEOUT_S):
+            return 200, write_text(await read())
+    except Exception as error:  # noqa: BLE001  a scraper must get an answer whatever has failed
+        _log.warning("metrics cannot be read", error=type(error).__name__)
+        return 500, "metrics cannot be read\n"

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final, NoReturn
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -212,16 +212,12 @@ def _become_orphan(writing: int) -> None:
     except OSError:
         os._exit(1)
     if pid:
-        _end_between(writing, pid)
+        os.write(writing, str(pid).encode())
+        os._exit(0)
     os.close(writing)
     # The kernel signals a child when its parent ends (``process_death``): the part must not ask for that of this one.
     while os.getppid() == between_pid:
         time.sleep(_STEP_S)
-
-
-def _end_between(writing: int, pid: int) -> NoReturn:
-    os.write(writing, str(pid).encode())
-    os._exit(0)
 
 
 def _begin(wanted: _Wanted, descriptors: Sequence[int]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The home: the folder that holds all state of one installation, locked while a supervisor uses it."""
+"""The home: the folder that holds all state of one installation, locked while a supervisor uses it; ``sandbox.json`` in it."""
 
 import errno
 import fcntl
@@ -8,6 +8,8 @@ from typing import BinaryIO
 
 import msgspec
 from msgspec import Struct
+
+from pixconnect.config import DEMONSTRATION_FILE
 
 # Counts up when older programs cannot use what newer ones write.
 FORMAT = 1
@@ -138,3 +140,42 @@ def _explain(path: Path, error: OSError) -> str:
         f"{path} cannot be written ({error.strerror}): "
         "make it writable for this user, or set PIXCONNECT_HOME to another folder"
     )
+
+
+SANDBOX_FILE = DEMONSTRATION_FILE
+
+
+class SandboxFile(Struct, frozen=True, kw_only=True):
+    """The names of the fields are part of our interface."""
+
+    base_url: str
+    auth_url: str
+    client_id: str
+    client_secret: str
+    holder_id: str
+    pix_keys: list[str]
+    """The holder's keys, one of each type."""
+    console_url: str
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """The report of ``prepare`` to ``run``."""
+
+    steps_count: int
+    """Those that were applied now."""
+    sandbox_file: SandboxFile | None
+    """Only in sandbox mode; written once all parts are ready."""
+    console_link_token: str = ""
+    """Signs one browser in to the sandbox's console, once."""
+
+
+def read_sandbox_file(home: Path) -> SandboxFile | None:
+    """The file of an earlier start; ``None`` if there is none that can be read."""
+    try:
+        return msgspec.json.decode((home / SANDBOX_FILE).read_bytes(), type=SandboxFile)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def encode_sandbox_file(file: SandboxFile) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(file)) + b"\n"

@@ -33,9 +33,8 @@ from pixconnect.local import postgres_placement
 from pixconnect.local.child_process import ChildFailedError, ChildProcess
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.local.fork_server import ForkServer
-from pixconnect.local.home import Home
+from pixconnect.local.home import Home, Prepared
 from pixconnect.local.process_death import Launch, wait_until_readable
-from pixconnect.local.sandbox_file import Prepared
 from pixconnect.local.supervisor import SupervisedPart, Supervisor
 
 RETRY_PAUSE_S = 5.0

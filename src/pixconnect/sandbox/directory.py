@@ -13,8 +13,7 @@ from pixconnect.domain.money.holder import KeyType, Party
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.simulation.sandbox_control import NewKey, OutsidePayer
 from pixconnect.sandbox import behaviour
-from pixconnect.sandbox.behaviour import Behaviour
-from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.behaviour import Behaviour, Chance
 
 ISPB: Final = "99999004"
 BRANCH: Final = "0001"

@@ -37,8 +37,7 @@ from pixconnect.sandbox import answers, behaviour, directory, registry, tables
 from pixconnect.sandbox import registry as location
 from pixconnect.sandbox.answers import NewFee
 from pixconnect.sandbox.batch_writer import BatchWriter
-from pixconnect.sandbox.behaviour import Behaviour, Faults
-from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.behaviour import Behaviour, Chance, Faults
 from pixconnect.sandbox.http_messages import SandboxAnswer
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.outbox import Pending

@@ -20,8 +20,7 @@ from pixconnect.http import listening as descriptors
 from pixconnect.http.server import Server
 from pixconnect.sandbox import outside, registry
 from pixconnect.sandbox.application import SandboxApplication
-from pixconnect.sandbox.behaviour import Faults
-from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.behaviour import Chance, Faults
 from pixconnect.sandbox.network import Network
 from pixconnect.sandbox.registry import HOST
 

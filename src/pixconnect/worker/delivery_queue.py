@@ -14,7 +14,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from pixconnect.domain.webhooks.delivery import BacklogWalk, DueDelivery
-from pixconnect.domain.webhooks.key_webhook import NOTICE_PIX_MAX
+from pixconnect.domain.webhooks.endpoint import NOTICE_PIX_MAX
 
 _LIMIT_START = 16.0
 _LIMIT_MIN = 2.0

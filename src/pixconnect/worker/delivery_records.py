@@ -29,7 +29,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock, format_instant
-from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks import endpoint
 from pixconnect.domain.webhooks.delivery import Conclusion, DeliveryStatus
 from pixconnect.foundation import logging as our_logging
 from pixconnect.foundation.logging import GatheredLog, hide_secrets
@@ -38,7 +38,7 @@ from pixconnect.usecases.webhooks import delivery as delivery_usecases
 from pixconnect.usecases.webhooks.delivery import Recording
 from pixconnect.worker.delivery_queue import DeliveryQueue, Work
 from pixconnect.worker.leases import SlotLeases
-from pixconnect.writing.event_lines import describe_event
+from pixconnect.writing.changes import describe_event
 
 _Noted = tuple[datetime, Conclusion]
 
@@ -95,7 +95,7 @@ class AttemptLog(GatheredLog[_Noted]):
 
 def _tell(conclusion: Conclusion, url: str) -> None:
     delivery, attempt = conclusion.delivery, conclusion.attempt
-    is_notice = delivery.resource == key_webhook.RESOURCE
+    is_notice = delivery.resource == endpoint.KEY_WEBHOOK_RESOURCE
     told = f"{1 + len(delivery.covers or ())} Pix of a key" if is_notice else describe_event(delivery.body)
     # Only the host: the rest of an address may be a secret between the two.
     words = [f"webhook {told}", f"-> {urlsplit(url).netloc}"]

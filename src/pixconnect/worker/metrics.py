@@ -32,7 +32,7 @@ from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import waiting_charge as waiting_store
 from pixconnect.store.institutions.account_alarm import AlarmKind
 from pixconnect.store.money import approval as approval_store
-from pixconnect.store.money import waiting_order as waiting_order_store
+from pixconnect.store.money import order as order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.store.running import order_figures as order_figures_store
@@ -304,7 +304,7 @@ async def _measure_waiting(context: Context) -> Sequence[Measured]:
         kept = await kept_usecases.count_open(context.pool)
         cases = await case_store.count_open(context.pool)
         alarms = Counter(one.kind for one in await alarm_store.list_alarms(context.pool))
-        for_people = await waiting_order_store.list_open_since(context.pool, LISTED_MAX)
+        for_people = await order_store.list_waiting_since(context.pool, LISTED_MAX)
         to_approve = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
         ahead = await partition_store.read_ahead(context.pool)
         certificates = await certificate_store.list_all(context.pool)

@@ -1,12 +1,20 @@
-"""A batch: the requests that are written together, and the transaction in which they are."""
+"""A batch: the requests that are written together, the transaction in which they are, and the operations that write them.
+
+::
+
+    START_TRANSFERS = WriteOperation("start_transfers", _start_transfers)
+    ...
+    transfer = await context.writes.submit(START_TRANSFERS, new)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
 
 import structlog
 
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Connection
@@ -56,3 +64,52 @@ class Batch(list[Item]):
             # The batch is committed, so nothing may fail it any more; workers also look from time to time by themselves.
             except Exception:  # noqa: BLE001
                 _log.exception("nobody was told of a commit")
+
+
+class OfHolder(Protocol):
+    """A request that can wait in a queue: queues are shared fairly among holders."""
+
+    @property
+    def holder_id(self) -> int: ...
+
+
+Request = TypeVar("Request", bound=OfHolder)
+Answer = TypeVar("Answer")
+Answer_contra = TypeVar("Answer_contra", contravariant=True)
+Outcomes = Sequence[Answer | errors.PixConnectError]
+
+
+class PendingReply(Protocol[Answer_contra]):
+    """Receives a request's outcome: a future, or something cheaper that raises nothing."""
+
+    def done(self) -> bool:
+        """Whether nobody waits any more."""
+        ...
+
+    def set_result(self, result: Answer_contra, /) -> None: ...
+
+    def set_exception(self, exception: errors.PixConnectError, /) -> None: ...
+
+
+class WriteOperation(Generic[Request, Answer]):
+    """One way of writing.
+
+    Args:
+        write: Writes a batch in its transaction and returns one outcome for each request, in order, admitted ones
+            included. It may be called again with the same requests, and must then find what it wrote.
+        makes_orders: Whether workers have to hand over what it writes.
+        external_id_of: The idempotency key under which a client can repeat a request.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        write: Callable[[Batch[Request]], Awaitable[Outcomes[Answer]]],
+        *,
+        makes_orders: bool = False,
+        external_id_of: Callable[[Request], str | None] = lambda _: None,
+    ) -> None:
+        self.name = name
+        self.write = write
+        self.makes_orders = makes_orders
+        self.external_id_of = external_id_of

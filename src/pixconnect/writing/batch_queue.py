@@ -50,18 +50,9 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, 
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame.refusal import find_refusal
-from pixconnect.writing import batch_attempt as timeouts
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.batch_attempt import BatchAttempt, check_outcomes, confirm_lost, ended_if_silent
-from pixconnect.writing.operation import Answer, Outcomes, PendingReply, Request, WriteOperation
-from pixconnect.writing.pending_request import (
-    PendingRequest,
-    account_stalled,
-    queue_full,
-    refuse_for_room,
-    refuse_if,
-    refuse_stalled,
-)
+from pixconnect.writing import batch_attempt
+from pixconnect.writing.batch import Answer, Batch, Outcomes, PendingReply, Request, WriteOperation
+from pixconnect.writing.batch_attempt import BatchAttempt, PendingRequest
 
 BRIEF_LOCK_TIMEOUT_MS: Final = 100
 """How long the parts of a stalled batch wait for a lock, before those that wait get queues of their own."""
@@ -109,9 +100,11 @@ class BatchQueue(Generic[Request, Answer]):
         self._pool = pool
         self._clock = clock
         self._size_max = size_max
-        self._queue: FairQueue[PendingRequest[Request, Answer]] = FairQueue(queue_length_max, refuse_for_room)
+        self._queue: FairQueue[PendingRequest[Request, Answer]] = FairQueue(
+            queue_length_max, batch_attempt.refuse_for_room
+        )
         self._stalled: StalledHolders[PendingRequest[Request, Answer]] = StalledHolders(
-            self._answer_surely, refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
+            self._answer_surely, batch_attempt.refuse_stalled, clock=clock, size_max=size_max, tries=stalled_tries
         )
         self._part_tries = asyncio.Semaphore(PARTS_AT_ONCE_MAX)
         self._wake = asyncio.Event()
@@ -143,10 +136,10 @@ class BatchQueue(Generic[Request, Answer]):
 
     def put(self, request: Request, reply: PendingReply[Answer]) -> None:
         """As ``submit``, for who waits in another way; a full queue, or a database that is away, is raised at once."""
-        refuse_if(is_away=self._pool.is_away)
+        batch_attempt.refuse_if(is_away=self._pool.is_away)
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
-            raise queue_full()
+            raise batch_attempt.queue_full()
         # One that has died, of a lack of memory say, would let everybody wait.
         if self._task is None or self._task.done():
             # In a context of its own: the task works for everybody, and must not count as the first caller's.
@@ -208,7 +201,7 @@ class BatchQueue(Generic[Request, Answer]):
                 elif len(own_queue) < self._size_max:
                     own_queue.append(waiter)
                 else:
-                    waiter.resolve(account_stalled())
+                    waiter.resolve(batch_attempt.account_stalled())
         return waiters
 
     def _size_now(self) -> int:
@@ -262,10 +255,10 @@ class BatchQueue(Generic[Request, Answer]):
         is_first = True
         while True:
             now_s, away_for_s = self._clock.monotonic_s(), self._pool.away_for_s
-            reach_timeout_s = timeouts.reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
+            reach_timeout_s = batch_attempt.reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
             # What was lost may hold its locks for as long as it waits for a standby, and its callers hear before that.
             is_quick = is_brief or self._may_find_out(waiters)
-            lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else timeouts.lock_timeout_ms(waiters, now_s)
+            lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else batch_attempt.lock_timeout_ms(waiters, now_s)
             attempt = BatchAttempt(lock_timeout_ms=lock_timeout_ms, reach_timeout_s=reach_timeout_s)
             try:
                 return await self._write_once(waiters, attempt)
@@ -296,12 +289,12 @@ class BatchQueue(Generic[Request, Answer]):
             raise error
         # Room is made by people, for whom nobody waits.
         away_for_s = float("inf") if isinstance(error, asyncpg.DiskFullError) else self._pool.away_for_s
-        if timeouts.has_ended(waiters, now_s, away_for_s):
+        if batch_attempt.has_ended(waiters, now_s, away_for_s):
             raise errors.ServiceUnavailable(say_undone(error)) from error
         await asyncio.sleep(min(0.05 + (now_s - started_s) / 10, 0.5))
 
     def _may_find_out(self, waiters: list[PendingRequest[Request, Answer]]) -> bool:
-        return timeouts.may_find_out(waiters, self._clock.monotonic_s())
+        return batch_attempt.may_find_out(waiters, self._clock.monotonic_s())
 
     async def _write_once(
         self, waiters: list[PendingRequest[Request, Answer]], attempt: BatchAttempt
@@ -311,15 +304,15 @@ class BatchQueue(Generic[Request, Answer]):
             wakes = self._wake_workers, self._wake_sequencer
             batch = Batch(requests, connection, self._clock, *wakes, find_latecomers)
             transaction = connection.transaction()
-            with ended_if_silent(connection):
+            with batch_attempt.ended_if_silent(connection):
                 await transaction.start()
                 try:
                     if attempt.lock_timeout_ms is not None:
                         await connection.execute(f"set local lock_timeout = {attempt.lock_timeout_ms}")
                     outcomes = await self._operation.write(batch)
-                    check_outcomes(outcomes, batch)
+                    batch_attempt.check_outcomes(outcomes, batch)
                     if any(waiter.lost_at_s is not None for waiter in waiters):
-                        await confirm_lost(connection)
+                        await batch_attempt.confirm_lost(connection)
                 except DATABASE_AWAY as error:
                     # If the server itself reports the failure, such as a full disk, the connection may be intact.
                     if isinstance(error, asyncpg.PostgresError) and not connection.is_closed():
@@ -361,7 +354,7 @@ class BatchQueue(Generic[Request, Answer]):
             await asyncio.gather(*(self._try_part(part) for part in parts.values()))
             return
         # One holder alone has already waited for the whole lock timeout: refuse it, and try its next requests apart.
-        refuse_stalled(waiters)
+        batch_attempt.refuse_stalled(waiters)
         for holder_id in parts:
             self._stalled.open(holder_id)
 
@@ -372,7 +365,7 @@ class BatchQueue(Generic[Request, Answer]):
     async def _wait_beside(self, part: list[PendingRequest[Request, Answer]]) -> None:
         own_queue = self._stalled.open(part[0].request.holder_id)
         if own_queue is None:
-            refuse_stalled(part)
+            batch_attempt.refuse_stalled(part)
         else:
             own_queue.extend(part)
 

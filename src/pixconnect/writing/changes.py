@@ -6,13 +6,18 @@ others. The statement is put together from the parts that have rows.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, LiteralString
 
 import asyncpg
+import msgspec
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import Event
+from pixconnect.domain.frame.money import format_reais
+from pixconnect.foundation import logging as our_logging
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.fact import Fact, FactRows, Row
 from pixconnect.store.frame.table import Part, numbered
@@ -95,3 +100,20 @@ def _statement(parts: tuple[tuple[Part[Any], LiteralString, int], ...]) -> Liter
         errors.ensure(part.reads is None or part.reads in present, f"{part.name} reads what is not written")
     answers: list[LiteralString] = [answer for part in present if (answer := part.answer) is not None]
     return "with " + ", ".join(expressions) + " select " + ", ".join(answers)
+
+
+def tell_events(events: Iterable[Event]) -> None:
+    for event in events:
+        level = logging.WARNING if event.name.endswith(".error") else logging.INFO
+        our_logging.tell(f"event  {describe_event(event.body)}", level=level)
+
+
+def describe_event(body: str) -> str:
+    """The name of an event, and of the thing that it concerns: the amount and its owner's name for it."""
+    event: dict[str, Any] = msgspec.json.decode(body)
+    payload = event.get("payload", {})
+    words = [str(event.get("name", ""))]
+    if "amount" in payload:
+        words.append(f"R$ {format_reais(payload['amount'])}")
+    named = payload.get("external_id") or payload.get("end_to_end_id") or payload.get("return_identification")
+    return "  ".join([*words, *([str(named)] if named else [])])

@@ -23,23 +23,21 @@ from pixconnect.domain.money.limit import ApprovalReason
 from pixconnect.domain.money.order import await_approval, open_order
 from pixconnect.domain.money.refund import Refund, announce_refund
 from pixconnect.domain.money.transfer import Transfer, announce_transfer, announce_update
-from pixconnect.domain.webhooks import key_webhook
-from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
+from pixconnect.domain.webhooks import endpoint
+from pixconnect.domain.webhooks.endpoint import KeyWebhookEvent
 from pixconnect.foundation import logging
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
-from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money.approval import PENDING_APPROVALS, PendingApproval
 from pixconnect.store.money.ledger import LockedBalances
 from pixconnect.store.money.order import ORDERS
 from pixconnect.store.webhooks.delivery import EVENTS, KEY_WEBHOOK_EVENTS
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.changes import Changes
-from pixconnect.writing.event_lines import tell_events
+from pixconnect.writing.batch import Batch, OfHolder, Request
+from pixconnect.writing.changes import Changes, tell_events
 from pixconnect.writing.held_blocks import HeldBlocks
-from pixconnect.writing.operation import OfHolder, Request
 from pixconnect.writing.service_time import take_time
 
 About = TypeVarTuple("About")
@@ -66,7 +64,7 @@ class UnitOfWork(Changes):
         """Read what is open of whoever has blocks. Call it before anything is changed, where blocks are told of or taken of."""
         blocked = [each for each in self._locked.held.balances if self.balances[each].blocks_count]
         if blocked:
-            read = block_store.list_uncovered if only_uncovered else block_store.list_open
+            read = infraction_store.list_uncovered_blocks if only_uncovered else infraction_store.list_open_blocks
             blocks = await read(self.connection, blocked)
             self.blocks = HeldBlocks(blocks, blocked if only_uncovered else ())
             # One credit may cover them all, each by an entry.
@@ -147,7 +145,7 @@ class UnitOfWork(Changes):
         if was_open != is_open:
             self._count_block(holder_id, 1 if is_open else -1)
         if before is None:
-            self.put(block_store.BLOCKS, block)
+            self.put(infraction_store.BLOCKS, block)
         if block.excess_cents:
             self.step(block, "released", block.excess_cents)
         else:
@@ -158,7 +156,7 @@ class UnitOfWork(Changes):
     def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
         """Hold a suspect credit, which was never available, and tell it."""
         self._count_block(block.holder_id, 1)
-        self.put(block_store.BLOCKS, block)
+        self.put(infraction_store.BLOCKS, block)
         self.step(block, "held", block.held_cents)
         self.announce(announce_hold, transfer, block, charge)
 
@@ -194,7 +192,7 @@ class UnitOfWork(Changes):
             created_at=entry.created_at,
             refund_id=refund and refund.id,
         )
-        self.put(block_store.BLOCK_STEPS, step)
+        self.put(infraction_store.BLOCK_STEPS, step)
         return entry
 
     def take_there(self, refund: Refund, contest_name: str | None = None) -> None:
@@ -222,7 +220,7 @@ class UnitOfWork(Changes):
 
     def _change_block(self, block: Block) -> None:
         self.blocks.put(block)
-        self.move(block_store.BLOCKS, block, block)
+        self.move(infraction_store.BLOCKS, block, block)
 
     def announce(self, write: Callable[[*About, int], Event], *about: *About) -> Event:
         """Write the event that a function of the domain makes of something and of the event's id."""
@@ -232,12 +230,12 @@ class UnitOfWork(Changes):
 
     def announce_transfer(self, transfer: Transfer) -> None:
         event = self.announce(announce_transfer, transfer)
-        if key_webhook.is_told_of(transfer):
+        if endpoint.is_told_of(transfer):
             self._tell_key(event, transfer.id, transfer)
 
     def announce_refund(self, refund: Refund) -> None:
         event = self.announce(announce_refund, refund)
-        if key_webhook.is_told_of(refund):
+        if endpoint.is_told_of(refund):
             self._tell_key(event, refund.transfer_id, None)
 
     def announce_infraction(self, infraction: Infraction, name: EventName | None = None) -> None:

@@ -18,9 +18,8 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED, say_undone
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.money import order as order_store
-from pixconnect.writing.batch import Batch
+from pixconnect.writing.batch import Answer, Batch, PendingReply, Request, WriteOperation
 from pixconnect.writing.batch_queue import BatchQueue
-from pixconnect.writing.operation import Answer, PendingReply, Request, WriteOperation
 
 GROUP_SIZE_MAX: Final = 256
 """Requests that one transaction writes at most."""

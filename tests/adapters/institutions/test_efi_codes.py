@@ -18,7 +18,7 @@ from pixconnect.domain.institutions.rail_memory import SentPix
 from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.domain.money import br_code, reject_code
 from pixconnect.domain.profiles.profile import read_profile
-from pixconnect.domain.standard.outside_location import OutsideCharge
+from pixconnect.domain.standard.location import OutsideCharge
 from support.account_there import open_account_there
 from support.faces import PAYEE, Bank
 

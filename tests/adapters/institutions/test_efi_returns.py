@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pixconnect.adapters.institutions.efi_records import decode_sent, read_returns
+from pixconnect.adapters.institutions.efi import decode_sent, read_returns
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.sent_return import SentReturn
 

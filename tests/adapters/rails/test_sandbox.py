@@ -11,8 +11,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.adapters.rails.sandbox import SandboxConnection
-from pixconnect.domain.money.holder import KeyType
-from pixconnect.domain.money.pix_key import parse_pix_key
+from pixconnect.domain.money.holder import KeyType, parse_pix_key
 from pixconnect.domain.money.rail import (
     Acknowledgement,
     AlreadyKnown,
@@ -304,7 +303,7 @@ async def test_the_same_seed_makes_the_same_things(database: Addresses, sandbox:
     [report] = await next_reports(sandbox.rail)
     await paying
     assert isinstance(report, CreditReport)
-    from pixconnect.sandbox.chance import Chance  # noqa: PLC0415
+    from pixconnect.sandbox.behaviour import Chance  # noqa: PLC0415
 
     assert made.key == str(Chance(1).uuid("evp", 1))
     assert report.end_to_end_id[-11:] == Chance(1).text(11, "E", 1)

@@ -9,7 +9,7 @@ import pytest
 
 from pixconnect.api.application import make_application
 from pixconnect.api.contract import feed as feed_api
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.money.rail import Abilities
 from pixconnect.domain.webhooks.feed import FeedCursor
 from pixconnect.flow.turns import Turns

@@ -6,8 +6,8 @@ import msgspec
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import format_duration
+from pixconnect.api.frame.envelope import format_duration
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.frame import errors
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.running.health import Check, HealthWatch

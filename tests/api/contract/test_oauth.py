@@ -10,7 +10,7 @@ import pytest
 
 from pixconnect.api.application import make_application
 from pixconnect.api.contract import oauth
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, AccessToken
 from pixconnect.foundation.logging import AccessLog

@@ -12,7 +12,7 @@ from lxml import etree
 from ofxtools.Parser import OFXTree
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.flow.turns import Turns

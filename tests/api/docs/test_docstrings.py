@@ -8,7 +8,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.api.contract.charge import ChargeListQuery
 from pixconnect.api.docs.records import describe_fields
-from pixconnect.api.frame.wire import ListQuery
+from pixconnect.api.frame.envelope import ListQuery
 
 
 class Animal(Struct):

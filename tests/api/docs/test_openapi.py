@@ -14,8 +14,7 @@ from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValida
 from pixconnect.api.docs.openapi import describe_interface
 from pixconnect.api.frame.decoding import BodyDecoder
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Nothing
-from pixconnect.api.frame.services import Descriptions
+from pixconnect.api.frame.operation import Descriptions, Nothing
 from pixconnect.api.operations import list_operations, list_sections
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import OWN_SCOPES, SCOPE_TEXTS, SCOPES

@@ -19,8 +19,7 @@ from pixconnect.api.docs.examples import example_of_answer, example_of_body
 from pixconnect.api.docs.samples import example_path, render_samples
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import AnyOperation, Nothing
-from pixconnect.api.frame.services import Descriptions
+from pixconnect.api.frame.operation import AnyOperation, Descriptions, Nothing
 from pixconnect.api.operations import list_operations
 from pixconnect_client import Client
 from support.api import Api

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pixconnect.api.docs import guides, search
-from pixconnect.api.frame.services import Descriptions
+from pixconnect.api.frame.operation import Descriptions
 from pixconnect.api.operations import list_operations
 from support.api import Api
 

@@ -7,7 +7,7 @@ from msgspec import structs
 
 from pixconnect import environment
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.config import SettingsError
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api

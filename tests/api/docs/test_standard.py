@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from openapi_spec_validator import validate
 
-from pixconnect.api.frame.services import Descriptions
+from pixconnect.api.frame.operation import Descriptions
 from pixconnect.api.standard.frame import PREFIXES
 from pixconnect.api.standard.operations import SPOKEN
 from support.api import Api

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from support import postgres
 from support.faces import Bank, open_bank
 

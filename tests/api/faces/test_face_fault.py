@@ -17,8 +17,7 @@ from api.faces.test_woovi import CHARGE, PAYMENT, open_woovi
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import FaultAnswer, FaultMatch, FaultRule, Message, SandboxControl
-from pixconnect.sandbox.behaviour import Faults, check_rules
-from pixconnect.sandbox.chance import Chance
+from pixconnect.sandbox.behaviour import Chance, Faults, check_rules
 from support.faces import ACCOUNT, KEY, PAYEE, Bank
 from support.service import read_funds
 from support.webhooks import running_worker

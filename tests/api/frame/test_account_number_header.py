@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from support.api import Api, UseCases
 from support.service import a_context
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from pixconnect.api.application import make_application
 from pixconnect.api.frame import metrics
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.usecases.running.health import CheckResult, Health

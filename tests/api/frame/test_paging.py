@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.domain.frame.cursor import write_cursor
-from pixconnect.domain.frame.listing import Cursor, Page, Span
+from pixconnect.domain.frame.listing import Cursor, Page, Span, write_cursor
 
 CHARGES = "/v1/connect/charge/list"
 NOT_OURS = "after: must be a cursor that this list answered to you in a Link header, under the same filters"

@@ -7,8 +7,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.frame.rates import make_request_rates
-from pixconnect.api.frame.services import Services
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.operations import list_routes
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page

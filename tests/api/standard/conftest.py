@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
 from support.api import Api, HolderVerifier

@@ -11,8 +11,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.api.application import make_application
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.frame.rates import make_request_rates
-from pixconnect.api.frame.services import Services
 from pixconnect.api.standard.lot import BODY_MAX
 from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.frame.listing import Span

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 from msgspec import structs
 
-from pixconnect.adapters.webhook_sender import WebhookSender
+from pixconnect.adapters.outgoing_http import WebhookSender
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog

@@ -10,9 +10,8 @@ from pixconnect.assembly import outside
 from pixconnect.cli.frame import settings
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import RUNNING_FILE, Running
-from pixconnect.local import sandbox_file
+from pixconnect.local.home import SANDBOX_FILE, SandboxFile, encode_sandbox_file, read_sandbox_file
 from pixconnect.local.postgres_placement import PLACEMENT_FILE
-from pixconnect.local.sandbox_file import SandboxFile
 from support.installation import run_verb
 
 
@@ -128,14 +127,14 @@ def test_what_came_from_the_environment_is_read_from_memory_and_written_nowhere(
 
 
 def test_the_sandbox_file_reads_back_and_nonsense_is_nothing(tmp_path: Path) -> None:
-    assert sandbox_file.read(tmp_path) is None
+    assert read_sandbox_file(tmp_path) is None
     file = SandboxFile(
         base_url="b", auth_url="a", client_id="c", client_secret="s", holder_id="1", pix_keys=["k"], console_url="u"
     )
-    (tmp_path / sandbox_file.NAME).write_bytes(sandbox_file.encode(file))
-    assert sandbox_file.read(tmp_path) == file
-    (tmp_path / sandbox_file.NAME).write_text("{")
-    assert sandbox_file.read(tmp_path) is None
+    (tmp_path / SANDBOX_FILE).write_bytes(encode_sandbox_file(file))
+    assert read_sandbox_file(tmp_path) == file
+    (tmp_path / SANDBOX_FILE).write_text("{")
+    assert read_sandbox_file(tmp_path) is None
 
 
 @pytest.mark.parametrize(

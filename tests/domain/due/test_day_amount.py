@@ -16,8 +16,8 @@ from pixconnect.domain.due.day_amount import (
     find_due_day,
     find_expiry,
     find_last_day,
+    list_refused_terms,
 )
-from pixconnect.domain.due.refused_term import list_refused_terms
 from pixconnect.domain.due.terms import (
     DEDUCTION_KINDS,
     DISCOUNT_KINDS,

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from pixconnect.domain.due.refused_term import RefusedTerm, list_refused_terms
+from pixconnect.domain.due.day_amount import RefusedTerm, list_refused_terms
 from pixconnect.domain.due.terms import DatedDiscount, Discount, DueTerms, Fine, Interest, Rebate
 
 TODAY = date(2026, 11, 24)

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.domain.frame import cursor, errors
-from pixconnect.domain.frame.cursor import read_cursor, write_cursor
-from pixconnect.domain.frame.listing import Cursor
+from pixconnect.domain.frame import errors, listing
+from pixconnect.domain.frame.listing import Cursor, read_cursor, write_cursor
 
 LAST = Cursor(created_at=datetime(2026, 7, 1, 12, 0, 0, 123456, UTC), id=9, position=10, total_count=25)
 LISTED = b'["charges",7,null,{"status":"PENDING"}]'
@@ -60,7 +59,7 @@ def test_what_is_no_cursor_is_refused(garbled: str) -> None:
     ],
 )
 def test_a_made_up_cursor_holds_nothing_that_would_break_later(numbers: tuple[int, ...]) -> None:
-    octets = cursor._OF_LISTS._numbers.pack(*numbers)
-    text = base64.urlsafe_b64encode(octets + cursor._OF_LISTS._check(octets, LISTED)).decode()
+    octets = listing._OF_LISTS._numbers.pack(*numbers)
+    text = base64.urlsafe_b64encode(octets + listing._OF_LISTS._check(octets, LISTED)).decode()
     with pytest.raises(errors.BadRequest, match="after: must be a cursor"):
         read_cursor(text, LISTED)

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pixconnect.domain.frame import errors, money
-from pixconnect.domain.money import br_code, pix_key
+from pixconnect.domain.money import br_code, holder
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "vectors" / "br_codes.json").read_text())
 VALID = [row for row in VECTORS if row["kind"] != "invalid"]
@@ -87,10 +87,10 @@ def test_a_published_code_is_read_as_its_source_says(row: dict[str, Any]) -> Non
 @pytest.mark.parametrize("row", [row for row in VALID if row["kind"] == "static"], ids=lambda row: row["emv"][-4:])
 def test_the_key_of_a_published_code_is_judged_apart_from_the_code(row: dict[str, Any]) -> None:
     if row["expect"]["key_valid"]:
-        assert pix_key.parse_pix_key(row["expect"]["key"]).key_type == row["expect"]["key_type"]
+        assert holder.parse_pix_key(row["expect"]["key"]).key_type == row["expect"]["key_type"]
     else:
         with pytest.raises(errors.InvalidPixKey):
-            pix_key.parse_pix_key(row["expect"]["key"])
+            holder.parse_pix_key(row["expect"]["key"])
 
 
 @pytest.mark.parametrize("row", INVALID, ids=lambda row: row["emv"][-4:])

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pixconnect.domain.money.key_holding import KeyHolding, find_holder_at
+from pixconnect.domain.money.holder import KeyHolding, find_holder_at
 
 BEGIN = datetime(2026, 7, 1, tzinfo=UTC)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import holder
 from pixconnect.domain.money.holder import KeyType
 
 VECTORS: list[dict[str, Any]] = json.loads((Path(__file__).parents[2] / "vectors" / "pix_keys.json").read_text())
@@ -20,7 +20,7 @@ KEY_TYPES: tuple[KeyType, ...] = get_args(KeyType)
 
 def is_refused(text: str, key_type: KeyType | None) -> None:
     with pytest.raises(errors.InvalidPixKey, match=r"^key: ") as refusal:
-        pix_key.parse_pix_key(text, key_type)
+        holder.parse_pix_key(text, key_type)
     assert len(text) < 2 or text not in refusal.value.message
 
 
@@ -28,7 +28,7 @@ def is_refused(text: str, key_type: KeyType | None) -> None:
 def test_a_published_key_is_in_its_one_spelling_or_is_not(row: dict[str, Any]) -> None:
     """The rows judge the strict form; what only needs lower case is accepted here, in lower case."""
     try:
-        key = pix_key.parse_pix_key(row["value"], row["type"]).key
+        key = holder.parse_pix_key(row["value"], row["type"]).key
     except errors.InvalidPixKey:
         assert not row["valid"]
     else:
@@ -53,8 +53,8 @@ def test_a_published_key_is_in_its_one_spelling_or_is_not(row: dict[str, Any]) -
     ],
 )
 def test_a_key_is_normalised_with_and_without_its_type(text: str, key_type: KeyType, key: str) -> None:
-    assert pix_key.parse_pix_key(text, key_type) == pix_key.PixKey(key=key, key_type=key_type)
-    assert pix_key.parse_pix_key(text) == pix_key.PixKey(key=key, key_type=key_type)
+    assert holder.parse_pix_key(text, key_type) == holder.PixKey(key=key, key_type=key_type)
+    assert holder.parse_pix_key(text) == holder.PixKey(key=key, key_type=key_type)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_a_key_of_another_form_is_refused(text: str, key_type: KeyType) -> None:
     "key", ["52998224725", "pix@bcb.gov.br", "+5511999999999", "123e4567-e12b-12d1-a456-426655440000"]
 )
 def test_what_people_copy_with_a_key_does_not_matter(key: str, around: str) -> None:
-    assert pix_key.parse_pix_key(around.format(key)) == pix_key.parse_pix_key(key)
+    assert holder.parse_pix_key(around.format(key)) == holder.parse_pix_key(key)
 
 
 @pytest.mark.parametrize("text", ["", "x", " ", "1234", "12345678901", "@", "+", "+0119", "pix@", "\x00", "\ud800"])
@@ -117,25 +117,25 @@ def test_a_key_of_another_type_is_refused(key_type: KeyType) -> None:
 @given(st.text(max_size=90), st.none() | st.sampled_from(KEY_TYPES))
 def test_any_text_is_a_key_or_refused_and_a_key_stays_what_it_is(text: str, key_type: KeyType | None) -> None:
     try:
-        key = pix_key.parse_pix_key(text, key_type)
+        key = holder.parse_pix_key(text, key_type)
     except errors.InvalidPixKey:
         return
     assert key.key.isascii()
-    assert len(key.key) <= pix_key.KEY_LENGTH_MAX
-    assert pix_key.parse_pix_key(key.key) == pix_key.parse_pix_key(key.key, key.key_type) == key
+    assert len(key.key) <= holder.KEY_LENGTH_MAX
+    assert holder.parse_pix_key(key.key) == holder.parse_pix_key(key.key, key.key_type) == key
 
 
 @given(st.emails())
 def test_an_email_of_any_kind_is_folded_or_refused(text: str) -> None:
     try:
-        key = pix_key.parse_pix_key(text)
+        key = holder.parse_pix_key(text)
     except errors.InvalidPixKey:
         return
-    assert key == pix_key.PixKey(key=text.lower(), key_type="EMAIL")
+    assert key == holder.PixKey(key=text.lower(), key_type="EMAIL")
 
 
 def test_what_is_too_long_for_a_key_is_refused_whatever_its_marks_and_not_remembered() -> None:
-    assert pix_key.parse_pix_key("+55" + " " * 100 + "61988887777").key == "+5561988887777"
+    assert holder.parse_pix_key("+55" + " " * 100 + "61988887777").key == "+5561988887777"
     tracemalloc.start()
     try:
         for number in range(50):

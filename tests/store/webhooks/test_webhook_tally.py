@@ -14,7 +14,7 @@ from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.frame.listing import Source
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.store.webhooks import delivery_history
-from pixconnect.store.webhooks import event as event_store
+from pixconnect.store.webhooks import feed as feed_store
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import redelivery
 from support import postgres
@@ -177,7 +177,7 @@ async def test_a_total_and_a_page_read_little_however_long_the_list_is(service: 
         for span in (Span(page_size=20), deep, by_cursor):
             assert await _count_blocks(service, delivery_history._LISTS[status], endpoint.id, span) < _BLOCKS_MAX
     for span in (Span(page_size=20), deep, by_cursor):
-        blocks_count = await _count_blocks(service, event_store._LIST, service.caller.holder_id, span)
+        blocks_count = await _count_blocks(service, feed_store._LISTED_EVENTS, service.caller.holder_id, span)
         assert blocks_count < _BLOCKS_MAX
 
 

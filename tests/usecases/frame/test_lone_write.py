@@ -6,7 +6,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
 from pixconnect.foundation.database_failure import DATABASE_AWAY
-from pixconnect.usecases.frame.lone_write import writing
+from pixconnect.usecases.frame.context import writing
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases

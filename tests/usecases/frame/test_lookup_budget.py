@@ -17,7 +17,7 @@ from pixconnect.domain.money.transfer import (
     QrCodeTransferRequest,
     TransferRequest,
 )
-from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.usecases.frame.lookup_budget import LookupBudgets
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.settlement import end_orders

@@ -14,8 +14,8 @@ from msgspec import structs
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import make_application
-from pixconnect.api.frame.services import Services
-from pixconnect.assembly.keep_running import running_beside
+from pixconnect.api.frame.operation import Services
+from pixconnect.assembly.base import running_beside
 from pixconnect.flow.overload import Admission
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import AccessLog

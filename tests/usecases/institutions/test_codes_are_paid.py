@@ -17,7 +17,7 @@ from pixconnect.domain.money.transfer import (
     Transfer,
     TransferRequest,
 )
-from pixconnect.domain.standard.outside_location import OutsideCharge
+from pixconnect.domain.standard.location import OutsideCharge
 from pixconnect.usecases.money import transfer as transfer_usecases
 from support.account_shop import Shop
 from support.books import check_books

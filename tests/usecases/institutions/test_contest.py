@@ -32,7 +32,7 @@ from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.institutions.succession import succeed_holder
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money.block import receive_blocks
+from pixconnect.usecases.money.movement import receive_blocks
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard import refund as standard_refund
 from support.account_shop import Shop, make_owner, open_shop

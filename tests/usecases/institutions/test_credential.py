@@ -10,7 +10,7 @@ from msgspec import structs
 
 from pixconnect.adapters.secret_box import AesSecretBox, SecretKeyError, open_sending_box
 from pixconnect.adapters.system import SystemClock, SystemEntropy
-from pixconnect.assembly.institutions import make_opener, read_text_file
+from pixconnect.assembly.outside import make_opener, read_text_file
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.secret_box import SealBroken
 from pixconnect.domain.institutions.account import Credential

@@ -18,7 +18,7 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.day_file import fetch_own_file, read_day_files
 from pixconnect.usecases.institutions.statement import preview_file, record_file, settle_items
 from pixconnect.usecases.institutions.sweep import post_opening
-from pixconnect.usecases.money.block import receive_blocks
+from pixconnect.usecases.money.movement import receive_blocks
 from pixconnect.usecases.proof.case import list_cases, look_for_cases
 from support.account_shop import Shop, open_shop
 from support.books import check_books

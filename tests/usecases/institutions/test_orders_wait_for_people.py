@@ -10,7 +10,7 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
-from pixconnect.store.money import waiting_order as waiting_store
+from pixconnect.store.money import order as order_store
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.unresolved import read_waiting
 from pixconnect.usecases.reading.receipt import read_parties
@@ -60,7 +60,7 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     assert await read_funds(shop.live, shop.house) == (600, 400)
     # Nobody is silent; a day later somebody should look.
     assert (await read_waiting(shop.live.context)).silent_count == 0
-    assert len(await waiting_store.list_open_since(shop.live.context.pool, 10)) == 1
+    assert len(await order_store.list_waiting_since(shop.live.context.pool, 10)) == 1
     shop.live.clock.advance(days=1, minutes=5)
     with pytest.raises(
         errors.ServiceUnavailable, match="1 transfer has waited for a person at the institution for over 24 h"
@@ -71,7 +71,7 @@ async def test_it_is_told_once_and_its_parties_say_for_what(shop: Shop) -> None:
     seen = await read_parties(shop.context, shop.house, sent.id)
     assert (seen.waiting, seen.view.transfer.status) == (None, "CONFIRMED")
     assert await list_told(shop) == ["transfer.out.processing", "transfer.out.waiting", "transfer.out.confirmed"]
-    assert await waiting_store.list_open_since(shop.live.context.pool, 10) == []
+    assert await order_store.list_waiting_since(shop.live.context.pool, 10) == []
     await check_books(shop.live)
 
 

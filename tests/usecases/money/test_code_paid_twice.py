@@ -14,7 +14,7 @@ from pixconnect.domain.institutions.institution import NotSent
 from pixconnect.domain.money.br_code import format_static_br_code, parse_br_code
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
-from pixconnect.domain.standard.outside_location import OutsideCharge
+from pixconnect.domain.standard.location import OutsideCharge
 from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.holder import PixKey
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import holder
 from pixconnect.usecases.money.holder import HolderChanges

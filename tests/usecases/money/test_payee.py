@@ -10,7 +10,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, TransferView
-from pixconnect.domain.standard.outside_location import OutsideCharge
+from pixconnect.domain.standard.location import OutsideCharge
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases

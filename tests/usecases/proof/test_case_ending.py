@@ -16,8 +16,7 @@ from pixconnect.domain.institutions.institution import InstitutionItem, Institut
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.money.rail import Rejected, RejectedReport, Settled, SettledReport
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.domain.proof.case import Case
-from pixconnect.domain.proof.case_ending import Evidence
+from pixconnect.domain.proof.case import Case, Evidence
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.institutions.allowance import allow
 from pixconnect.usecases.institutions.statement import settle_items

@@ -15,7 +15,7 @@ from pixconnect.store.proof import chain as chain_store
 from pixconnect.store.proof import look
 from pixconnect.store.proof.chain import AUDIT_CHAIN, count_unchained_audit
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import write_alone
 from pixconnect.usecases.proof.chain import chain_audit, list_heads, tell_heads
 from support.books import chain_all
 from support.operators import as_operator

@@ -23,7 +23,7 @@ from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.proof.chain import ChainHead
 from pixconnect.store.proof.chain import CHAIN
-from pixconnect.store.running.erasure import SWEPT
+from pixconnect.store.running.partition import SWEPT
 from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases

@@ -36,7 +36,7 @@ from pixconnect.domain.institutions.institution import ChargeTerms, KnownPayer, 
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, check_location, parse_br_code
 from pixconnect.domain.money.charge_contents import PayerAddress
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.domain.money.holder import KEY_LENGTH_MAX
 from pixconnect.domain.money.tax_id import is_cpf
 
 _DAYS_MAX: Final = 2**31 - 1

@@ -23,8 +23,7 @@ from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.domain.institutions.malformed_item import MalformedItem
-from pixconnect.domain.money.holder import UNKNOWN_PARTY, KeyType, Party
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
+from pixconnect.domain.money.holder import KEY_LENGTH_MAX, UNKNOWN_PARTY, KeyType, Party, parse_pix_key
 
 ReadT = TypeVar("ReadT")
 
@@ -140,7 +139,13 @@ def take_instant(members: Mapping[str, object], name: str) -> datetime:
     value = members.get(name)
     if not isinstance(value, str) or len(value) > 40:
         raise Malformed(f"{name} is no instant")
-    return _parse_instant(name, value)
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        raise Malformed(f"{name} is no instant") from None
+    if instant.tzinfo is None or instant.year not in _YEARS:
+        raise Malformed(f"{name} is no instant with its offset in this century")
+    return instant.astimezone(UTC)
 
 
 def find_instant(members: Mapping[str, object], name: str) -> datetime | None:
@@ -217,16 +222,6 @@ def _check_amount(name: str, cents: int, *, is_balance: bool) -> int:
     if not (abs(cents) <= _BALANCE_MAX_CENTS if is_balance else 1 <= cents <= AMOUNT_MAX_CENTS):
         raise Malformed(f"{name} is no amount that a Pix can have")
     return cents
-
-
-def _parse_instant(name: str, text: str) -> datetime:
-    try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        raise Malformed(f"{name} is no instant") from None
-    if instant.tzinfo is None or instant.year not in _YEARS:
-        raise Malformed(f"{name} is no instant with its offset in this century")
-    return instant.astimezone(UTC)
 
 
 def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:

@@ -11,7 +11,7 @@ from pixconnect.adapters.institutions import wire
 from pixconnect.adapters.institutions.message import as_members
 from pixconnect.adapters.institutions.standard_records import check_code
 from pixconnect.domain.institutions.institution import KnownPayer, ListedRefund, OpenedCharge, ReceivedPix
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.domain.money.holder import KEY_LENGTH_MAX
 
 _WEBHOOK_ID: Final = re.compile(r"[A-Za-z0-9+_=-]{1,100}")
 """In its document it is written in base 64."""

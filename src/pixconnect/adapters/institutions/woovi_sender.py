@@ -27,8 +27,7 @@ from pixconnect.domain.institutions.institution import (
 )
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, is_same_payee, name_payee
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.holder import KeyType, Party
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.domain.money.holder import KEY_LENGTH_MAX, KeyType, Party
 from pixconnect.domain.money.tax_id import is_cpf
 
 _NAME_MAX: Final = 200

@@ -20,8 +20,7 @@ from pixconnect.domain.institutions.rail_memory import (
 )
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.br_code import parse_br_code
-from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
-from pixconnect.domain.money.pix_key import parse_pix_key
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party, parse_pix_key
 from pixconnect.domain.money.rail import NotTaken, Order, Rejected, Settled, SubmitAnswer, WaitsFor
 
 

@@ -7,9 +7,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from pixconnect.api.frame.operation import Anything, Nothing, Parameter, Reader, Reply, Request
+from pixconnect.api.frame.operation import Anything, Nothing, Parameter, Reader, Reply, Request, Services
 from pixconnect.api.frame.routing import OPEN_END
-from pixconnect.api.frame.services import Services
 from pixconnect.domain.institutions.webhook import PATH
 
 CALLBACK_PATH: Final = f"{PATH}{{name}}/{{secret}}{OPEN_END}"

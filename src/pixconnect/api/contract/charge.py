@@ -10,19 +10,18 @@ from msgspec import Meta, Struct
 
 from pixconnect.api.contract.transfer import TransferParty, show_party
 from pixconnect.api.frame import paging
-from pixconnect.api.frame.envelope import Listing
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import (
+from pixconnect.api.frame.envelope import (
     AMOUNT_ON_THE_WIRE,
     Amount,
     BoundedAmount,
     ExternalId,
     Id,
     Instant,
+    Listing,
     ListQuery,
     clamp_cents,
 )
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.due import terms
 from pixconnect.domain.due.terms import VALID_DAYS, DeductionKind, DiscountKind, InterestKind
 from pixconnect.domain.frame import errors

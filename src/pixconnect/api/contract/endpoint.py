@@ -9,10 +9,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from pixconnect.api.frame import paging
 from pixconnect.api.frame.decoding import read_instant
-from pixconnect.api.frame.envelope import Listing
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Id, Instant, ListQuery, format_duration
+from pixconnect.api.frame.envelope import Id, Instant, Listing, ListQuery, format_duration
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import EventName

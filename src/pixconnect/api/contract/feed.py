@@ -11,12 +11,11 @@ from msgspec import Meta, Struct, structs
 
 from pixconnect.api.contract.charge import PaidBy, show_paid_by
 from pixconnect.api.contract.transfer import TransferParty, show_party
-from pixconnect.api.frame.operation import Later, Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Amount, Id, Instant
+from pixconnect.api.frame.envelope import Amount, Id, Instant
+from pixconnect.api.frame.operation import Later, Nothing, Request, Services
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cursor import NUMBER_MAX, CursorText
 from pixconnect.domain.frame.event import EVENT_NAMES, EventName, Resource
+from pixconnect.domain.frame.listing import NUMBER_MAX, CursorText
 from pixconnect.domain.money.refund import Refund, RefundReason
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.webhooks import feed

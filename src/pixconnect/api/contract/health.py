@@ -12,13 +12,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.api.frame import envelope
-from pixconnect.api.frame.envelope import Refused
-from pixconnect.api.frame.operation import Anything, Bare, Nothing, RefusalForm, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Instant, format_duration
+from pixconnect.api.frame.envelope import Instant, Refused, format_duration
+from pixconnect.api.frame.operation import Anything, Bare, Nothing, RefusalForm, Request, Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
-from pixconnect.foundation.process_figures import read_process_figures
+from pixconnect.foundation.metrics import read_process_figures
 from pixconnect.usecases.running import health as health_usecases
 
 HealthStatus = Literal["healthy", "degraded", "unhealthy"]

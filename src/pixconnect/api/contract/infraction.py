@@ -7,10 +7,8 @@ from typing import Annotated, Final, Literal, get_args
 from msgspec import Meta, Struct
 
 from pixconnect.api.frame import paging
-from pixconnect.api.frame.envelope import Listing
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Amount, Id, Instant, ListQuery, clamp_cents
+from pixconnect.api.frame.envelope import Amount, Id, Instant, Listing, ListQuery, clamp_cents
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money.block_report import InfractionReason, InfractionReport, InfractionState, Situation
 from pixconnect.domain.money.infraction import DefenceState

@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from pixconnect.api.contract.sandbox import Payment, show_arrival
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Amount, clamp_cents
+from pixconnect.api.frame.envelope import Amount, clamp_cents
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.domain.simulation.sandbox_control import MadeMovementKind, Verdict
 from pixconnect.usecases.simulation import sandbox as sandbox_usecases

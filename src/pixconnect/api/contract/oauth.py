@@ -19,8 +19,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.api.frame import envelope
 from pixconnect.api.frame.envelope import Headers, Refused
-from pixconnect.api.frame.operation import Anything, Bare, Nothing, RefusalForm, Request
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Anything, Bare, Nothing, RefusalForm, Request, Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, AccessToken
 from pixconnect.usecases.identity.token_issuer import ScopeNotGranted, TokenRequest

@@ -7,9 +7,8 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
+from pixconnect.api.frame.envelope import Amount, Cents, Id, Instant
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.identity.access import Caller, Viewer
 from pixconnect.domain.reading import receipt as receipts

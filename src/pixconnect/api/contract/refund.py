@@ -7,10 +7,8 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from pixconnect.api.frame import paging
-from pixconnect.api.frame.envelope import Listing
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Amount, ExternalId, Id, Instant, ListQuery, clamp_cents
+from pixconnect.api.frame.envelope import Amount, ExternalId, Id, Instant, Listing, ListQuery, clamp_cents
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import refund as refunds
 from pixconnect.domain.money.refund import Flow, RefundReason, RefundStatus

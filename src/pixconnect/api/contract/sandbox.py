@@ -12,10 +12,8 @@ from msgspec import Meta, Struct
 
 from pixconnect.api.contract.transfer import TransferParty, show_party
 from pixconnect.api.frame.decoding import read_instant
-from pixconnect.api.frame.envelope import Listing
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, clamp_cents
+from pixconnect.api.frame.envelope import PAGE_MAX, PAGE_SIZE_MAX, Amount, Id, Instant, Listing, clamp_cents
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.identity.access import Scope

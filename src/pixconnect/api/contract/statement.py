@@ -1,4 +1,4 @@
-"""The statement on the wire: one handler, every format, any length.
+"""Balance, transactions and the statement on the wire: one handler of statements, every format, any length.
 
 ::
 
@@ -18,16 +18,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.api.contract import statement_camt053, statement_csv, statement_ofx
-from pixconnect.api.frame import envelope
+from pixconnect.api.frame import envelope, paging
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Amount, Cents, Id, Instant
+from pixconnect.api.frame.envelope import Amount, Cents, Id, Instant, Listing, ListQuery
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import statement as statements
 from pixconnect.foundation.current_request import current_request
+from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.reading import statement as statement_usecases
 
 MEDIA_TYPES: Final = {
@@ -181,3 +181,70 @@ _WRITERS: Final[
         str, Callable[[statements.Statement, AsyncIterable[Sequence[statements.StatementLine]]], AsyncIterator[bytes]]
     ]
 ] = {"json": _write_json, "csv": statement_csv.write, "ofx": statement_ofx.write, "camt053": statement_camt053.write}
+
+
+class HolderBalance(Struct, frozen=True, kw_only=True):
+    """The account's balance."""
+
+    available_funds: Cents
+    """Money that can be spent."""
+    current_funds: Cents
+    """Money in the account, reserved and blocked money included."""
+    able_to_deposit: bool
+    """Whether money may come in."""
+    able_to_lend: bool
+    """Whether the account may lend."""
+    able_to_withdraw: bool
+    """Whether money may go out."""
+    last_modified: Instant
+    """When it last changed, reservations included."""
+
+
+class Transaction(Struct, frozen=True, kw_only=True):
+    """A change of the account's current funds."""
+
+    id: Id
+    """The service's own name for it."""
+    amount: Amount
+    """How much the funds changed."""
+    impact_type: Literal["IN", "OUT"]
+    """IN raised them, OUT lowered them."""
+    create_timestamp: Instant
+    """When it settled."""
+    last_modified: Instant
+    """The same: a transaction never changes."""
+
+
+async def retrieve_balance(services: Services, request: Request[None, Nothing, Nothing]) -> HolderBalance:
+    """Read your balance."""
+    balance = await ledger_usecases.read_balance(services.context, request.caller)
+    return HolderBalance(
+        available_funds=balance.available_cents,
+        current_funds=balance.current_cents,
+        able_to_deposit=balance.may_deposit,
+        able_to_lend=balance.may_lend,
+        able_to_withdraw=balance.may_withdraw,
+        last_modified=format_instant(balance.modified_at),
+    )
+
+
+async def list_transactions(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[Transaction]:
+    """List your transactions.
+
+    What changed your current funds: settled transfers and refunds, deposits, what your institution moved by itself and what was
+    repaid of what you owed it. Newest first. Reserving is not a transaction.
+    """
+    asked = paging.read_asked("transactions", request)
+    page = await ledger_usecases.list_transactions(services.context, request.caller, asked.span)
+    items = [
+        Transaction(
+            id=transaction.id,
+            amount=transaction.amount_cents,
+            impact_type=transaction.direction,
+            create_timestamp=format_instant(transaction.created_at),
+            # The ledger is append-only.
+            last_modified=format_instant(transaction.created_at),
+        )
+        for transaction in page.items
+    ]
+    return asked.show(page, items)

@@ -7,14 +7,21 @@ from typing import Annotated, Final, Literal
 from msgspec import Meta, Struct
 
 from pixconnect.api.frame import paging
-from pixconnect.api.frame.envelope import Listing
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import AMOUNT_ON_THE_WIRE, Amount, BoundedAmount, ExternalId, Id, Instant, ListQuery
+from pixconnect.api.frame.envelope import (
+    AMOUNT_ON_THE_WIRE,
+    Amount,
+    BoundedAmount,
+    ExternalId,
+    Id,
+    Instant,
+    Listing,
+    ListQuery,
+)
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, AMOUNT_MIN_CENTS
-from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import holder
 from pixconnect.domain.money import tax_id as tax_ids
 from pixconnect.domain.money import transfer as transfers
 from pixconnect.domain.money.holder import AccountType, KeyType, Party
@@ -275,7 +282,7 @@ async def search_transfers(
         direction=query.direction,
         external_id=query.external_id,
         end_to_end_id=query.end_to_end_id,
-        key=None if query.key is None else pix_key.as_kept(query.key),
+        key=None if query.key is None else holder.as_kept(query.key),
         txid=query.txid,
         amount_cents=query.amount,
         tax_id=None if query.tax_id is None else _read_tax_id(query.tax_id),

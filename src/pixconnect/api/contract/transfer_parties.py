@@ -6,9 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.frame.operation import Nothing, Request
-from pixconnect.api.frame.services import Services
-from pixconnect.api.frame.wire import Instant
+from pixconnect.api.frame.envelope import Instant
+from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.institutions.known_party import Certainty, judge_member
 from pixconnect.domain.money.holder import Party

@@ -12,8 +12,7 @@ from typing import Final
 from pixconnect.api.docs import guides
 from pixconnect.api.frame import document as browser
 from pixconnect.api.frame.document import Document, KeptDocument
-from pixconnect.api.frame.operation import Anything, Handler, Nothing, Request
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Anything, Handler, Nothing, Request, Services
 from pixconnect.domain.frame import errors
 
 OPENAPI_TYPE: Final = "application/json"

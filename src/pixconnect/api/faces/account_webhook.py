@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pixconnect.api.faces.frame import Face, Shown
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.webhook import WebhookSolicitado
 from pixconnect.domain.frame import errors

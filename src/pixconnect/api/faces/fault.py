@@ -12,9 +12,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Later, Reply
-from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import listing
+from pixconnect.api.frame.operation import Later, Reply, Services
+from pixconnect.api.standard import frame
 from pixconnect.api.standard.frame import Asked, Query
 from pixconnect.api.standard.violations import Members, Violations, is_storable
 from pixconnect.domain.frame import errors
@@ -173,7 +172,7 @@ def _end_before(query: Query, interval: Sequence[str], until: datetime) -> Query
 async def _answer_shifted(request: Asked, respond: RespondTo, traits: ListTraits) -> Reply | Document:
     """Answer a later page as if something new had come before the first of them."""
     reply, record = _open(await respond(request))
-    parameter = traits.page or listing.PAGE
+    parameter = traits.page or frame.PAGE
     # What is no number was refused just now.
     number = int(request.query.read((parameter,)).get(parameter) or 0)
     lists = [name for name, value in record.items() if isinstance(value, list)]

@@ -33,12 +33,11 @@ from pixconnect.api.frame.operation import (
     Operation,
     Reply,
     Request,
+    Services,
 )
-from pixconnect.api.frame.parameters import NONE
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.routing import NONE
 from pixconnect.api.standard import webhook
-from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation
-from pixconnect.api.standard.listing import read_interval
+from pixconnect.api.standard.frame import READER, Asked, Body, Query, StandardOperation, read_interval
 from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.api.standard.violations import Violations, show_value
 from pixconnect.domain.frame import errors
@@ -275,7 +274,9 @@ def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: Operatio
     async def answer(face: Face, services: Services, request: Asked) -> Reply:
         if traits.parameters:
             request = structs.replace(request, query=request.query.renaming(traits.parameters))
-        _check_required(request, traits.requires)
+        for entity, _, name in (path.partition(".") for path in traits.requires):
+            if request.body.require(entity).get(name) is None:
+                raise Violated(entity, [Violation(property=f"{entity}.{name}", reason="é obrigatório")])
         reply = await respond(services, request)
         record = reshape(reply.record, traits.omits, traits.renames)
         return structs.replace(reply, status=traits.status or reply.status, record=record)
@@ -294,12 +295,6 @@ def _adapt(profile: InstitutionProfile, row: StandardOperation, traits: Operatio
         traits.differs,
         members,
     )
-
-
-def _check_required(request: Asked, required: Sequence[str]) -> None:
-    for entity, _, name in (path.partition(".") for path in required):
-        if request.body.require(entity).get(name) is None:
-            raise Violated(entity, [Violation(property=f"{entity}.{name}", reason="é obrigatório")])
 
 
 async def _answer_token(

@@ -8,7 +8,7 @@ from datetime import date, datetime, time, timedelta
 from typing import Final
 
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Parameters
 from pixconnect.domain.frame.civil_time import SAO_PAULO

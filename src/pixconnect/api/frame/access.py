@@ -10,8 +10,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Anything, Nothing, Request
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Anything, Nothing, Request, Services
 from pixconnect.domain.identity.access import Caller, Network, check_certificate, client_address, sender_address
 from pixconnect.usecases.identity.token import TokenVerifier
 from pixconnect.usecases.identity.token_issuer import TokenRequest

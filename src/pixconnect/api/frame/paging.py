@@ -9,12 +9,10 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 from msgspec import Struct
 
-from pixconnect.api.frame.envelope import Listing
+from pixconnect.api.frame.envelope import Listing, ListQuery
 from pixconnect.api.frame.operation import Nothing, ParameterT, Request
-from pixconnect.api.frame.wire import ListQuery
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cursor import read_cursor, write_cursor
-from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.frame.listing import Page, Span, read_cursor, write_cursor
 
 QueryT = TypeVar("QueryT", bound=ListQuery)
 ShownT = TypeVar("ShownT")

@@ -7,9 +7,8 @@ from typing import Any, Final, get_args
 
 from msgspec import Struct
 
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge_body, listing, location
+from pixconnect.api.frame.operation import Reply, Services
+from pixconnect.api.standard import charge_body, frame, location
 from pixconnect.api.standard.charge_body import ChargePut
 from pixconnect.api.standard.charge_records import (
     Calendario,
@@ -50,9 +49,8 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.money import br_code, tax_id
-from pixconnect.domain.money.charge import Charge, counts_from
+from pixconnect.domain.money.charge import Charge, ChargeSearch, counts_from
 from pixconnect.domain.money.charge_contents import ChargeContents, PayerAddress
-from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.domain.standard.location import AT_ONCE, WITH_DUE_DATE, LocationKind
 from pixconnect.usecases.frame.directory import OwnAccount
 from pixconnect.usecases.standard import charge as charge_usecases
@@ -172,13 +170,13 @@ async def _get(services: Services, request: Asked, kind: _Kind) -> Reply:
 
 async def _list(services: Services, request: Asked, kind: _Kind) -> Reply:
     parameters = request.query.under(kind.list_query, kind.entity)
-    interval = listing.read_interval(parameters)
+    interval = frame.read_interval(parameters)
     cpf, cnpj = parameters.tax_id("cpf"), parameters.tax_id("cnpj")
-    listing.refuse_both_tax_ids(parameters, cpf, cnpj)
+    frame.refuse_both_tax_ids(parameters, cpf, cnpj)
     is_placed = parameters.boolean("locationPresente")
     status = parameters.choice("status", _CHOICES)
     lot_number = parameters.integer("loteCobVId") if kind.entity == WITH_DUE_DATE else None
-    asked = listing.read_page(parameters)
+    asked = frame.read_page(parameters)
     parameters.raise_if_any()
     search = ChargeSearch(
         statuses=[each for each, shown in COB_STATUSES.items() if status in (None, shown)],
@@ -188,12 +186,12 @@ async def _list(services: Services, request: Asked, kind: _Kind) -> Reply:
         lot_number=lot_number,
     )
     page = await charge_usecases.search_charges(
-        services.context, request.caller, search, listing.make_span(interval, asked)
+        services.context, request.caller, search, frame.make_span(interval, asked)
     )
     paid_by = await charge_usecases.find_pix(services.context, page.items)
     own = await services.context.directory.read_account(request.caller.holder_id)
     filters = dict(cpf=cpf, cnpj=cnpj, location_presente=is_placed, status=status, lote=lot_number)
-    asked_for = listing.describe(interval, asked, page.total_count, ParametrosCobV, **filters)
+    asked_for = frame.describe(interval, asked, page.total_count, ParametrosCobV, **filters)
     cobs = [kind.show(services, own, item, paid_by.get(item.charge.id)) for item in page.items]
     return Reply(status=200, record=kind.page(parametros=asked_for, cobs=cobs))
 
@@ -323,11 +321,7 @@ def _show_discount(discount: Discount) -> Desconto:
 
 
 _COB: Final = _Kind(
-    entity=AT_ONCE,
-    read_put=charge_body.read_put,
-    show=_show,
-    list_query=CobListQuery,
-    page=CobsConsultadas,
+    entity=AT_ONCE, read_put=charge_body.read_put, show=_show, list_query=CobListQuery, page=CobsConsultadas
 )
 _COBV: Final = _Kind(
     entity=WITH_DUE_DATE,

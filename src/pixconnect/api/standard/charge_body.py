@@ -29,7 +29,7 @@ from pixconnect.domain.due.terms import (
     Interest,
     Rebate,
 )
-from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import holder
 from pixconnect.domain.money.charge_contents import (
     LIFETIME_S,
     ChargeContents,
@@ -141,7 +141,7 @@ def _read_person(body: Members, debtor: Members) -> Payer | None:
 
 def _read_own_key(body: Members) -> str | None:
     # With the marks that people write, which its normal form has not.
-    found = body.pix_key("chave", length_max=pix_key.SENT_LENGTH_MAX)
+    found = body.pix_key("chave", length_max=holder.SENT_LENGTH_MAX)
     return None if found is None else found.key
 
 

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.standard.listing import Parametros, PeriodQuery
+from pixconnect.api.standard.frame import Parametros, PeriodQuery
 from pixconnect.api.standard.location import LocationId, PayloadLocation
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX, LOCATION_LENGTH_MAX
 from pixconnect.domain.money.charge import PAYER_NAME_LENGTH_MAX
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.domain.money.holder import KEY_LENGTH_MAX
 from pixconnect.usecases.standard.payload import CobStatus
 from pixconnect.usecases.standard.pix import Instante, Pix, Reais
 

@@ -1,28 +1,42 @@
-"""What an operation of the standard's door is, and how its requests are read.
+"""What an operation of the standard's door is, and how its requests and the intervals and pages of its lists are read.
 
 The same application routes, authorises, admits and counts these operations. Then the order is the standard's: it looks
 for the resource in the path before it checks the query and the body, so the handler gets both and reads them with
 ``violations.py``. It ignores unknown members and parameters.
+
+An instant counts at the precision at which it is shown, milliseconds: one that an answer showed finds its item, used as
+``inicio`` and as ``fim``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Final
+from datetime import MAXYEAR, datetime, timedelta
+from typing import Annotated, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
-from msgspec import Struct
+from msgspec import Meta, Struct, field
 
 from pixconnect.api.frame import decoding
-from pixconnect.api.frame.operation import AnyOperation, Method, NeededScope, Operation, Reader, Reply, Request
-from pixconnect.api.frame.parameters import NONE
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import (
+    AnyOperation,
+    Method,
+    NeededScope,
+    Operation,
+    Reader,
+    Reply,
+    Request,
+    Services,
+)
+from pixconnect.api.frame.routing import NONE
 from pixconnect.api.standard.problem import MalformedRequest, Types, UnsupportedMediaType, make_form
 from pixconnect.api.standard.violations import Members, Parameters, Violations, list_members
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.clock import format_milliseconds
+from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.violation import Violated
+from pixconnect.usecases.standard.pix import Instante
 
 PREFIXES: Final = ("/pix/v2", "/v2")
 """All operations are at both: the standard's own servers have the first, the banks' mostly the second."""
@@ -199,3 +213,128 @@ READER: Final = Reader(path=_read_path, query=Query, body=_read_body)
 async def refuse_uncontracted(services: Services, request: Asked) -> Reply:
     """Answer for operations of the standard that this service does not offer yet."""
     raise errors.Forbidden("this part of the standard is not offered")
+
+
+ListedT = TypeVar("ListedT", bound=Struct)
+
+PAGE: Final = "paginacao.paginaAtual"
+PAGE_SIZE: Final = "paginacao.itensPorPagina"
+_PAGE_SIZE_DEFAULT: Final = 100
+_PAGE_SIZE_MAX: Final = 1000
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+class PageQuery(Struct, frozen=True, kw_only=True):
+    """Qual página."""
+
+    page: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = field(default=None, name=PAGE)
+    """A página, a partir de 0; 0 se ausente."""
+    page_size: Annotated[int, Meta(ge=1, le=_PAGE_SIZE_MAX)] | None = field(default=None, name=PAGE_SIZE)
+    """Itens por página; 100 se ausente."""
+
+
+class PeriodQuery(PageQuery, frozen=True, kw_only=True):
+    """De quando e qual página."""
+
+    inicio: Instante
+    """O instante mais antigo, incluído; RFC 3339 com fuso."""
+    fim: Instante
+    """O instante mais novo, incluído até o fim do seu milissegundo; não antes de `inicio`."""
+
+
+class Paginacao(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Qual página é esta, e quantas há."""
+
+    pagina_atual: Annotated[int, Meta(ge=0)]
+    """Esta página, a partir de 0."""
+    itens_por_pagina: Annotated[int, Meta(ge=1)]
+    """Itens por página."""
+    quantidade_de_paginas: Annotated[int, Meta(ge=1)]
+    """Páginas da lista; 1 mesmo se ela está vazia."""
+    quantidade_total_de_itens: Annotated[int, Meta(ge=0)]
+    """Itens da lista toda."""
+
+
+class Parametros(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
+    """O que foi pedido, e a página."""
+
+    inicio: Instante | None = None
+    """Como foi pedido, em UTC."""
+    fim: Instante | None = None
+    """Como foi pedido, em UTC."""
+    paginacao: Paginacao
+    """A página."""
+
+
+class Interval(Struct, frozen=True):
+    inicio: datetime | None
+    fim: datetime | None
+
+    @property
+    def shown_inicio(self) -> str | None:
+        return self.inicio and format_milliseconds(self.inicio)
+
+    @property
+    def shown_fim(self) -> str | None:
+        return self.fim and format_milliseconds(self.fim)
+
+
+class StandardPageRequest(Struct, frozen=True):
+    number: int
+    """From 0."""
+    size: int
+
+    def paginate(self, total_count: int) -> Paginacao:
+        return Paginacao(
+            pagina_atual=self.number,
+            itens_por_pagina=self.size,
+            # Rounded up: the last page need not be full. The standard has no list without a page.
+            quantidade_de_paginas=max(1, -(-total_count // self.size)),
+            quantidade_total_de_itens=total_count,
+        )
+
+
+def describe(
+    interval: Interval, page: StandardPageRequest, total_count: int, record: type[ListedT], **filters: object
+) -> ListedT:
+    """What a list says about itself: the interval and the page, and the filters that its record has besides."""
+    told = dict(inicio=interval.shown_inicio, fim=interval.shown_fim, paginacao=page.paginate(total_count))
+    return record(**told, **filters)
+
+
+def read_interval(parameters: Parameters) -> Interval:
+    """``inicio`` and ``fim``, the first two that a list reads."""
+    parameters = parameters.or_under(PeriodQuery)
+    inicio, fim = parameters.instant("inicio"), parameters.instant("fim")
+    if inicio is not None and fim is not None and fim < inicio:
+        parameters.refuse("fim", "não pode ser anterior a inicio")
+    return Interval(inicio, fim)
+
+
+def read_page(parameters: Parameters) -> StandardPageRequest:
+    """The page, the last that a list reads."""
+    parameters = parameters.or_under(PageQuery)
+    number, size = parameters.integer(PAGE), parameters.integer(PAGE_SIZE)
+    return StandardPageRequest(number or 0, size or _PAGE_SIZE_DEFAULT)
+
+
+def refuse_both_tax_ids(parameters: Parameters, cpf: str | None, cnpj: str | None) -> None:
+    """Add a row where a list is filtered by a person and by a company at once."""
+    if cpf is not None and cnpj is not None:
+        parameters.refuse("cnpj", "não pode ser usado junto com cpf")
+
+
+def make_span(interval: Interval, page: StandardPageRequest) -> Span:
+    """The part of the list, for the store."""
+    inicio, fim = interval.inicio, interval.fim
+    # What is shown as an earlier millisecond is not in it. (Of the last one there is, all of it may be.)
+    if inicio is not None and inicio.microsecond % 1000 and inicio.year < MAXYEAR:
+        inicio = _cut(inicio) + _MILLISECOND
+    if fim is not None:
+        fim = _cut(fim) + (_MILLISECOND - _MICROSECOND)
+    return Span(page=page.number + 1, page_size=page.size, initial_at=inicio, final_at=fim)
+
+
+def _cut(instant: datetime) -> datetime:
+    return instant.replace(microsecond=instant.microsecond // 1000 * 1000)

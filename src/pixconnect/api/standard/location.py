@@ -8,11 +8,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import listing
-from pixconnect.api.standard.frame import PREFIXES, Asked
-from pixconnect.api.standard.listing import Parametros, PeriodQuery
+from pixconnect.api.frame.operation import Reply, Services
+from pixconnect.api.standard import frame
+from pixconnect.api.standard.frame import PREFIXES, Asked, Parametros, PeriodQuery
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.money.br_code import LOCATION_LENGTH_MAX
@@ -105,16 +103,16 @@ async def list_locations(services: Services, request: Asked) -> Reply:
     As de cobranças feitas pela API própria deste serviço aparecem depois que esta API as mostrou uma vez.
     """
     parameters = request.query.under(LocListQuery, ENTITY)
-    interval = listing.read_interval(parameters)
+    interval = frame.read_interval(parameters)
     is_bound = parameters.boolean("txIdPresente")
     kind = parameters.choice("tipoCob", KINDS)
-    asked = listing.read_page(parameters)
+    asked = frame.read_page(parameters)
     parameters.raise_if_any()
     page = await location_usecases.list_locations(
-        services.context, request.caller, kind, listing.make_span(interval, asked), is_bound=is_bound
+        services.context, request.caller, kind, frame.make_span(interval, asked), is_bound=is_bound
     )
     shown = PayloadLocationConsultadas(
-        parametros=listing.describe(
+        parametros=frame.describe(
             interval, asked, page.total_count, ParametrosLoc, tx_id_presente=is_bound, tipo_cob=kind
         ),
         loc=[show(services, item.location, item.txid) for item in page.items],

@@ -13,14 +13,12 @@ from typing import Annotated, Final, Literal, cast, get_args
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import charge_body, listing
+from pixconnect.api.frame.operation import Reply, Services
+from pixconnect.api.standard import charge_body, frame
 from pixconnect.api.standard.charge_body import ChargePatch, ChargePut
 from pixconnect.api.standard.charge_records import Txid
 from pixconnect.api.standard.due_records import CobVRevisada, CobVSolicitada
-from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.listing import Parametros, PeriodQuery
+from pixconnect.api.standard.frame import Asked, Parametros, PeriodQuery
 from pixconnect.api.standard.problem import ProblemaDoItem, describe_rows
 from pixconnect.api.standard.violations import TXID, Members, Violations, list_members
 from pixconnect.domain.frame import errors
@@ -186,10 +184,10 @@ async def get_lot(services: Services, request: Asked) -> Reply:
 async def list_lots(services: Services, request: Asked) -> Reply:
     """Lista lotes de cobranças com vencimento, do mais novo ao mais antigo."""
     parameters = request.query.under(LoteCobVListQuery, ENTITY)
-    interval, asked = listing.read_interval(parameters), listing.read_page(parameters)
+    interval, asked = frame.read_interval(parameters), frame.read_page(parameters)
     parameters.raise_if_any()
-    page = await lot_usecases.list_lots(services.context, request.caller, listing.make_span(interval, asked))
-    parametros = listing.describe(interval, asked, page.total_count, Parametros)
+    page = await lot_usecases.list_lots(services.context, request.caller, frame.make_span(interval, asked))
+    parametros = frame.describe(interval, asked, page.total_count, Parametros)
     lots = [await _show(each) for each in page.items]
     return Reply(status=200, record=LotesCobVConsultados(parametros=parametros, lotes=lots))
 

@@ -9,16 +9,7 @@ from __future__ import annotations
 from typing import Final, get_args
 
 from pixconnect.api.frame.operation import Method, Nothing
-from pixconnect.api.standard import (
-    charge,
-    charge_records,
-    due_records,
-    location,
-    lot,
-    notice,
-    payment,
-    webhook,
-)
+from pixconnect.api.standard import charge, charge_records, due_records, location, lot, payment, webhook
 from pixconnect.api.standard import lot as lot_records
 from pixconnect.api.standard.frame import StandardOperation as Row
 from pixconnect.api.standard.frame import refuse_uncontracted
@@ -92,11 +83,11 @@ SPOKEN: Final = (
         webhook.WebhookListQuery, Nothing, 200, webhook.WebhooksConsultados, webhook.list_webhooks),
     # Not of the standard.
     Row("webhook.entregas", "GET", "/webhook/{chave}/entregas", "webhook.read", _WEBHOOK,
-        notice.EntregaListQuery, Nothing, 200, notice.EntregasConsultadas, notice.list_deliveries),
+        webhook.EntregaListQuery, Nothing, 200, webhook.EntregasConsultadas, webhook.list_deliveries),
     Row("webhook.entregas.reenviar", "POST", "/webhook/{chave}/entregas/{id}/reenvio", "webhook.write", _WEBHOOK,
-        Nothing, Nothing, 200, notice.Entrega, notice.redeliver),
+        Nothing, Nothing, 200, webhook.Entrega, webhook.redeliver),
     Row("webhook.reenviar", "POST", "/webhook/{chave}/reenvio", "webhook.write", _WEBHOOK,
-        Nothing, notice.ReenvioSolicitado, 200, notice.Reenvio, notice.replay),
+        Nothing, webhook.ReenvioSolicitado, 200, webhook.Reenvio, webhook.replay),
 )
 """What can be done here."""
 

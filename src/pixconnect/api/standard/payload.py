@@ -13,8 +13,7 @@ from msgspec import Meta, Struct, field
 
 from pixconnect.api.frame.access import JWK_SET_TYPE
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Anything, Nothing, Request
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Anything, Nothing, Request, Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.problem import GENERAL, Types, make_form
 from pixconnect.api.standard.violations import Violations

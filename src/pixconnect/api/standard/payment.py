@@ -8,10 +8,9 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
-from pixconnect.api.standard.frame import Asked
-from pixconnect.api.standard.listing import (
+from pixconnect.api.frame.operation import Reply, Services
+from pixconnect.api.standard.frame import (
+    Asked,
     Parametros,
     PeriodQuery,
     describe,

@@ -19,8 +19,8 @@ from msgspec import Struct, inspect
 from pixconnect.api.frame import decoding
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
-from pixconnect.domain.money import pix_key, tax_id
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money import holder, tax_id
+from pixconnect.domain.money.holder import PixKey
 
 ChoiceT = TypeVar("ChoiceT", bound=str)
 TypeT = TypeVar("TypeT", bound=inspect.Type)
@@ -206,7 +206,7 @@ class Members:
         """A Pix key as it is written or with the marks that people write; ``length_max`` as for ``text``."""
         sent = self.text(name, length_max=length_max)
         try:
-            return None if sent is None else pix_key.parse_pix_key(sent)
+            return None if sent is None else holder.parse_pix_key(sent)
         except errors.InvalidPixKey:
             return self.refuse(name, NO_PIX_KEY)
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
+from pixconnect import environment
+from pixconnect.adapters.secret_box import KEY_FILE, PREVIOUS_KEY_FILE
 from pixconnect.cli.frame import terminal
 from pixconnect.config import DEMONSTRATION_FILE, Settings, SettingsError, is_loopback_host
 from pixconnect.database_config import DATABASE_URLS
+from pixconnect.local.home import closed_mode
 
 _VERIFIED: Final = "verify-full"
 _PREFIXES_MIN: Final = {4: 8, 6: 7}
@@ -149,3 +153,26 @@ def _list_hosts(address: SplitResult, query: Mapping[str, str], environment: Map
     return [
         one[: one.find("]") + 1] if one.startswith("[") else one.partition(":")[0] for one in hosts.split(",") if one
     ]
+
+
+_FILE_OPEN = 0o077
+_FOLDER_OPEN = 0o066
+"""Others may pass through a home, as the embedded server's user must under root, but neither read nor write it."""
+
+
+def complain_of_open(settings: Settings) -> None:
+    """Warn of each file that other users can read or write: the home, its keys, the files of secrets."""
+    home = settings.home_path
+    _complain(home, _FOLDER_OPEN, f"{closed_mode(has_server=not settings.database_url):o}")
+    for path in (home / KEY_FILE, home / PREVIOUS_KEY_FILE, *environment.secret_files().values()):
+        _complain(path, _FILE_OPEN, "600")
+
+
+def _complain(path: Path, too_open: int, wanted: str) -> None:
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError:
+        # If a file does not exist or cannot be read, the part that needs it complains.
+        return
+    if mode & too_open:
+        terminal.complain(f"{path} holds secrets and is open to others (mode {mode:04o}): chmod {wanted} {path}")

@@ -12,13 +12,15 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
-from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
+from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.named_file import read_named_file
 from pixconnect.usecases.frame.context import Operator, Writer
+from pixconnect.usecases.institutions.credential import OpenInstitution
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -103,3 +105,23 @@ def load_file(file: Path, length_max: int) -> bytes:
         return read_named_file(file, length_max)
     except OSError as error:
         raise CommandError(f"{file}: {error.strerror}") from error
+
+
+AccountName = Annotated[str, Parameter(help="The account, by the name that it was added under.")]
+
+
+def run_with_opener(
+    use_case: Callable[Concatenate[Operator, OpenInstitution, Given], Awaitable[Result]],
+    *args: Given.args,
+    **kwargs: Given.kwargs,
+) -> Result:
+    """As ``operating.run``, with what opens accounts."""
+    return run(use_case, make_opener(), *args, **kwargs)
+
+
+def make_opener(note: Callable[[TakenExchange], None] | None = None) -> OpenInstitution:
+    """What opens accounts; ``note`` is shown each exchange, with all that is secret in it."""
+    from pixconnect.adapters.system import SystemClock, SystemEntropy  # noqa: PLC0415  help needs none of it
+    from pixconnect.assembly import outside  # noqa: PLC0415
+
+    return outside.make_opener(SystemClock(), SystemEntropy(), note)

@@ -22,7 +22,7 @@ from pixconnect.cli.frame import failures, live_mode
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings, SettingsError
 from pixconnect.domain.profiles.profile import FaceListener, parse_answers, parse_listeners
-from pixconnect.local import sandbox_file
+from pixconnect.local import home
 from pixconnect.local.postgres_placement import PLACEMENT_FILE
 from pixconnect.named_file import read_named_file
 
@@ -142,7 +142,7 @@ def write_start(settings: Settings) -> str:
 
 def find_port(settings: Settings) -> int:
     """The port that the environment names, or else the one that the home's service had."""
-    known = sandbox_file.read(settings.home_path)
+    known = home.read_sandbox_file(settings.home_path)
     if known is None or settings.port != Settings().port:
         return settings.port
     address = urlsplit(known.base_url)

@@ -17,8 +17,7 @@ from pixconnect import environment
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import RUNNING_FILE, write_start
 from pixconnect.config import Settings
-from pixconnect.local import sandbox_file
-from pixconnect.local.home import write_private
+from pixconnect.local.home import SANDBOX_FILE, read_sandbox_file, write_private
 
 profile: ContextVar[str | None] = ContextVar("profile", default=None)
 """The name given with ``--profile``."""
@@ -70,8 +69,8 @@ def _of_environment(settings: Settings) -> Credentials | None:
 
 def _of_home(settings: Settings) -> Credentials:
     home = settings.home_path
-    _refuse_unreadable(home / sandbox_file.NAME)
-    found = sandbox_file.read(home)
+    _refuse_unreadable(home / SANDBOX_FILE)
+    found = read_sandbox_file(home)
     if found is not None:
         return Credentials(
             api_url=found.base_url,
@@ -79,7 +78,7 @@ def _of_home(settings: Settings) -> Credentials:
             client_id=found.client_id,
             client_secret=found.client_secret,
             mode="sandbox",
-            source=str(home / sandbox_file.NAME),
+            source=str(home / SANDBOX_FILE),
             key=next((key for key in found.pix_keys if "@" in key), None),
             start=write_start(settings),
         )

@@ -9,8 +9,8 @@ from cyclopts import App, Parameter
 from msgspec import structs
 
 from pixconnect.cli.frame import operating, output, terminal
+from pixconnect.cli.frame.operating import make_opener
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.operator.institution_opening import make_opener
 from pixconnect.store.running.database_loss import Loss
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.institutions import loss

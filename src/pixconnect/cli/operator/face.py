@@ -15,12 +15,13 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
+from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import RUNNING_FILE, Running, read_settings
-from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.identity.access import make_app_id
 from pixconnect.domain.profiles.profile import HOMOLOGATION, NAMES, parse_answers, parse_listeners, read_profile
-from pixconnect.local import sandbox_file, tls_files
+from pixconnect.local import tls_files
+from pixconnect.local.home import read_sandbox_file
 from pixconnect.usecases.identity import access as access_usecases
 
 Last = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1), help="How many.")]
@@ -46,7 +47,7 @@ def show(name: FaceName, *, json: Json = False) -> None:
     """Print a face's addresses, credentials, certificates, choices, and the lines to paste for its libraries."""
     settings = _read_sandbox()
     profile = read_profile(_check_name(name))
-    known = sandbox_file.read(settings.home_path)
+    known = read_sandbox_file(settings.home_path)
     # Before the first start there is no demonstration.
     client_id, client_secret = (
         ("CLIENT_ID", "CLIENT_SECRET") if known is None else (known.client_id, known.client_secret)

@@ -10,13 +10,12 @@ from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.frame.operating import HolderId, run_with_settings
+from pixconnect.cli.frame.operating import AccountName, HolderId, make_opener, run_with_opener, run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_days import days, statement
-from pixconnect.cli.operator.institution_opening import AccountName, make_opener, run_with_opener
 from pixconnect.cli.operator.institution_penny import rehearse, send_penny
 from pixconnect.config import Settings
 from pixconnect.domain.frame import errors
@@ -183,7 +182,7 @@ def add(
     opener = make_opener()
 
     async def do(operator: Operator, writes: Writer) -> None:
-        from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
+        from pixconnect.assembly.outside import read_text_file  # noqa: PLC0415  help needs none of it
 
         account = await account_usecases.add_account(
             operator, opener, name, said, house, opening_balance, read_text_file
@@ -302,7 +301,7 @@ def rotate(name: AccountName, *, file: File, json: Json = False) -> None:
         name: The account.
         file: The TOML file that describes it now.
     """
-    from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
+    from pixconnect.assembly.outside import read_text_file  # noqa: PLC0415  help needs none of it
 
     operating.run(account_usecases.rotate_account, name, _read_file(file), read_text_file)
     show(name, json=json)
@@ -351,7 +350,7 @@ def _show_days(read: ReadDays) -> Shown:
 
 
 def _read_file(file: Path) -> AccountDescription:
-    from pixconnect.assembly.institutions import read_text_file  # noqa: PLC0415  help needs none of it
+    from pixconnect.assembly.outside import read_text_file  # noqa: PLC0415  help needs none of it
 
     # A path of the file's own is from the file's folder.
     return read_account_file(read_text_file(str(file)), lambda path: read_text_file(str(file.parent / path)))

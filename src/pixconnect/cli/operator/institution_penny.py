@@ -16,12 +16,11 @@ import msgspec
 
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
-from pixconnect.cli.frame.operating import run_with_settings
+from pixconnect.cli.frame.operating import AccountName, make_opener, run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.whole_number import guess_key_type
-from pixconnect.cli.operator.institution_opening import AccountName, make_opener
+from pixconnect.cli.frame.records import guess_key_type
 from pixconnect.config import Settings
-from pixconnect.domain.institutions.recording import RehearsalRecording, TakenExchange
+from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.institutions import penny as penny_usecases
@@ -48,7 +47,16 @@ def send_penny(
 
     sent = run_with_settings(do)
     output.show(_shown(sent), as_json=as_json)
-    _complain(sent, timeout_s)
+    transfer = sent.transfer
+    if transfer.status == "ERROR":
+        raise CommandError(
+            f"the transfer failed: {transfer.outcome_code} {transfer.outcome_reason}", status=ExitStatus.ENDED_BADLY
+        )
+    if not sent.is_back:
+        left = "has not ended" if transfer.status == "PROCESSING" else "arrived, and nothing came back"
+        raise CommandError(
+            f"the transfer {left} within {timeout_s:g} s; look at it by its id", status=ExitStatus.ENDED_BADLY
+        )
 
 
 def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
@@ -88,19 +96,6 @@ async def _send(
         sent = await penny_usecases.follow_penny(context, sent.transfer)
 
 
-def _complain(sent: PennySent, timeout_s: float) -> None:
-    transfer = sent.transfer
-    if transfer.status == "ERROR":
-        raise CommandError(
-            f"the transfer failed: {transfer.outcome_code} {transfer.outcome_reason}", status=ExitStatus.ENDED_BADLY
-        )
-    if not sent.is_back:
-        left = "has not ended" if transfer.status == "PROCESSING" else "arrived, and nothing came back"
-        raise CommandError(
-            f"the transfer {left} within {timeout_s:g} s; look at it by its id", status=ExitStatus.ENDED_BADLY
-        )
-
-
 def _shown(sent: PennySent) -> Shown:
     back = next(iter(sent.came_back), None)
     came_back = {} if back is None else output.pick(back, "came_back_as=end_to_end_id came_back_cents=amount_cents")
@@ -123,19 +118,15 @@ def rehearse(name: AccountName, *, record: Path | None = None, json: Json = Fals
     opener = make_opener(taken.append)
     found = operating.run(rehearsal_usecases.rehearse, opener, taken, name)
     if record is not None:
-        _write(record, found.recording)
+        try:
+            with record.open("xb") as opened:
+                record.chmod(0o600)
+                opened.write(msgspec.json.format(msgspec.json.encode(found.recording), indent=2) + b"\n")
+        except OSError as error:
+            raise CommandError(f"{record}: cannot be written: {error.strerror}") from None
     rows: list[Shown] = [dict(step=one.step, outcome=one.outcome, text=one.text or None) for one in found.steps]
     output.show_list("steps", rows, as_json=json)
     if found.differs_count:
         raise CommandError(
             f"{found.differs_count} differ from what the profile says of the institution", status=ExitStatus.ENDED_BADLY
         )
-
-
-def _write(file: Path, recording: RehearsalRecording) -> None:
-    try:
-        with file.open("xb") as opened:
-            file.chmod(0o600)
-            opened.write(msgspec.json.format(msgspec.json.encode(recording), indent=2) + b"\n")
-    except OSError as error:
-        raise CommandError(f"{file}: cannot be written: {error.strerror}") from None

@@ -7,8 +7,8 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from pixconnect.cli.frame import output
+from pixconnect.cli.frame.operating import AccountName, run_with_opener
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.operator.institution_opening import AccountName, run_with_opener
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.webhook import RegisteredWebhooks
 

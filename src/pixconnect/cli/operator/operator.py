@@ -13,10 +13,10 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import operating, output, qr_code, terminal
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import read_settings
-from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.identity.access import Role
-from pixconnect.local import sandbox_file
+from pixconnect.local import home
 from pixconnect.store.identity.console import ConsoleOperator
 from pixconnect.usecases.identity import console_session
 from pixconnect.usecases.identity.console_session import IssuedOperator
@@ -68,7 +68,7 @@ def list_operators(*, json: Json = False) -> None:
 def link(*, json: Json = False) -> None:
     """Sandbox: print a link that lets one browser in to the console, once, within twelve hours."""
     token = operating.run(console_session.make_link)
-    file = sandbox_file.read(read_settings().home_path)
+    file = home.read_sandbox_file(read_settings().home_path)
     shown: output.Shown = {"token": token}
     # If no sandbox has run on this home, this verb does not know the console's address.
     if file is not None:

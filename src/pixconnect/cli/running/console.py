@@ -16,10 +16,9 @@ from urllib.parse import urlsplit
 from pixconnect import __version__
 from pixconnect.adapters.qr_image import render_qr_png
 from pixconnect.api.frame import document as browser
-from pixconnect.assembly.base import open_base
-from pixconnect.assembly.keep_running import open_standby
+from pixconnect.assembly.base import open_base, open_standby
 from pixconnect.assembly.operators import ask_institution_at, open_operator
-from pixconnect.cli.frame import live_mode, private_files
+from pixconnect.cli.frame import live_mode
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.settings import read_settings
 from pixconnect.cli.running import processes
@@ -27,7 +26,7 @@ from pixconnect.config import Settings
 from pixconnect.console import pages
 from pixconnect.console.application import Console
 from pixconnect.console.exports import Exports
-from pixconnect.console.parts import Assets, ConsoleParts
+from pixconnect.console.visit import Assets, ConsoleParts
 from pixconnect.flow.turns import Turns
 from pixconnect.foundation.logging import set_up_logging
 from pixconnect.foundation.privileges import CONSOLE_ROLE
@@ -48,7 +47,7 @@ _OPERATOR_CONNECTIONS_MAX = 4
 def console() -> None:
     """Serve the console on PIXCONNECT_CONSOLE_HOST and PIXCONNECT_CONSOLE_PORT, or on a socket of systemd's."""
     settings = read_settings()
-    private_files.complain_of_open(settings)
+    live_mode.complain_of_open(settings)
     given = _take_given()
     sockets = given or listening.open_listening(
         settings.console_host, settings.console_port, 1, port_setting="PIXCONNECT_CONSOLE_PORT"

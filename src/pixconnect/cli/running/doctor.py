@@ -166,7 +166,10 @@ def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False
         found.append(symptom)
         # One after the other: some take a while.
         if not json:
-            _tell(symptom)
+            colour = "red" if symptom.status == "wrong" else "yellow" if symptom.status == "note" else "green"
+            terminal.say(f"{terminal.paint(_SIGNS[symptom.status], colour)} {symptom.check}: {symptom.text}")
+            if symptom.todo:
+                terminal.say(f"    {symptom.todo}")
     if json:
         output.show_list("findings", [msgspec.to_builtins(symptom) for symptom in found], as_json=True)
     wrong_count = sum(symptom.status == "wrong" for symptom in found)
@@ -183,10 +186,3 @@ def _look(*, upgrade: bool) -> Iterator[Symptom]:
         yield from upgrade_checks.look()
     else:
         yield from service_checks.look()
-
-
-def _tell(symptom: Symptom) -> None:
-    colour = "red" if symptom.status == "wrong" else "yellow" if symptom.status == "note" else "green"
-    terminal.say(f"{terminal.paint(_SIGNS[symptom.status], colour)} {symptom.check}: {symptom.text}")
-    if symptom.todo:
-        terminal.say(f"    {symptom.todo}")

@@ -11,9 +11,9 @@ from pixconnect.assembly import operators
 from pixconnect.cli.frame.settings import read_settings
 from pixconnect.cli.running import migrate
 from pixconnect.config import Settings
-from pixconnect.local import sandbox_file
+from pixconnect.local import home
 from pixconnect.local.child_process import Lifeline
-from pixconnect.local.sandbox_file import Prepared, SandboxFile
+from pixconnect.local.home import Prepared, SandboxFile
 from pixconnect.usecases.identity import console_session
 from pixconnect.usecases.simulation.demonstration import DemoCredentials
 
@@ -38,7 +38,7 @@ async def _prepare(settings: Settings) -> Prepared:
 
 
 async def _make_demonstration(settings: Settings) -> SandboxFile:
-    written = sandbox_file.read(settings.home_path)
+    written = home.read_sandbox_file(settings.home_path)
     # The database knows only the hash of the client's secret: the file of an earlier start is where it is still readable.
     known = msgspec.convert(written, DemoCredentials, from_attributes=True) if written else None
     credentials = await operators.prepare_demo(settings, known)

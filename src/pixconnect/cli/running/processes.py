@@ -17,7 +17,7 @@ import uvloop
 from pixconnect import __version__
 from pixconnect.assembly import api, worker
 from pixconnect.assembly.sandbox import simulate
-from pixconnect.cli.frame import failures, live_mode, private_files
+from pixconnect.cli.frame import failures, live_mode
 from pixconnect.cli.frame.settings import FACES, read_listeners, read_settings
 from pixconnect.cli.running import tls
 from pixconnect.config import Settings
@@ -37,7 +37,7 @@ def serve() -> None:
     """Serve the API on PIXCONNECT_HOST and PORT, in this one process."""
     settings = read_settings()
     live_mode.refuse_unsafe_live(settings)
-    private_files.complain_of_open(settings)
+    live_mode.complain_of_open(settings)
     sockets = listening.open_listening(settings.host, settings.port, 1, port_setting="PORT")
     if settings.tls_port:
         host = settings.tls_host or settings.host
@@ -49,7 +49,7 @@ def serve() -> None:
 
 def work() -> None:
     """Do what has a time: settle, expire, deliver webhooks, tidy up. Start as many as needed."""
-    private_files.complain_of_open(read_settings())
+    live_mode.complain_of_open(read_settings())
     work_under(Lifeline())
 
 

@@ -16,14 +16,13 @@ import msgspec
 from cyclopts import Parameter
 
 from pixconnect import __version__
-from pixconnect.cli.frame import live_mode, private_files, terminal
+from pixconnect.cli.frame import live_mode, terminal
 from pixconnect.cli.frame.settings import RUNNING_FILE, Running, make_secret_files, read_listeners
 from pixconnect.cli.running import part
 from pixconnect.config import Settings
 from pixconnect.environment import read_settings
-from pixconnect.local import process_death, sandbox_file
-from pixconnect.local.home import Home
-from pixconnect.local.sandbox_file import Prepared, SandboxFile
+from pixconnect.local import process_death
+from pixconnect.local.home import SANDBOX_FILE, Home, Prepared, SandboxFile, encode_sandbox_file
 from pixconnect.local.stack import Stack
 from pixconnect.local.supervisor import Supervisor
 
@@ -49,7 +48,7 @@ def run(
     settings = dataclasses.replace(settings, faces=",".join([*filter(None, [settings.faces]), *face]))
     read_listeners(settings)
     live_mode.refuse_unsafe_live(settings)
-    private_files.complain_of_open(settings)
+    live_mode.complain_of_open(settings)
     live_mode.complain_of_risks(settings)
     _complain_of_root(settings)
     started_at = time.monotonic()
@@ -137,7 +136,7 @@ def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxF
     )
     home.write(RUNNING_FILE, msgspec.json.encode(running))
     if file is not None:
-        home.write(sandbox_file.NAME, sandbox_file.encode(file))
+        home.write(SANDBOX_FILE, encode_sandbox_file(file))
 
 
 def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
@@ -166,7 +165,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
         terminal.say(f"  client_secret  {file.client_secret}")
         terminal.say(f"  holder_id      {file.holder_id}")
         terminal.say(f"  Pix keys       {', '.join(file.pix_keys)}")
-        terminal.say(f"  all of this    {settings.home_path / sandbox_file.NAME}")
+        terminal.say(f"  all of this    {settings.home_path / SANDBOX_FILE}")
     terminal.say(
         "\nTo have the verbs in another terminal, paste there (`pixconnect` alone says which you need first):\n"
     )

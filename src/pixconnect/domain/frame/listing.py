@@ -1,11 +1,24 @@
-"""Lists: the query for a page, and the page."""
+"""Lists: the query for a page, the page, and where a list goes on, as the text that callers send back.
+
+A cursor is octets in base64url: a version, numbers, and a check over them and over what is listed: whose it is, under which
+filters. The check is no secret; it only tells a mistake, such as a cursor of another list. That nobody sees another holder's
+items is the work of the SQL, which names the caller's holder whatever the cursor says. Callers may keep cursors, the feed's
+for weeks, so a change of any of this needs a new version.
+
+A cursor of a list has four numbers (see ``listing.Cursor``), with microseconds since 1970 for the instant: 39 octets.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Generic, TypeVar
+import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Final, Generic, TypeVar
 
 from msgspec import Struct
+
+from pixconnect.domain.frame import errors
 
 Item = TypeVar("Item")
 OtherItem = TypeVar("OtherItem")
@@ -48,3 +61,76 @@ class Page(Struct, Generic[Item], frozen=True, kw_only=True):
 
     def with_items(self, items: list[OtherItem]) -> Page[OtherItem]:
         return Page(items=items, total_count=self.total_count, next=self.next)
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_LATEST: Final = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+NUMBER_MAX: Final = 2**53 - 1
+"""Of what PostgreSQL, Python and JSON can all hold."""
+
+
+class CursorText:
+    """How cursors of one kind are written.
+
+    Args:
+        form: The version and the numbers, as ``struct`` has them.
+        check_size: Octets of the check; with the numbers a multiple of three, so that the text needs no padding.
+        refusal: What callers are told of a text that is no such cursor.
+    """
+
+    def __init__(self, version: int, form: str, check_size: int, refusal: str) -> None:
+        self._version = version
+        self._numbers = struct.Struct(form)
+        self._check_size = check_size
+        self._refusal = refusal
+
+    def write(self, listed: bytes, *numbers: int) -> str:
+        packed = self._numbers.pack(self._version, *numbers)
+        return urlsafe_b64encode(packed + self._check(packed, listed)).decode()
+
+    def read(self, listed: bytes, text: str) -> tuple[int, ...]:
+        """Read the numbers of a cursor, which callers can garble or make up; raises ``BadRequest``."""
+        try:
+            octets = urlsafe_b64decode(text)
+        except ValueError:
+            raise self.refuse() from None
+        packed, check = octets[: self._numbers.size], octets[self._numbers.size :]
+        # Python's decoder passes over what is no base64: written anew, the text must be the same.
+        is_ours = urlsafe_b64encode(octets).decode() == text and len(packed) == self._numbers.size
+        if not is_ours or check != self._check(packed, listed):
+            raise self.refuse()
+        version, *numbers = self._numbers.unpack(packed)
+        if version != self._version:
+            raise self.refuse()
+        return tuple(numbers)
+
+    def refuse(self) -> errors.BadRequest:
+        return errors.BadRequest(self._refusal)
+
+    def _check(self, packed: bytes, listed: bytes) -> bytes:
+        return blake2b(packed + listed, digest_size=self._check_size).digest()
+
+
+_OF_LISTS: Final = CursorText(
+    1, ">BQQQQ", 6, "after: must be a cursor that this list answered to you in a Link header, under the same filters"
+)
+
+
+def write_cursor(cursor: Cursor, listed: bytes) -> str:
+    microseconds = (cursor.created_at - _EPOCH) // _MICROSECOND
+    return _OF_LISTS.write(listed, microseconds, cursor.id, cursor.position, cursor.total_count)
+
+
+def read_cursor(text: str, listed: bytes) -> Cursor:
+    """Read a cursor of a list.
+
+    Raises:
+        BadRequest: It is garbled, or not of this list, this caller and these filters.
+    """
+    microseconds, last_id, position, total_count = _OF_LISTS.read(listed, text)
+    # Whoever makes a cursor up can make the check up too.
+    if microseconds > _LATEST or max(last_id, position, total_count) > NUMBER_MAX:
+        raise _OF_LISTS.refuse()
+    created_at = _EPOCH + timedelta(microseconds=microseconds)
+    return Cursor(created_at=created_at, id=last_id, position=position, total_count=total_count)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.frame.cursor import NUMBER_MAX
+from pixconnect.domain.frame.listing import NUMBER_MAX
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 
 TEXT_LENGTH_MAX: Final = 255

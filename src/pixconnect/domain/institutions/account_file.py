@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import Credential, Environment, Kind, Option, find_address_fault
-from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import holder
 from pixconnect.domain.money.tax_id import check_tax_id, unmask_tax_id
 from pixconnect.domain.profiles.profile import NAMES, read_profile
 
@@ -164,7 +164,7 @@ def _judge_account(account: str) -> str:
 
 
 def _judge_keys(keys: Sequence[str]) -> Sequence[str]:
-    parsed = dict.fromkeys(pix_key.parse_pix_key(key).key for key in keys)
+    parsed = dict.fromkeys(holder.parse_pix_key(key).key for key in keys)
     if len(parsed) > _KEYS_MAX:
         raise errors.BadRequest(f"keys: may be at most {_KEYS_MAX}")
     return [*parsed]

@@ -25,8 +25,8 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.frame.money import Cents
 from pixconnect.domain.frame.short_text import trim_pasted
-from pixconnect.domain.money import pix_key
-from pixconnect.domain.money.account import ISPB
+from pixconnect.domain.money import holder
+from pixconnect.domain.money.holder import ISPB
 
 Kind = Literal["static", "dynamic", "recurrence"]
 
@@ -182,7 +182,7 @@ def format_static_br_code(
         description: For the payer; accents are dropped. How much fits depends on the key's length.
     """
     # Payers' institutions look up what is written, as it is written.
-    if pix_key.parse_pix_key(key).key != key:
+    if holder.parse_pix_key(key).key != key:
         raise errors.InvalidPixKey("key: must be normalised before it is written")
     if txid is not None and not _WRITTEN_TXID.fullmatch(txid):
         raise errors.InvalidQrCode("txid: must be 1 to 25 letters and digits in a static code")

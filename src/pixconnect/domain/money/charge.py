@@ -19,7 +19,7 @@ there once that door has made or changed the charge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import ClassVar, Final, Literal, get_args
 
@@ -33,7 +33,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.frame.event import SLOTS_COUNT, Event, EventName
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import pix_key, reject_code
+from pixconnect.domain.money import holder, reject_code
 from pixconnect.domain.money.charge_contents import (
     LIFETIME_S,
     ChargeContents,
@@ -65,7 +65,7 @@ class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     operation: ClassVar[str] = "charge"
     # Its row holds all of it, with these fields in another form.
-    kept_forms: ClassVar[Mapping[str, Callable[[str], str]]] = {"key": pix_key.as_kept}
+    kept_forms: ClassVar[Mapping[str, Callable[[str], str]]] = {"key": holder.as_kept}
 
     amount_cents: int
     key: str
@@ -367,3 +367,15 @@ def announce_charge(charge: Charge, name: EventName, event_id: int) -> Event:
         body=events.encode_body(event_id, name, payload, charge.modified_at),
         created_at=charge.modified_at,
     )
+
+
+class ChargeSearch(Struct, frozen=True, kw_only=True):
+    statuses: Sequence[ChargeStatus]
+    has_due_date: bool = False
+    """Which of the two kinds of charges."""
+    lot_number: int | None = None
+    """The lot that has made it, of those with a due date."""
+    tax_id: str | None = None
+    """The payer's."""
+    is_placed: bool | None = None
+    """Whether a location leads to it; ``None`` is either."""

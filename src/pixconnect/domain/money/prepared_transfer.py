@@ -1,6 +1,8 @@
 """A prepared transfer: what somebody has asked for and nobody has approved yet; no money is moved or reserved for it.
 
 It is never changed. It was approved if there is a transfer of its name, so approving it twice makes one transfer.
+
+It is never changed. It was confirmed if there is a transfer of its name.
 """
 
 from __future__ import annotations
@@ -58,3 +60,14 @@ def read_request(prepared: PreparedTransfer) -> TransferRequest:
 def is_approved_by(prepared: PreparedTransfer, transfer: Transfer) -> bool:
     """Whether the transfer of its name was made by approving it, and not by another request at another door."""
     return transfer.fingerprint is not None and was_made_by(transfer.fingerprint, read_request(prepared))
+
+
+class InitiatedTransfer(Struct, frozen=True, kw_only=True):
+    end_to_end_id: str
+    """The transfer's too, once it is confirmed."""
+    holder_id: int
+    key: str
+    key_type: KeyType
+    counterparty: Party
+    """Whose the key was then."""
+    created_at: datetime

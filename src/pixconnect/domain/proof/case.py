@@ -10,14 +10,23 @@
 
 Who finds the difference opens the case, and looks again: what is not different any more has ended by itself. An operator's word
 ends it for the amount that it was about; a case moves no money.
+
+An order is asked about for ever. But what an institution has forgotten, or never lists, it never answers. Once no call of the
+order can be made any more, nor take effect, and the statement of its days is whole, people may say how it ended.
 """
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Final, Literal
+from datetime import date, datetime, timedelta
+from typing import Final, Literal, get_args
 
+import msgspec
 from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.identifiers import minute_of_name
+from pixconnect.domain.rules.register import find_name_window
 
 CaseKind = Literal["report", "day", "rail", "order", "account", "waits", "file"]
 """A report of the rail that waits for an operator; a day of an account on which its statement and the books disagree; what
@@ -69,3 +78,87 @@ class OpenCases(Struct, frozen=True, kw_only=True):
     kind: CaseKind
     count: int
     oldest_at: datetime
+
+
+SaidEnd = Literal["settled", "never"]
+"""The Pix reached its payee; or it never left, and never will."""
+EVIDENCE_SIZE_MAX: Final = 1024 * 1024
+"""Octets."""
+EVIDENCE_NAME_LENGTH_MAX: Final = 255
+_A_CALL: Final = timedelta(hours=1)
+"""No call lasts so long."""
+_SATURDAY: Final = 5
+
+
+class Evidence(Struct, frozen=True, kw_only=True):
+    """A file on which operators rely, such as the institution's letter: it stays with them, and here is what tells it."""
+
+    name: str
+    size: int
+    """In octets."""
+    digest: str
+    """Its SHA-256, in hexadecimal digits."""
+
+    def check(self) -> None:
+        """Raise ``BadRequest`` for what is no file that somebody could compare."""
+        if not 0 < len(self.name) <= EVIDENCE_NAME_LENGTH_MAX or not self.name.isprintable():
+            raise errors.BadRequest(f"evidence: its name must have 1 to {EVIDENCE_NAME_LENGTH_MAX} characters of text")
+        if not 0 < self.size <= EVIDENCE_SIZE_MAX:
+            raise errors.BadRequest(f"evidence: must have 1 to {EVIDENCE_SIZE_MAX} octets")
+        if len(self.digest) != 64 or set(self.digest) - set("0123456789abcdef"):
+            raise errors.BadRequest("evidence: its SHA-256 must be 64 hexadecimal digits, in small letters")
+
+
+class SilentOrder(Struct, frozen=True, kw_only=True):
+    """An order that was called at an institution, and of which its rail has not said how it ended."""
+
+    order_name: str
+    kind: Literal["order", "refund"]
+    institution_id: int
+    holder_id: int
+    resource_id: int
+    amount_cents: int
+    called_at: datetime
+    """First, in real time."""
+
+    @property
+    def line_kind(self) -> Literal["transfer", "refund"]:
+        return "transfer" if self.kind == "order" else "refund"
+
+    @property
+    def over_at(self) -> datetime:
+        """From when on no call of it is made, or under way."""
+        named_at = minute_of_name(self.order_name) or self.called_at
+        # So long after the first call one may be made again at most, too.
+        return max(named_at, self.called_at) + find_name_window(named_at) + _A_CALL
+
+    @property
+    def days(self) -> tuple[date, date]:
+        """The first and the last day of whose lines it may be one; what falls on a weekend is booked after it."""
+        last = to_day(self.over_at)
+        while last.weekday() >= _SATURDAY:
+            last += timedelta(days=1)
+        return to_day(self.called_at), last
+
+
+class CaseEnding(SilentOrder, frozen=True, kw_only=True):
+    """What two operators have said of an order."""
+
+    case_id: int
+    said: SaidEnd
+    evidence_name: str
+    evidence_size: int
+    evidence_digest: str
+    proposed_by: str
+    confirmed_by: str
+    ended_at: datetime
+    """In real time."""
+    contrary_item_id: str | None = None
+    """The line of the statement that says otherwise, which came afterwards."""
+
+
+def parse_said(text: str) -> SaidEnd:
+    try:
+        return msgspec.convert(text, SaidEnd)
+    except msgspec.ValidationError:
+        raise errors.BadRequest(f"said: must be one of {', '.join(get_args(SaidEnd))}") from None

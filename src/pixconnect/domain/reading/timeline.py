@@ -12,7 +12,7 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.due.paid_amount import PaidAmount
+from pixconnect.domain.due.day_amount import PaidAmount
 from pixconnect.domain.frame.event import Event, Resource
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.charge import Charge

@@ -204,11 +204,7 @@ def find_lookup_allowance(tax_id: str, now: datetime) -> LookupAllowance:
     kind = "person" if len(tax_id) == _CPF_LENGTH else "firm"
     refill = _read(f"{kind}_lookup_refill", now)
     return LookupAllowance(
-        policy=RatePolicy(
-            name="lookups",
-            tokens_max=_read(f"{kind}_lookup_tokens", now),
-            refill_per_s=refill / 60,
-        ),
+        policy=RatePolicy(name="lookups", tokens_max=_read(f"{kind}_lookup_tokens", now), refill_per_s=refill / 60),
         missed_cost=_read("lookup_missed", now),
         found_cost=_read("lookup_found", now),
         paid_tokens=_read(f"{kind}_lookup_paid", now),

@@ -24,8 +24,7 @@ from typing import Final, Literal, Protocol
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.webhooks import key_webhook
-from pixconnect.domain.webhooks.endpoint import Endpoint
+from pixconnect.domain.webhooks.endpoint import KEY_WEBHOOK_RESOURCE, Endpoint
 from pixconnect.domain.webhooks.signature import message_id, notice_message_id
 
 
@@ -141,12 +140,12 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     @property
     def needs_notice(self) -> bool:
         """Whether it goes to the webhook of a key and has no body yet."""
-        return self.covers is None and self.resource == key_webhook.RESOURCE
+        return self.covers is None and self.resource == KEY_WEBHOOK_RESOURCE
 
     @property
     def message_id(self) -> str:
         """Under which its receiver knows what it has seen: the same on every attempt."""
-        is_notice = self.resource == key_webhook.RESOURCE
+        is_notice = self.resource == KEY_WEBHOOK_RESOURCE
         return notice_message_id(self.id) if is_notice else message_id(self.event_id)
 
 

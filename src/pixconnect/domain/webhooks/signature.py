@@ -1,4 +1,4 @@
-"""The headers of a webhook, by which its receiver can check who sent it.
+"""The headers of a webhook, by which its receiver can check who sent it, and keys that sign callbacks as institutions do.
 
 Three signatures over the same bytes, each for other tools: ``X-Webhook-Signature`` (hex HMAC of the body), the three
 ``webhook-*`` headers of the Standard Webhooks specification, and ``X-Webhook-Signature-JWS`` (a detached JWS under the
@@ -13,6 +13,8 @@ import hashlib
 import hmac
 from collections.abc import Sequence
 from datetime import datetime
+
+from msgspec import Struct
 
 SECRET_PREFIX = "whsec_"  # noqa: S105  what an encoded one begins with
 SECRET_LENGTH = 32  # octets of one that we make
@@ -81,3 +83,17 @@ def request_headers(
         ("webhook-timestamp", str(timestamp_s)),
         ("webhook-signature", standard_signature(secrets, message, timestamp_s, body)),
     ]
+
+
+class CallbackKey(Struct, frozen=True, kw_only=True):
+    key_identifier: str
+    """The SHA-256 of the public key in DER, in hexadecimal digits."""
+    profile: str
+    public_pem: str
+    private_sealed: bytes
+    """About ``callback_key_seal``."""
+    created_at: datetime
+
+
+def callback_key_seal(key_identifier: str) -> str:
+    return f"callback_key:{key_identifier}"

@@ -1,8 +1,12 @@
-"""How charges, transfers, refunds and locations are looked up: a function here makes that of a table, with its statement."""
+"""How charges, transfers, refunds and locations are looked up: a function here makes that of a table, with its statement.
+
+Levels are as of ``read_at``, in real time: what has come back since is added by whoever reads them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
 from typing import Final, LiteralString, TypeVar
 
 from msgspec import Struct
@@ -10,7 +14,7 @@ from msgspec import Struct
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
-from pixconnect.store.frame.table import Table, split_pairs
+from pixconnect.store.frame.table import Table, fetch_row, split_pairs
 
 Record = TypeVar("Record", bound=Struct)
 
@@ -36,7 +40,7 @@ def one_by(
         for column in columns
     ]
 
-    async def find(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
+    async def find_budget(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
         # Few rows have two names, so only what was not found costs a second look.
         for statement in statements:
             row = await pool.fetchrow(statement, name, holder_id)
@@ -44,7 +48,7 @@ def one_by(
                 return table.read(row)
         return None
 
-    return find
+    return find_budget
 
 
 def many_by_id(
@@ -53,11 +57,11 @@ def many_by_id(
     """A holder's rows by id."""
     find_pairs = by_pairs(table, "id")
 
-    async def find(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:
+    async def find_budget(pool: Connection | Pool, holder_id: int, ids: Collection[int]) -> dict[int, Record]:
         found = await find_pairs(pool, [(one, holder_id) for one in ids])
         return {one: record for (one, _), record in found.items()}
 
-    return find
+    return find_budget
 
 
 def by_pairs(
@@ -71,11 +75,13 @@ def by_pairs(
         join {table.name} using ({column}, holder_id) {end if locks else ""}
     """
 
-    async def find(pool: Connection | Pool, wanted: Collection[tuple[int, int]]) -> dict[tuple[int, int], Record]:
+    async def find_budget(
+        pool: Connection | Pool, wanted: Collection[tuple[int, int]]
+    ) -> dict[tuple[int, int], Record]:
         rows = await pool.fetch(statement, *split_pairs(wanted))
         return {(row[column], row["holder_id"]): table.read(row) for row in rows}
 
-    return find
+    return find_budget
 
 
 def by_external_ids(
@@ -94,11 +100,11 @@ def by_external_ids(
         where {_HAS_FAMILIES}
     """
 
-    async def find(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:
+    async def find_budget(connection: Connection, wanted: Sequence[tuple[str, int]]) -> dict[tuple[int, str], Record]:
         rows = await connection.fetch(statement, *split_pairs(wanted))
         return {(row["asked_by"], row["external_id"]): table.read(row) for row in rows}
 
-    return find
+    return find_budget
 
 
 def named(
@@ -108,7 +114,7 @@ def named(
     ours: LiteralString = f"select {table.select} from {table.name} where {column} = any($1) and {way_column} = $2"
     of_network: LiteralString = f"select {table.select} from {table.name} where network_id = any($1)"
 
-    async def find(pool: Connection | Pool, names: Sequence[str], way: str) -> dict[str, Record]:
+    async def find_budget(pool: Connection | Pool, names: Sequence[str], way: str) -> dict[str, Record]:
         found = {row[column]: table.read(row) for row in await pool.fetch(ours, names, way)}
         missing = [name for name in names if name not in found] if way == "OUT" else []
         if missing:
@@ -116,7 +122,7 @@ def named(
             found |= {row["network_id"]: table.read(row) for row in rows}
         return found
 
-    return find
+    return find_budget
 
 
 def page_of(
@@ -129,3 +135,67 @@ def page_of(
         return page.with_items([table.read(row) for row in page.items])
 
     return read
+
+
+class KeptBudget(Struct, frozen=True, kw_only=True):
+    tokens: float
+    """Below zero where more was spent than there was."""
+    read_at: datetime
+    settled_until: datetime
+    """Of settled payments, those that were made until then are among the tokens already; in service time."""
+
+
+async def find_budget(pool: Pool, holder_id: int) -> KeptBudget | None:
+    row = await pool.fetchrow(
+        "select tokens, read_at, settled_until from lookup_budget where holder_id = $1", holder_id
+    )
+    return None if row is None else KeptBudget(**row)
+
+
+# What came back meanwhile is added first: a bucket that was full has lost nothing by waiting, and gained nothing.
+_REFILLED: Final[LiteralString] = """
+    least($4, kept.tokens + greatest(0, extract(epoch from $3 - kept.read_at)) * $5)
+"""
+_SPEND: Final[LiteralString] = f"""
+    insert into lookup_budget as kept (holder_id, tokens, read_at, settled_until)
+    values ($1, greatest(-$4::float8, $4 - $2::float8), $3, $6)
+    on conflict (holder_id) do update set
+        tokens = greatest(-$4, {_REFILLED} - $2), read_at = greatest(kept.read_at, $3)
+    returning tokens, read_at, settled_until
+"""
+
+
+async def spend_budget(
+    pool: Pool, holder_id: int, cost: int, *, now: datetime, tokens_max: int, refill_per_s: float, made_at: datetime
+) -> KeptBudget:
+    """Take tokens of a holder's, down to as far below zero as there are at most.
+
+    Args:
+        made_at: Service time, where it is the first: only what is paid from then on gives tokens back.
+    """
+    row = await fetch_row(pool, _SPEND, holder_id, cost, now, tokens_max, refill_per_s, made_at)
+    return KeptBudget(**row)
+
+
+_PUT_BACK: Final[LiteralString] = f"""
+    update lookup_budget as kept
+    set tokens = least($4::float8, {_REFILLED} + $2::float8), read_at = greatest(kept.read_at, $3), settled_until = $6
+    where holder_id = $1 and settled_until = $7
+    returning tokens, read_at, settled_until
+"""
+
+
+async def put_back_budget(
+    pool: Pool,
+    holder_id: int,
+    tokens: int,
+    *,
+    now: datetime,
+    tokens_max: int,
+    refill_per_s: float,
+    settled_from: datetime,
+    settled_until: datetime,
+) -> KeptBudget | None:
+    """Put tokens back for the payments of a span of service time; ``None`` where another process has counted these."""
+    row = await pool.fetchrow(_PUT_BACK, holder_id, tokens, now, tokens_max, refill_per_s, settled_until, settled_from)
+    return None if row is None else KeptBudget(**row)

@@ -13,7 +13,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.identity.access import Caller, Client
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.holder import PixKey
 from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row

@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX
 from pixconnect.domain.institutions.judging import SET_ASIDE
-from pixconnect.domain.proof.case_ending import CaseEnding, SilentOrder
+from pixconnect.domain.proof.case import CaseEnding, SilentOrder
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 

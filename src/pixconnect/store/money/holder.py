@@ -1,4 +1,4 @@
-"""Holders, their limits and flags, and the directory of their Pix keys."""
+"""Holders, their limits and those that wait, their flags, and the directory of their Pix keys."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.money.holder import Holder
-from pixconnect.domain.money.key_holding import KeyHolding, Quarantine
+from pixconnect.domain.money.holder import Holder, KeyHolding, PixKey, Quarantine
 from pixconnect.domain.money.ledger import Funds
-from pixconnect.domain.money.limit import Limits
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.limit import Limits, WaitingLimits
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 
@@ -317,3 +315,41 @@ async def read_quarantine(connection: Connection, key: str, holder_id: int | Non
     """What keeps a key that was removed from a holder, or from any; ``None`` if that holder had it last, or nobody."""
     row = await connection.fetchrow(_READ_QUARANTINE, key, holder_id)
     return None if row is None else Quarantine(**row)
+
+
+WAITING_LIMITS: Final = Table(
+    "waiting_limits",
+    WaitingLimits,
+    """
+    holder_id bigint, transfer_limit_cents bigint, day_limit_cents bigint, night_limit_cents bigint,
+    night_begins_late boolean, wanted_by text, wanted_at timestamptz, acts_at timestamptz
+    """,
+    key=("holder_id",),
+    read={"limits": READ_LIMITS},
+    write={
+        "transfer_limit_cents": lambda wanted: wanted.limits.transfer_cents,
+        "day_limit_cents": lambda wanted: wanted.limits.day_cents,
+        "night_limit_cents": lambda wanted: wanted.limits.night_cents,
+        "night_begins_late": lambda wanted: wanted.limits.night_begins_late,
+    },
+)
+
+
+async def find_waiting_limits(connection: Connection | Pool, holder_id: int) -> WaitingLimits | None:
+    """What waits for a holder."""
+    return await WAITING_LIMITS.find(connection, "where holder_id = $1", holder_id)
+
+
+async def insert_waiting_limits(connection: Connection, wanted: WaitingLimits) -> None:
+    """Keep them; the caller has forgotten what waited before."""
+    await WAITING_LIMITS.insert(connection, wanted)
+
+
+async def forget_waiting_limits(connection: Connection, holder_id: int) -> None:
+    """Let them not act any more; the caller has locked the holder."""
+    await connection.execute("delete from waiting_limits where holder_id = $1", holder_id)
+
+
+async def act_on_waiting_limits(connection: Connection) -> int:
+    """Give holders the limits that have waited for long enough, and say how many there were."""
+    return await connection.fetchval("select act_on_waiting_limits()")

@@ -10,6 +10,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.frame.listing import Page, Span
+from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.domain.money.ledger import NOTHING_HELD, Balance, Held, LedgerEntry, Repayment, Transaction
 from pixconnect.domain.money.limit import ApprovalRule
 from pixconnect.foundation import privileges
@@ -38,10 +39,7 @@ BALANCE: Final = Table(
     last_number bigint, last_entry_at timestamptz, modified_at timestamptz, blocks_count integer
     """,
     key=("holder_id",),
-    read={
-        "limits": READ_LIMITS,
-        "approval": (_approval, "approve_above_cents", "approve_new_payees"),
-    },
+    read={"limits": READ_LIMITS, "approval": (_approval, "approve_above_cents", "approve_new_payees")},
     joined=tuple(_RULES.types),
 )
 
@@ -221,3 +219,25 @@ def _transaction(row: asyncpg.Record) -> Transaction:
         direction="IN" if row["is_in"] else "OUT",
         created_at=row["created_at"],
     )
+
+
+ADJUSTMENT: Final = Table(
+    "adjustment",
+    Adjustment,
+    """
+    id bigint, holder_id bigint, case_id bigint, kind text, direction text, account text, amount_cents bigint,
+    deficit_cents bigint, entry_id bigint, deficit_entry_id bigint, opposite_of bigint, proposed_by text, confirmed_by text,
+    created_at timestamptz
+    """,
+    key=("id", "holder_id"),
+)
+
+INSERT_ADJUSTMENT: Final = of_columns(
+    ADJUSTMENT, once=(), name="adjustment_row", sql="insert into adjustment ({names}) {rows}"
+)
+ADJUSTMENTS: Final = Fact(rank=170, inserts=(INSERT_ADJUSTMENT,), key=None)
+
+
+async def list_adjustments(connection: Connection | Pool, case_id: int) -> list[Adjustment]:
+    """All of a case, the oldest first."""
+    return await ADJUSTMENT.find_all(connection, "where case_id = $1 order by created_at, id", case_id)

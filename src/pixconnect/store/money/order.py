@@ -7,7 +7,10 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Final, LiteralString
 
+from msgspec import Struct
+
 from pixconnect.domain.money.order import OpenOrder, name_of
+from pixconnect.domain.money.rail import WaitsFor
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
@@ -311,3 +314,48 @@ async def name_all(connection: Connection, named: Sequence[tuple[Transfer | Refu
     ids, holder_ids = [each.id for each, _ in named], [each.holder_id for each, _ in named]
     names, network_ids = [name_of(each) for each, _ in named], [network_id for _, network_id in named]
     await connection.execute(_NAME, ids, holder_ids, names, network_ids, now)
+
+
+class WaitingOrder(Struct, frozen=True, kw_only=True):
+    order_name: str
+    transfer_id: int
+    holder_id: int
+    institution_id: int
+    waits_for: WaitsFor
+    since: datetime
+    """In service time."""
+
+
+WAITING: Final = Table(
+    "waiting_order",
+    WaitingOrder,
+    """
+    order_name text, transfer_id bigint, holder_id bigint, institution_id smallint, waits_for text, since timestamptz
+    """,
+    key=("order_name",),
+)
+
+_INSERT_WAITING: Final[LiteralString] = f"insert into waiting_order ({WAITING.names}) values ({WAITING.parameters})"
+_FIND_WAITING: Final[LiteralString] = f"select {WAITING.select} from waiting_order where order_name = any($1)"
+
+
+async def insert_waiting(connection: Connection, waiting: WaitingOrder) -> None:
+    await connection.execute(_INSERT_WAITING, *WAITING.values(waiting))
+
+
+async def find_waiting(connection: Connection | Pool, order_names: Sequence[str]) -> dict[str, WaitingOrder]:
+    """Those of these orders that have begun to wait, whether they still do or not."""
+    return {row["order_name"]: WAITING.read(row) for row in await connection.fetch(_FIND_WAITING, order_names)}
+
+
+_LIST_WAITING: Final[LiteralString] = """
+    select institution_account.name as institution, waiting_order.since from waiting_order
+    join open_order on open_order.name = order_name
+    join institution_account on institution_account.id = waiting_order.institution_id
+    order by waiting_order.since limit $1
+"""
+
+
+async def list_waiting_since(pool: Pool, count_max: int) -> list[tuple[str, datetime]]:
+    """The account and the begin of each that still waits, the longest waiting first."""
+    return [(row["institution"], row["since"]) for row in await pool.fetch(_LIST_WAITING, count_max)]

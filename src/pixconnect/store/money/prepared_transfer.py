@@ -1,4 +1,4 @@
-"""The table of prepared transfers, whose rows are only added."""
+"""The tables of prepared and of initiated transfers, whose rows are only added."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.prepared_transfer import PreparedTransfer
+from pixconnect.domain.money.prepared_transfer import InitiatedTransfer, PreparedTransfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table, fetch_row
 
@@ -81,3 +81,24 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[PreparedTran
     rows = await pool.fetch(_PAGE, *between, span.position, span.page_size)
     total = await fetch_row(pool, _COUNT, *between)
     return Page(items=[PREPARED_TRANSFER.read(row) for row in rows], total_count=total["count"])
+
+
+_encode_initiated = msgspec.json.Encoder().encode
+_decode_initiated = msgspec.json.Decoder(Party).decode
+
+_INITIATED_TRANSFER: Final = Table(
+    "initiated_transfer",
+    InitiatedTransfer,
+    "end_to_end_id text, holder_id bigint, key text, key_type text, counterparty jsonb, created_at timestamptz",
+    key=("end_to_end_id",),
+    read={"counterparty": (_decode_initiated, "counterparty")},
+    write={"counterparty": lambda initiated: _encode_initiated(initiated.counterparty).decode()},
+)
+
+
+async def insert_initiated(connection: Connection, initiated: InitiatedTransfer) -> None:
+    await _INITIATED_TRANSFER.insert(connection, initiated)
+
+
+async def find_initiated(pool: Pool, holder_id: int, end_to_end_id: str) -> InitiatedTransfer | None:
+    return await _INITIATED_TRANSFER.find(pool, "where end_to_end_id = $1 and holder_id = $2", end_to_end_id, holder_id)

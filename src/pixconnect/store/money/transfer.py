@@ -16,7 +16,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame import lookup, tally
 from pixconnect.store.frame.fact import Fact
-from pixconnect.store.frame.table import Part, Table, fetch_row, of_columns, update_of
+from pixconnect.store.frame.table import Part, Table, fetch_row, of_columns, split_pairs, update_of
 from pixconnect.store.money.refused_credit import REFUSED_CREDIT, RefusedCredit
 
 _encode = msgspec.json.Encoder().encode
@@ -234,3 +234,48 @@ async def find_charge_ids(connection: Connection, end_to_end_ids: Sequence[str])
     """The charges that these incoming transfers paid, by id and holder; that of a transfer never changes."""
     rows = await connection.fetch(_FIND_CHARGE_IDS, end_to_end_ids)
     return [(row["charge_id"], row["holder_id"]) for row in rows]
+
+
+_FIND_COMPLETED: Final[LiteralString] = """
+    select transfer_id, holder_id from unnest($1::bigint[], $2::bigint[]) as wanted (transfer_id, holder_id)
+    join payer_completion using (transfer_id, holder_id)
+"""
+
+
+async def find_completed(connection: Connection | Pool, wanted: Collection[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Those of these transfers, by id and holder, whose payer became known before."""
+    rows = await connection.fetch(_FIND_COMPLETED, *split_pairs(wanted))
+    return {(row["transfer_id"], row["holder_id"]) for row in rows}
+
+
+# Two statements: the trigger `check_payer` finds the row that the first has written.
+_NOTE_PAYER: Final[LiteralString] = """
+    insert into payer_completion (transfer_id, holder_id, before, completed_at)
+    select id, holder_id, counterparty, $3 from transfer where id = $1 and holder_id = $2
+"""
+_COMPLETE_PAYER: Final[LiteralString] = "update transfer set counterparty = $3 where id = $1 and holder_id = $2"
+
+
+async def complete_payer(connection: Connection, transfer: Transfer, completed_at: datetime) -> None:
+    """Write the payer of a transfer that is locked, and what was known of it before."""
+    await connection.execute(_NOTE_PAYER, transfer.id, transfer.holder_id, completed_at)
+    await connection.execute(_COMPLETE_PAYER, transfer.id, transfer.holder_id, encode_party(transfer.counterparty))
+
+
+_INSERT_PAYEE: Final[LiteralString] = """
+    insert into settled_payee (transfer_id, holder_id, payee, told_at) values ($1, $2, $3, $4)
+"""
+
+
+async def insert_settled_payee(
+    connection: Connection, transfer_id: int, holder_id: int, payee: Party, told_at: datetime
+) -> None:
+    """In the transaction in which its transfer settles."""
+    await connection.execute(_INSERT_PAYEE, transfer_id, holder_id, encode_party(payee), told_at)
+
+
+async def find_settled_payee(pool: Connection | Pool, transfer_id: int, holder_id: int) -> Party | None:
+    text = await pool.fetchval(
+        "select payee::text from settled_payee where transfer_id = $1 and holder_id = $2", transfer_id, holder_id
+    )
+    return None if text is None else _decode_party(text)

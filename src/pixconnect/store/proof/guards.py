@@ -19,13 +19,7 @@ _SET_BACK: Final[LiteralString] = " union all ".join(
 # Of each of these there is one row, and whoever reads it finds it there.
 _ONE_ROW: Final[LiteralString] = " union all ".join(
     f"select '{table}' as name, count(*) as rows_count from {table}"
-    for table in (
-        "access_revision",
-        "clock",
-        "event_feed_state",
-        "installation",
-        "partition_pass",
-    )
+    for table in ("access_revision", "clock", "event_feed_state", "installation", "partition_pass")
 )
 GUARDS: Final = (
     SHAPE,

@@ -15,7 +15,7 @@ import asyncpg
 from msgspec import Struct
 
 from pixconnect.domain.frame.wanted import Wanted
-from pixconnect.domain.money.pix_key import as_kept
+from pixconnect.domain.money.holder import as_kept
 from pixconnect.domain.money.tax_id import unmask_tax_id
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
@@ -25,7 +25,7 @@ from pixconnect.store.money.charge import CHARGE
 from pixconnect.store.money.refund import REFUND
 from pixconnect.store.money.transfer import TRANSFER
 from pixconnect.store.webhooks.delivery_history import DELIVERY
-from pixconnect.store.webhooks.event import EVENT
+from pixconnect.store.webhooks.feed import EVENT
 
 
 class BrowsePosition(Struct, frozen=True, kw_only=True):

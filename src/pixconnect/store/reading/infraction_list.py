@@ -17,8 +17,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame import listing as listing_store
 from pixconnect.store.frame.table import fetch_row, split_pairs
-from pixconnect.store.money.block import BLOCK
-from pixconnect.store.money.infraction import INFRACTION
+from pixconnect.store.money.infraction import BLOCK, INFRACTION
 from pixconnect.store.money.refund import REFUND
 
 # $1 whose, or null for all; $2 states; $3 and $4 when it was opened; $5 and $6 amounts; $7 a part of a name.

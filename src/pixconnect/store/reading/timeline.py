@@ -25,7 +25,7 @@ from pixconnect.store.money.refund import REFUND
 from pixconnect.store.money.transfer import TRANSFER
 from pixconnect.store.webhooks import delivery_history
 from pixconnect.store.webhooks.delivery_history import DELIVERY
-from pixconnect.store.webhooks.event import EVENT
+from pixconnect.store.webhooks.feed import EVENT
 
 REFUSED_LOOKED_AT_MAX: Final = 1_000
 """Payments of a holder that were refused after a charge was made, looked at for those that were to pay it."""

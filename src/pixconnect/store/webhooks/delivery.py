@@ -14,13 +14,13 @@ from operator import attrgetter
 from typing import Final, LiteralString
 
 from pixconnect.domain.frame.event import Event
-from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks import endpoint
 from pixconnect.domain.webhooks.delivery import Attempt, BacklogWalk, Conclusion, DueCursor, DueDelivery, DueRead
-from pixconnect.domain.webhooks.key_webhook import KeyWebhookEvent
+from pixconnect.domain.webhooks.endpoint import KeyWebhookEvent
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.fact import Fact
 from pixconnect.store.frame.table import Columns, Part, Table, no_arguments, numbered, of_columns, read_types
-from pixconnect.store.webhooks import event as event_store
+from pixconnect.store.webhooks import feed as feed_store
 
 
 def _ids(found: list[int] | None) -> tuple[int, ...] | None:
@@ -65,11 +65,13 @@ APPEND: Final = Part[Event](
     """,
     arguments=no_arguments,
     returns="any row",
-    reads=event_store.APPEND,
+    reads=feed_store.APPEND_EVENTS,
 )
 """A delivery of each new event for each endpoint that is active now and wants it."""
 _DELIVERIES: Final = Fact(rank=210, inserts=(APPEND,), key=None)
-EVENTS: Final = Fact(rank=200, inserts=(event_store.APPEND,), key=None, follow=lambda _, event: [(_DELIVERIES, event)])
+EVENTS: Final = Fact(
+    rank=200, inserts=(feed_store.APPEND_EVENTS,), key=None, follow=lambda _, event: [(_DELIVERIES, event)]
+)
 
 TOLD: Final = Columns[KeyWebhookEvent](
     read_types("""
@@ -88,8 +90,8 @@ APPEND_TOLD: Final = of_columns(
     sql=f"""
         insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
             modified_at)
-        select nextval('delivery_id'), told.holder_id, webhook_endpoint.id, event_id, '{key_webhook.RESOURCE}', transfer_id,
-            webhook_endpoint.id % 256, 'pending', told_at, told_at, told_at
+        select nextval('delivery_id'), told.holder_id, webhook_endpoint.id, event_id, '{endpoint.KEY_WEBHOOK_RESOURCE}',
+            transfer_id, webhook_endpoint.id % 256, 'pending', told_at, told_at, told_at
         from ({{rows}}) as told ({{names}})
         left join transfer on told.pix_key is null and transfer.id = transfer_id and transfer.holder_id = told.holder_id
         join key_webhook on key_webhook.pix_key = coalesce(told.pix_key, transfer.own_key)

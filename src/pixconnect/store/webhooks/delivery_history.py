@@ -14,7 +14,7 @@ import asyncpg
 from msgspec import structs
 
 from pixconnect.domain.frame.listing import Page, Span
-from pixconnect.domain.webhooks import key_webhook
+from pixconnect.domain.webhooks import endpoint
 from pixconnect.domain.webhooks.delivery import RESPONSE_KEPT_MAX, Attempt, Delivery, DeliveryStatus, KeyDelivery
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame import listing as listing_store
@@ -81,7 +81,7 @@ _FIND: Final[LiteralString] = f"""
     where id = $1 and (holder_id = $2 or holder_id = any (array(
             select member.id from holder as asked join holder as member on member.family_id = asked.family_id
             where asked.id = $2
-        ))) and resource <> '{key_webhook.RESOURCE}'
+        ))) and resource <> '{endpoint.KEY_WEBHOOK_RESOURCE}'
 """
 
 

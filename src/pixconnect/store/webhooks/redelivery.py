@@ -11,8 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.webhooks import key_webhook
-from pixconnect.domain.webhooks.endpoint import Endpoint
+from pixconnect.domain.webhooks.endpoint import KEY_WEBHOOK_RESOURCE, Endpoint
 from pixconnect.foundation.pool import Connection, Pool
 
 REDELIVERY_LOCKS: Final = 0x7078_6104
@@ -134,7 +133,7 @@ _REDELIVER_KEY_EVENTS: Final[LiteralString] = f"""
     told as (
         insert into delivery (id, holder_id, endpoint_id, event_id, resource, resource_id, slot, status, due_at, created_at,
             modified_at)
-        select nextval('delivery_id'), holder_id, $1, id, '{key_webhook.RESOURCE}', transfer_id, $1 % 256, 'pending', $8, $8, $8
+        select nextval('delivery_id'), holder_id, $1, id, '{KEY_WEBHOOK_RESOURCE}', transfer_id, $1 % 256, 'pending', $8, $8, $8
         from (select * from chosen order by created_at, id) as chosen
     )
     select created_at, id from chosen order by created_at, id

@@ -12,8 +12,7 @@ from pixconnect.domain.frame.short_text import cut_text
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame import audit as audit_store
 from pixconnect.store.frame.audit import AuditEntry
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 
 State = Struct | Mapping[str, object]
 

@@ -1,4 +1,4 @@
-"""The records that use cases take: the database, the ports, and the operator's rules.
+"""The records that use cases take (the database, the ports, the operator's rules), and writes outside of batches.
 
 A use case takes ``Context``. It takes ``Core`` if operators' verbs also call it, and ``Writer`` if those that write money do.
 The command line and the preparation of the sandbox open an ``Operator``. No ``Context`` is one: it connects as the service,
@@ -10,14 +10,19 @@ report that is not acknowledged comes again.
 ``UnderWay`` caches the transfers and refunds that this process has handed to the rail. While an order is open its transfer or
 refund does not change, except for its id on the network, which the order has too. So we need not read it again when it ends. On
 a miss (another worker handed it over, or too many are under way) we read it from the database.
+
+A batch finds out what a lost COMMIT did by running again with the same ids. The rare writes here have no such ids: if a COMMIT
+was lost, or a step failed after an earlier one had committed, the answer is ``OUTCOME_UNKNOWN``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Final, Protocol
 
+import asyncpg
 import structlog
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -36,9 +41,10 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.rules.register import ARRANGEMENT
 from pixconnect.domain.simulation import sandbox_control
 from pixconnect.domain.simulation.sandbox_control import Message, SandboxControl, SandboxUnavailable
-from pixconnect.domain.standard.outside_location import Locations
+from pixconnect.domain.standard.location import Locations
 from pixconnect.domain.webhooks.delivery import Receivers
 from pixconnect.foundation.bounded_cache import BoundedCache
+from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.identifiers import IdBlocks
@@ -309,3 +315,71 @@ async def draw_fault(context: Context, message: Message) -> str:
         return (await context.sandbox_control.call(sandbox_control.DRAW_FAULT, message)).effect or ""
     except SandboxUnavailable:
         return ""
+
+
+_UNKNOWN = "the database was lost while this was written, and whether it was is unknown: look before you ask again"
+
+
+class LoneWrite:
+    """The transactions of one request, and whether any of them may have committed."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.may_be_durable = False
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncGenerator[Connection]:
+        async with self._pool.acquire() as connection, self.begin_on(connection):
+            yield connection
+
+    @asynccontextmanager
+    async def begin_on(self, connection: Connection) -> AsyncGenerator[Connection]:
+        """The same on a connection that the caller keeps, for a lock that outlives the transaction."""
+        transaction = connection.transaction()
+        await transaction.start()
+        try:
+            yield connection
+        except BaseException:
+            await transaction.rollback()
+            raise
+        with self._committing():
+            await transaction.commit()
+
+    @contextmanager
+    def _committing(self) -> Generator[None]:
+        """Wrap whatever commits: until its answer arrives, nobody knows whether it did."""
+        could_be_before, self.may_be_durable = self.may_be_durable, True
+        try:
+            yield
+        except asyncpg.PostgresError as error:
+            if not isinstance(error, DATABASE_AWAY):
+                self.may_be_durable = could_be_before  # the server has refused it, all of it
+            raise
+
+
+@asynccontextmanager
+async def writing(pool: Pool) -> AsyncGenerator[LoneWrite]:
+    """Write in several transactions."""
+    write = LoneWrite(pool)
+    try:
+        yield write
+    except (*DATABASE_AWAY, *DATABASE_BUSY, errors.ServiceUnavailable) as error:
+        if write.may_be_durable:
+            raise errors.OutcomeUnknown(_UNKNOWN) from error
+        raise
+
+
+@asynccontextmanager
+async def write_alone(pool: Pool) -> AsyncGenerator[Connection]:
+    """Write in one transaction; errors as in ``writing``."""
+    async with writing(pool) as write, write.transaction() as connection:
+        yield connection
+
+
+@contextmanager
+def or_unknown(unknown: errors.OutcomeUnknown) -> Generator[None]:
+    """What was asked for is kept, and somebody goes on with it: whatever fails here, it is not true that nothing was done."""
+    try:
+        yield
+    except (*DATABASE_AWAY, *DATABASE_BUSY, errors.ServiceUnavailable) as error:
+        raise unknown from error

@@ -16,8 +16,7 @@ from pixconnect.domain.due.address import Address
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.holder import Holder, Party
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.holder import Holder, Party, PixKey
 from pixconnect.flow.batches import Batches
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.pool import Pool

@@ -28,8 +28,8 @@ from pixconnect.domain.rules.register import LookupAllowance, find_lookup_allowa
 from pixconnect.flow.shares import FairSemaphore
 from pixconnect.foundation.bounded_cache import BoundedCache
 from pixconnect.foundation.database_failure import DATABASE_FAILED
-from pixconnect.store.frame import lookup_budget as budget_store
-from pixconnect.store.frame.lookup_budget import KeptBudget
+from pixconnect.store.frame import lookup as lookup_store
+from pixconnect.store.frame.lookup import KeptBudget
 from pixconnect.store.money import transfer as transfer_store
 
 if TYPE_CHECKING:  # it holds the budgets
@@ -197,7 +197,7 @@ class LookupBudgets:
         if now_s - budget.asked_at_s >= _ASKED_AGAIN_AFTER_S:
             # One of those who come at the same time asks; the others go by what was known.
             budget.asked_at_s = now_s
-            kept = await budget_store.find(context.pool, holder_id)
+            kept = await lookup_store.find_budget(context.pool, holder_id)
             # While something is on its way there, the answer may be from before or after it: that one will say.
             if kept is not None and budget.telling is None:
                 budget.adopt(kept)
@@ -216,7 +216,7 @@ class LookupBudgets:
         try:
             while budget.untold:
                 cost = budget.untold
-                kept = await budget_store.spend(
+                kept = await lookup_store.spend_budget(
                     context.pool,
                     holder_id,
                     cost,
@@ -245,7 +245,7 @@ class LookupBudgets:
         if until is None:
             return
         policy = budget.allowance.policy
-        kept = await budget_store.put_back(
+        kept = await lookup_store.put_back_budget(
             context.pool,
             holder_id,
             count * budget.allowance.paid_tokens,
@@ -255,6 +255,6 @@ class LookupBudgets:
             settled_from=settled_from,
             settled_until=until,
         )
-        kept = kept or await budget_store.find(context.pool, holder_id)
+        kept = kept or await lookup_store.find_budget(context.pool, holder_id)
         if kept is not None:
             budget.adopt(kept)

@@ -18,8 +18,7 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 
 _CLIENT_ID_LENGTH = 24
 _SECRET_LENGTH = 43

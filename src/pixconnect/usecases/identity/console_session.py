@@ -46,8 +46,7 @@ from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity import console as console_store
 from pixconnect.store.identity.console import ConsoleOperator, ConsoleSession, FoundSession
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.identity import token_issuer
 from pixconnect.usecases.identity.token_issuer import AddressLimited, TokenRequest
 

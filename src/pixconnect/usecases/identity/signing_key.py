@@ -25,8 +25,7 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import signing_key as signing_key_store
 from pixconnect.store.identity.signing_key import Authority
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Core, Operator, Policy
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Core, Operator, Policy, write_alone
 
 ROTATED_AFTER: Final = timedelta(days=90)
 """A new key is made when the newest is this old: well before its certificate ends."""

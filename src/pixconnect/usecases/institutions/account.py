@@ -30,8 +30,7 @@ from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.credential import (
     KnownAccount,
     OpenInstitution,

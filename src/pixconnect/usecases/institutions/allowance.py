@@ -11,8 +11,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator, Writer
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions.account import found, name_account
 from pixconnect.usecases.institutions.proposing import confirming, propose, record_confirmed
 from pixconnect.writing.service_time import service_now_to_write

@@ -32,8 +32,7 @@ from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money.charge import CHARGES
-from pixconnect.usecases.frame.context import Operator, Writer
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions.account import find_account, found, name_account
 from pixconnect.usecases.institutions.proposing import propose, record_confirmed
 from pixconnect.usecases.institutions.statement import preview_file, record_file, settle_items

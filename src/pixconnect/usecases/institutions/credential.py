@@ -24,8 +24,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions.account import SealedCredentials
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 
 OpenInstitution = Callable[[InstitutionAccount, Credential], Institution]
 """Makes what speaks to an account; it connects when it is first asked something."""

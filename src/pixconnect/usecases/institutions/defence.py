@@ -20,15 +20,12 @@ from pixconnect.domain.money import infraction as infraction_rules
 from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown, InfractionState
 from pixconnect.domain.money.infraction import Infraction
 from pixconnect.domain.money.rail import Abilities
-from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money.infraction import INFRACTIONS
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import Context, find_abilities
-from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.usecases.frame.context import Context, find_abilities, write_alone
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.service_time import service_now_to_write
 from pixconnect.writing.unit_of_work import lock_balances
 
@@ -59,7 +56,7 @@ async def list_infractions(
 
 
 async def _show(context: Context, found: Sequence[Infraction]) -> list[ShownInfraction]:
-    held = await block_store.read_covered(context.pool, [each.name for each in found]) if found else {}
+    held = await infraction_store.read_covered(context.pool, [each.name for each in found]) if found else {}
     return [
         ShownInfraction(
             infraction=each,

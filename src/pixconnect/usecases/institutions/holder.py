@@ -7,8 +7,7 @@ from msgspec import structs
 from pixconnect.domain.money.holder import Holder
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, put_on_account
 from pixconnect.usecases.money.holder import NewHolder, make_holder
 

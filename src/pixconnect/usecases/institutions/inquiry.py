@@ -22,8 +22,7 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, name_account
 from pixconnect.usecases.institutions.sent_return import record_sent_returns
 from pixconnect.usecases.institutions.sweep import record_page

@@ -8,13 +8,12 @@ from __future__ import annotations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal
-from pixconnect.domain.money import pix_key
-from pixconnect.domain.money.key_holding import QUARANTINE
+from pixconnect.domain.money import holder
+from pixconnect.domain.money.holder import QUARANTINE
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import holder as holder_store
-from pixconnect.usecases.frame.context import Operator, Writer
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions.account import found, name_account
 from pixconnect.usecases.institutions.proposing import confirming, propose, record_confirmed
 
@@ -26,7 +25,7 @@ async def propose_release(context: Operator, name: str, text: str) -> Proposal:
         NotFound: There is no such account.
         BadRequest: The key does not wait for it, or the account is read, so that the quarantine ends by itself.
     """
-    key = pix_key.as_kept(text)
+    key = holder.as_kept(text)
     async with write_alone(context.pool) as connection:
         account = found(await account_store.lock_named(connection, name), name)
         quarantine = await holder_store.read_quarantine(connection, key)

@@ -27,8 +27,7 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, found, name_account
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 from pixconnect.usecases.institutions.statement import list_span

@@ -16,8 +16,7 @@ from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, name_account
 from pixconnect.usecases.money.transfer import start_transfer
 

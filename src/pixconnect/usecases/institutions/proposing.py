@@ -19,8 +19,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.account import found, name_account
 
 _VERBS: Final[Mapping[ProposedAct, str]] = {

@@ -49,8 +49,7 @@ from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.movement import post_statement_item, take_back
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import return_paid_charge
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 

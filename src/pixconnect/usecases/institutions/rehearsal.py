@@ -41,8 +41,7 @@ from pixconnect.domain.institutions.recording import (
 from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, name_account
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_credential
 

@@ -42,8 +42,7 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator, Writer
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.line_joining import find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file

@@ -19,7 +19,7 @@ from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ItemJ
 from pixconnect.domain.institutions.judging import UnmatchedItem
 from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.domain.money.rail import MovementReport
-from pixconnect.domain.proof.case_ending import CaseEnding
+from pixconnect.domain.proof.case import CaseEnding
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import item as item_store

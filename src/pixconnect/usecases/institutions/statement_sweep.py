@@ -17,8 +17,7 @@ from pixconnect.domain.institutions.institution import Institution, InstitutionI
 from pixconnect.domain.institutions.sweep import REPEATED_FOR, Sweep, is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.usecases.frame.context import Context, Writer
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Writer, write_alone
 from pixconnect.usecases.institutions.account import STILL_TRIES_MAX
 from pixconnect.usecases.institutions.line_joining import AT_ONCE
 from pixconnect.usecases.institutions.line_judging import judge_listed

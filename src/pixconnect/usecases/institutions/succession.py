@@ -14,8 +14,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Client, end_tokens_at
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.money.holder import Holder
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.holder import Holder, PixKey
 from pixconnect.domain.webhooks.endpoint import Endpoint
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.identity import access as access_store
@@ -23,8 +22,7 @@ from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, put_on_account
 from pixconnect.usecases.money.holder import NewHolder, make_holder
 from pixconnect.usecases.webhooks.endpoint import show_in_audit

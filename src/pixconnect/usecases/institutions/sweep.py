@@ -35,7 +35,6 @@ from pixconnect.domain.money.rail import CreditReport, MovementReport
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX, Transfer, announce_update
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.money import movement as movement_store
-from pixconnect.store.money import payer_completion as completion_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.institutions.refund import record_returns
@@ -44,8 +43,7 @@ from pixconnect.usecases.money.charge import expire_charges_there
 from pixconnect.usecases.money.charge_opening import ask_about_paid
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import lock_balances
 
 
@@ -74,7 +72,7 @@ async def complete_payers(context: Context, told: Mapping[str, tuple[Transfer, P
     ]
     if not more:
         return
-    completed = await completion_store.find_completed(context.pool, [payer.key for payer in more])
+    completed = await transfer_store.find_completed(context.pool, [payer.key for payer in more])
     new = [payer for payer in more if payer.key not in completed]
     for outcome in await context.writes.submit_all(COMPLETE_PAYERS, new):
         # The next reading tells it again.
@@ -87,7 +85,7 @@ async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
     work = await lock_balances(batch)
     wanted = sorted({payer.key for payer in batch})
     transfers = await transfer_store.lock_by_id(work.connection, wanted)
-    completed = await completion_store.find_completed(work.connection, wanted)
+    completed = await transfer_store.find_completed(work.connection, wanted)
     for payer in batch:
         before = transfers[payer.key]
         party = complete_party(before.counterparty, payer.party)
@@ -96,7 +94,7 @@ async def _complete_payers(batch: Batch[ListedPayer]) -> list[None]:
         if is_new and party != before.counterparty:
             completed.add(payer.key)
             after = structs.replace(before, counterparty=party)
-            await completion_store.complete(work.connection, after, work.now)
+            await transfer_store.complete_payer(work.connection, after, work.now)
             work.announce(announce_update, after, work.now)
     await work.write()
     return [None] * len(batch)

@@ -30,8 +30,7 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import webhook as webhook_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 from pixconnect.usecases.institutions.account import find_account, found, refuse_use
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 

@@ -6,27 +6,71 @@ hands the order over as any other, or gives it up as any other, so that its mone
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.limit import ApprovalReason, find_approval_reason
-from pixconnect.domain.money.order import OpenOrder, decide_approval, is_too_late
+from pixconnect.domain.money.leaving import Standing, find_hold
+from pixconnect.domain.money.limit import ApprovalReason, Interval, Spending, Spent, find_approval_reason
+from pixconnect.domain.money.order import OpenOrder, decide_approval, is_too_late, name_of
+from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import NewTransfer, Transfer
-from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.money import approval as approval_store
+from pixconnect.store.money import infraction as infraction_store
+from pixconnect.store.money import leaving as leaving_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money.approval import ApprovalAnswer, PendingApproval
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Core, Operator, read_ordered
-from pixconnect.usecases.frame.lone_write import write_alone
-from pixconnect.usecases.money.leaving import find_holds
+from pixconnect.usecases.frame.context import Core, Operator, read_ordered, write_alone
 from pixconnect.writing.service_time import service_now_to_write
 from pixconnect.writing.unit_of_work import UnitOfWork
+
+_Sum: TypeAlias = tuple[int, Interval, Interval | None]
+"""A holder, a day, and the night in it."""
+
+
+async def find_holds(connection: Connection | Pool, under_way: Collection[Transfer | Refund]) -> dict[str, str]:
+    """The reasons why some of these may not leave now, by the names of their orders."""
+    standings = await leaving_store.read_standings(connection, {ordered.holder_id for ordered in under_way})
+    # A contested Pix has a block while it is undecided.
+    suspected = {
+        (ordered.transfer_id, ordered.holder_id)
+        for ordered in under_way
+        if isinstance(ordered, Refund) and standings[ordered.holder_id].blocks_count
+    }
+    contested = await infraction_store.find_contested(connection, sorted(suspected))
+    holds = dict[str, str]()
+    # Thousands of one holder may wait, and most of them count on one day.
+    sums = dict[_Sum, Spent]()
+    for ordered in under_way:
+        standing = standings[ordered.holder_id]
+        spending = await _read_spending(connection, ordered, standing, sums)
+        is_contested = isinstance(ordered, Refund) and (ordered.transfer_id, ordered.holder_id) in contested
+        if hold := find_hold(ordered, standing, spending, is_contested=is_contested):
+            holds[name_of(ordered)] = hold
+    return holds
+
+
+async def _read_spending(
+    connection: Connection | Pool, ordered: Transfer | Refund, standing: Standing, sums: dict[_Sum, Spent]
+) -> Spending:
+    """What else was sent on the day on which it was accepted, on which it counts."""
+    spending = Spending(ordered.created_at)
+    if isinstance(ordered, Transfer) and standing.limits.are_of_sums:
+        wanted = ordered.holder_id, spending.day, spending.find_night(standing.limits)
+        if wanted not in sums:
+            sums[wanted] = await tally_store.read_spent(connection, *wanted)
+        spent, own_cents = sums[wanted], ordered.amount_cents
+        others = Spent(day_cents=spent.day_cents - own_cents, night_cents=spent.night_cents - own_cents)
+        spending.start(ordered.holder_id, others)
+    return spending
+
 
 LISTED_MAX: Final = 1000
 PAID_COUNTED_MAX: Final = 100

@@ -14,7 +14,7 @@ from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import ability, br_code, pix_key, tax_id
+from pixconnect.domain.money import ability, br_code, holder, tax_id
 from pixconnect.domain.money.charge import (
     PAID,
     Charge,
@@ -34,8 +34,7 @@ from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.money.charge_opening import RefusedByInstitution, explain_refusal, open_there, want_charge
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
 
 _IDEMPOTENCY: Final = Idempotency("charge", charge_store.find_by_external_id, charge_store.find_external)
@@ -169,7 +168,7 @@ async def _expire(context: Context, expired: Sequence[tuple[int, int]]) -> None:
 async def _judge(context: Context, caller: Caller, request: ChargeRequest) -> str:
     """Check the rules in the documented order, and return the normalised key."""
     money.check_amount(request.amount_cents)
-    key = pix_key.parse_pix_key(request.key).key
+    key = holder.parse_pix_key(request.key).key
     if await context.directory.find_owner(key) != caller.holder_id:
         raise errors.PixKeyNotOwned("key: is not a Pix key of this holder")
     if request.payer is not None:

@@ -48,8 +48,7 @@ from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import or_unknown, write_alone
+from pixconnect.usecases.frame.context import Context, or_unknown, write_alone
 from pixconnect.usecases.money.charge_moves import revise_charge
 from pixconnect.usecases.money.charge_opening import DUE_MAX, LOOK_EVERY_S, RefusedByInstitution, require_account
 from pixconnect.writing.batch import Batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pixconnect.domain.due import paid_amount
+from pixconnect.domain.due import day_amount
 from pixconnect.domain.due.day_amount import DayAmount
 from pixconnect.domain.money.charge import (
     Charge,
@@ -16,8 +16,7 @@ from pixconnect.domain.money.charge import (
 )
 from pixconnect.domain.money.charge_contents import digest_contents
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.store.money.charge import CHARGES
-from pixconnect.store.money.paid_amount import PAID_AMOUNTS
+from pixconnect.store.money.charge import CHARGES, PAID_AMOUNTS
 from pixconnect.store.standard.charge_revision import REVISIONS, ChargeRevision
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -49,7 +48,7 @@ def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, reported_at
     """Keep the parts of a payment that pays or holds a charge with a due date."""
     amount = compose_amount(charge, reported_at)
     if amount is not None:
-        work.put(PAID_AMOUNTS, paid_amount.keep_parts(amount, transfer.id, transfer.holder_id, charge.id))
+        work.put(PAID_AMOUNTS, day_amount.keep_parts(amount, transfer.id, transfer.holder_id, charge.id))
 
 
 def keep_reported_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, reported: DayAmount | None) -> None:
@@ -57,4 +56,4 @@ def keep_reported_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, re
     if charge.due_on is None or reported is None:
         return
     if (reported.total_cents, reported.original_cents) == (transfer.amount_cents, charge.amount_cents):
-        work.put(PAID_AMOUNTS, paid_amount.keep_parts(reported, transfer.id, transfer.holder_id, charge.id))
+        work.put(PAID_AMOUNTS, day_amount.keep_parts(reported, transfer.id, transfer.holder_id, charge.id))

@@ -48,8 +48,7 @@ from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.store.frame.refusal import find_refusal
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import or_unknown, write_alone
+from pixconnect.usecases.frame.context import Context, or_unknown, write_alone
 from pixconnect.usecases.money.opened_charge import fall_back, finish, tell_unknown
 
 LOOK_EVERY_S: Final = 0.05

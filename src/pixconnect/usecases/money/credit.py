@@ -39,8 +39,8 @@ from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money.charge import CHARGES
-from pixconnect.usecases.money.automatic_refund import AutomaticRefund, hold_automatic_refund
 from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts, mark_paid
+from pixconnect.usecases.money.refund import AutomaticRefund, hold_automatic_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 NOT_GIVEN_BACK: Final = Misfit(
@@ -220,12 +220,7 @@ def _judge_again(work: UnitOfWork, credit: Credit, transfer: Transfer, decision:
 
 
 def _settle(
-    work: UnitOfWork,
-    credit: Credit,
-    transfer: Transfer,
-    charges: Charges,
-    code: str | None,
-    decision: ChargeDecision,
+    work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None, decision: ChargeDecision
 ) -> tuple[Transfer, Misfit | None]:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
     named = charges.get(credit.code)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.charge_payment import TXID_LENGTH_MIN
+from pixconnect.domain.money.holder import find_holder_at
 from pixconnect.domain.money.kept_report import Misfit
-from pixconnect.domain.money.key_holding import find_holder_at
 from pixconnect.domain.money.rail import CreditReport
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import charge_opening as opening_store

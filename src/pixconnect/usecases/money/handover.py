@@ -46,10 +46,9 @@ from pixconnect.domain.money.transfer import QrCodeTransferRequest, Transfer
 from pixconnect.domain.rules.register import is_outside_window
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
-from pixconnect.store.money import waiting_order as waiting_store
 from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.leaving import find_holds
+from pixconnect.usecases.money.approval import find_holds
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
 from pixconnect.usecases.money.unresolved import NOTE_WAITING, NewWaiting
@@ -343,7 +342,7 @@ async def _note_waiting(context: Context, answered: Sequence[tuple[OpenOrder, Su
         for order, answer in answered
         if isinstance(answer, Taken) and answer.waits_for is not None and order.is_transfer
     ]
-    known = await waiting_store.find(context.pool, [one.order.name for one in waiting]) if waiting else {}
+    known = await order_store.find_waiting(context.pool, [one.order.name for one in waiting]) if waiting else {}
     if new := [one for one in waiting if one.order.name not in known]:
         # What cannot be written now is seen again with the next question.
         await context.writes.submit_all(NOTE_WAITING, new)

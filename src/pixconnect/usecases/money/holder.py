@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import asyncpg
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from pixconnect.domain.due.address import STREET_LENGTH_MAX, check_state, read_postal_code
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.confirmation import check_second_operator
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
-from pixconnect.domain.money import account as account_rules
-from pixconnect.domain.money import pix_key
+from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import holder as holder_rules
 from pixconnect.domain.money import tax_id as tax_id_rules
-from pixconnect.domain.money.holder import AccountType, Holder, KeyType
-from pixconnect.domain.money.key_holding import check_quarantine
+from pixconnect.domain.money.holder import AccountType, Holder, KeyType, PixKey, check_quarantine
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, cut_limits, read_night_begin, want_higher
-from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import ledger as ledger_store
-from pixconnect.store.money import waiting_limits as waiting_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.store.webhooks import key_webhook as key_webhook_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Core, Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Core, Operator, write_alone
 from pixconnect.writing.service_time import service_now_to_write
 
 _TEXT_LENGTH_MAX = 255
@@ -103,7 +98,7 @@ async def make_holder(context: Operator, connection: Connection, new: NewHolder)
     limits = _read_limits(new, must_be_named=not context.policy.is_sandbox)
     tax_id = tax_id_rules.unmask_tax_id(new.tax_id)
     tax_id_rules.check_tax_id(tax_id, "tax_id", "with its mask or without")
-    account_rules.check_account(new.branch, new.account_number, context.policy.ispb)
+    holder_rules.check_account(new.branch, new.account_number, context.policy.ispb)
     now = await service_now_to_write(context.clock, connection)
     holder = Holder(
         id=await holder_store.next_id(connection),
@@ -198,13 +193,13 @@ async def confirm_limits(context: Operator, holder_id: int, code: str) -> Holder
     """
     async with write_alone(context.pool) as connection:
         before = await _lock_limits(connection, holder_id)
-        wanted = None if before is None else await waiting_store.find(connection, holder_id)
+        wanted = None if before is None else await holder_store.find_waiting_limits(connection, holder_id)
         if before is None or wanted is None:
             raise errors.NotFound(f"holder_id: no higher limits wait for holder {holder_id}")
         check_second_operator("confirm-limits", context.operator, wanted.wanted_by)
         if code != wanted.code:
             raise errors.BadRequest("code: what waits is another: read it again, by `pixconnect holder show`")
-        await waiting_store.forget(connection, holder_id)
+        await holder_store.forget_waiting_limits(connection, holder_id)
         holder = before.with_limits(wanted.limits)
         await holder_store.update(connection, holder)
         await audit.record(
@@ -215,13 +210,13 @@ async def confirm_limits(context: Operator, holder_id: int, code: str) -> Holder
 
 async def find_waiting_limits(context: Core, holder_id: int) -> WaitingLimits | None:
     """What waits for a holder."""
-    return await waiting_store.find(context.pool, holder_id)
+    return await holder_store.find_waiting_limits(context.pool, holder_id)
 
 
 async def act_on_waiting_limits(context: Context) -> None:
     """Give holders the limits that have waited for long enough."""
     async with write_alone(context.pool) as connection:
-        await waiting_store.act_on_due(connection)
+        await holder_store.act_on_waiting_limits(connection)
 
 
 async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text: str | None) -> PixKey:
@@ -234,7 +229,7 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
         raise errors.BadRequest(
             f"key: missing; the service makes keys of the type EVP only, and this is to be {key_type}"
         )
-    key = pix_key.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
+    key = holder_rules.parse_pix_key(str(context.entropy.uuid4()) if text is None else text, key_type)
     async with write_alone(context.pool) as connection:
         now = await service_now_to_write(context.clock, connection)
         _found(await holder_store.find(connection, holder_id), holder_id)
@@ -252,7 +247,7 @@ async def add_pix_key(context: Operator, holder_id: int, key_type: KeyType, text
 
 async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey:
     """Forget a Pix key of a holder: within a second it leads to nobody on every process."""
-    key = pix_key.as_kept(text)
+    key = holder_rules.as_kept(text)
     async with write_alone(context.pool) as connection:
         _found(await holder_store.find(connection, holder_id), holder_id)
         # Setting a webhook takes the same lock: no webhook is left for a removed key.
@@ -260,7 +255,7 @@ async def remove_pix_key(context: Operator, holder_id: int, text: str) -> PixKey
         removed = await holder_store.remove_key(connection, key, holder_id)
         if removed is None:
             raise errors.NotFound(f"key: holder {holder_id} has no such key")
-        await key_webhook_store.delete(connection, holder_id, key)
+        await endpoint_store.delete_key_webhook(connection, holder_id, key)
         await audit.record(context, connection, "key remove", _subject(holder_id), before=removed)
     return removed
 
@@ -293,14 +288,14 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
     Returns:
         The holder with what acts at once: all of it where nothing is higher, and in the sandbox, where nothing can be lost.
     """
-    await waiting_store.forget(connection, before.id)
+    await holder_store.forget_waiting_limits(connection, before.id)
     at_once = cut_limits(before.limits, asked.limits)
     if at_once == asked.limits or context.policy.is_sandbox:
         return asked
     # Its day would begin when nobody was looking yet. What is less never waits for a clock.
     await service_now_to_write(context.clock, connection)
     wanted = want_higher(before.id, asked.limits, context.operator, context.clock.real_now())
-    await waiting_store.insert(connection, wanted)
+    await holder_store.insert_waiting_limits(connection, wanted)
     await audit.record(context, connection, "holder set", f"limits of holder {before.id}", after=wanted)
     return asked.with_limits(at_once)
 
@@ -351,3 +346,17 @@ def _found(holder: Holder | None, holder_id: int) -> Holder:
 
 def _subject(holder_id: int) -> str:
     return f"holder {holder_id}"
+
+
+async def read_as_former(context: Context, caller: Caller, account_number: str) -> Caller:
+    """The caller as the holder of this account number: its own, or one that it has succeeded.
+
+    Raises:
+        NotFound: None of them has this account number.
+    """
+    holder_id = await holder_store.find_in_family(context.pool, caller.holder_id, account_number)
+    if holder_id is None:
+        raise errors.NotFound(
+            "X-Account-Number: neither this holder nor one that it has succeeded has this account number"
+        )
+    return structs.replace(caller, holder_id=holder_id)

@@ -20,13 +20,7 @@ from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.kept_report import Misfit, find_change, find_other_account
 from pixconnect.domain.money.movement import Movement
-from pixconnect.domain.money.rail import (
-    Acknowledgement,
-    CreditCancelled,
-    CreditReport,
-    MovementReport,
-    ReturnReport,
-)
+from pixconnect.domain.money.rail import Acknowledgement, CreditCancelled, CreditReport, MovementReport, ReturnReport
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
@@ -40,13 +34,12 @@ from pixconnect.store.money.refused_credit import RefusedCredit
 from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.automatic_refund import note_giving_back, plan_refund
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
 from pixconnect.usecases.money.credited_holder import find_credited_holder, find_credited_there
 from pixconnect.usecases.money.network_id import may_be_named_later
+from pixconnect.usecases.money.refund import note_giving_back, plan_refund
 from pixconnect.usecases.money.settlement import is_surely_not_ours
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 _UNKNOWN_ORIGINAL = Misfit(

@@ -30,7 +30,6 @@ from pixconnect.domain.money.rail import Acknowledgement, InstitutionReturn
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import return_name as name_store
-from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
@@ -40,8 +39,7 @@ from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.settlement import return_paid_charge
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 _ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix that it contests is of another account")
@@ -150,7 +148,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     for account_id in {told.transfer.institution_id for told in batch}:
         references = [told.report.name for told in batch if told.transfer.institution_id == account_id]
         infractions |= await infraction_store.lock_named(connection, references, account_id)
-        found = await block_store.find_named(connection, references, account_id)
+        found = await infraction_store.find_blocks(connection, references, account_id)
         blocks |= {(account_id, reference): block for reference, block in found.items()}
     return_ids = [part.return_id for told in batch for part in told.report.taken]
     refunds = await refund_store.find_named(connection, return_ids, "OUT") if return_ids else {}
@@ -160,7 +158,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     joined = sorted(made) if set(made) - set(linked) else []
     others = [block.reference for _, holder_id in joined for block in work.blocks.list_of(holder_id)]
     if others:
-        locked.taken_of = await block_store.find_taken_of(connection, joined)
+        locked.taken_of = await infraction_store.find_taken_of(connection, joined)
         locked.undecided = await infraction_store.find_open_names(connection, others)
     return locked
 

@@ -19,8 +19,7 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Operator, write_alone
 
 LISTED_MAX: Final = 1000
 COUNTED_MAX: Final = 10_000

@@ -16,13 +16,12 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.known_party import complete_party
-from pixconnect.domain.money import ability, br_code, pix_key, tax_id
-from pixconnect.domain.money import account as account_rules
+from pixconnect.domain.money import ability, br_code, tax_id
+from pixconnect.domain.money import holder as holder_rules
 from pixconnect.domain.money.br_code import BrCode
 from pixconnect.domain.money.charge import PAID, asked_amount_cents, fixed_amount_cents
-from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
+from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party, PixKey
 from pixconnect.domain.money.order import Ending
-from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.domain.money.rail import RailUnavailable, Settled
 from pixconnect.domain.money.transfer import (
     AccountTransferRequest,
@@ -32,9 +31,9 @@ from pixconnect.domain.money.transfer import (
     Transfer,
     TransferRequest,
 )
-from pixconnect.domain.standard.outside_location import LocationUnreachable, OutsideCharge
+from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.money import settled_payee as payee_store
+from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
@@ -53,7 +52,7 @@ async def find_payee(
     """
     match request:
         case KeyTransferRequest():
-            key = pix_key.parse_pix_key(request.key, request.key_type)
+            key = holder_rules.parse_pix_key(request.key, request.key_type)
             payee = await _find_by_key(context, caller, key, end_to_end_id, lookup)
         case AccountTransferRequest():
             payee = await _find_by_account(context, caller, request.credit_party, lookup)
@@ -126,9 +125,9 @@ def _name_key_alone(key: PixKey) -> Party:
 
 
 async def _find_by_account(context: Context, caller: Caller, party: Party, lookup: Lookup) -> Payee:
-    key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
+    key = None if party.key is None else holder_rules.parse_pix_key(party.key, party.key_type)
     tax_id.check_tax_id(party.tax_id, "credit_party.tax_id")
-    account_rules.check_account(party.branch, party.account_number, party.ispb)
+    holder_rules.check_account(party.branch, party.account_number, party.ispb)
     # Whether an account at another institution exists only that institution can say.
     if party.ispb != context.policy.ispb:
         return Payee(party=with_key(party, key), holder_id=None)
@@ -156,7 +155,11 @@ async def _find_by_code(
         return None
     # We refuse mistakes in the key before mistakes in the charge.
     payee = await _find_by_key(context, caller, key_of_code(asked.key), end_to_end_id, lookup)
-    _check_outside_charge(context, asked, request.amount_cents)
+    if asked.status == "CONCLUIDA":
+        raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
+    if asked.status != "ATIVA" or (asked.expires_at is not None and context.clock.now() >= asked.expires_at):
+        raise errors.QrCodeExpired("emv: the charge behind the code can no longer be paid")
+    _check_code_amount(asked.amount_cents, request.amount_cents)
     payee = await _add_charge(context, caller, payee, asked.txid, is_static=False)
     return payee and structs.replace(payee, txid=asked.txid, leaves_amount_open=asked.amount_cents is None)
 
@@ -180,7 +183,7 @@ async def _add_charge(
         raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
     party = payee.party
     if charge.holder_id != payee.holder_id:
-        key = None if party.key is None else pix_key.parse_pix_key(party.key, party.key_type)
+        key = None if party.key is None else holder_rules.parse_pix_key(party.key, party.key_type)
         party = with_key((await context.directory.read_account(charge.holder_id)).party, key)
     return structs.replace(payee, party=party, holder_id=charge.holder_id, charge=charge, is_static=is_static)
 
@@ -218,23 +221,15 @@ async def _find_by_own_code(context: Context, location: str, amount_cents: int) 
     if charge.status != "PENDING" or context.clock.now() >= charge.expires_at:
         raise errors.QrCodeExpired("emv: the charge behind the code has expired")
     _check_code_amount(fixed_amount_cents(charge, context.clock.now()), amount_cents)
-    party = with_key((await directory.read_account(charge.holder_id)).party, pix_key.parse_pix_key(charge.key))
+    party = with_key((await directory.read_account(charge.holder_id)).party, holder_rules.parse_pix_key(charge.key))
     return Payee(party=party, holder_id=charge.holder_id, txid=charge.txid, charge=charge)
 
 
 def key_of_code(text: str) -> PixKey:
     try:
-        return pix_key.parse_pix_key(text)
+        return holder_rules.parse_pix_key(text)
     except errors.InvalidPixKey:
         raise errors.PixKeyNotFound("emv: names a Pix key that no directory could know") from None
-
-
-def _check_outside_charge(context: Context, asked: OutsideCharge, amount_cents: int) -> None:
-    if asked.status == "CONCLUIDA":
-        raise errors.QrCodeAlreadyPaid("emv: the charge behind the code was paid")
-    if asked.status != "ATIVA" or (asked.expires_at is not None and context.clock.now() >= asked.expires_at):
-        raise errors.QrCodeExpired("emv: the charge behind the code can no longer be paid")
-    _check_code_amount(asked.amount_cents, amount_cents)
 
 
 def _check_code_amount(asked_cents: int | None, amount_cents: int) -> None:
@@ -249,7 +244,7 @@ async def note_payee(connection: Connection, sent: Transfer, ending: Ending, now
     payee = complete_party(sent.counterparty, ending.payee)
     # A row that says what the transfer says already would tell nobody anything.
     if payee != sent.counterparty:
-        await payee_store.insert(connection, sent.id, sent.holder_id, payee, now)
+        await transfer_store.insert_settled_payee(connection, sent.id, sent.holder_id, payee, now)
 
 
 async def with_payee(pool: Pool, transfer: Transfer) -> Transfer:
@@ -257,5 +252,5 @@ async def with_payee(pool: Pool, transfer: Transfer) -> Transfer:
     # Only the others can have a row, and each transfer that is shown would cost a query.
     if transfer.direction == "IN" or transfer.institution_id is None or transfer.settled_at is None:
         return transfer
-    payee = await payee_store.find(pool, transfer.id, transfer.holder_id)
+    payee = await transfer_store.find_settled_payee(pool, transfer.id, transfer.holder_id)
     return transfer if payee is None else structs.replace(transfer, counterparty=payee)

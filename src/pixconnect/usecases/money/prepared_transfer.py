@@ -10,14 +10,12 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.holder import Party, PixKey
 from pixconnect.domain.money.prepared_transfer import PreparedTransfer, is_approved_by, read_request
 from pixconnect.domain.money.transfer import KeyTransferRequest, SendingTerms, Transfer, TransferRequest
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, write_alone
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases

@@ -49,11 +49,10 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.block import receive_blocks
 from pixconnect.usecases.money.credited_holder import find_credited_holder
 from pixconnect.usecases.money.incoming import find_recorded, first_answer, receive_credit, receive_return
 from pixconnect.usecases.money.infraction import receive_infraction
-from pixconnect.usecases.money.movement import find_moved_holder, receive_movement
+from pixconnect.usecases.money.movement import find_moved_holder, receive_blocks, receive_movement
 from pixconnect.usecases.money.network_id import may_be_named_later
 from pixconnect.usecases.money.settlement import UNKNOWN_ORDER, Ending, Unrecorded, end_orders
 

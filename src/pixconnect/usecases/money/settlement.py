@@ -62,8 +62,7 @@ from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.payee import note_payee
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 UNKNOWN_ORDER: Final = Misfit(

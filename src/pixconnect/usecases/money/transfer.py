@@ -20,9 +20,9 @@ from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge, compose_amount
 from pixconnect.domain.money.charge_payment import ChargePayment, decide_charge
+from pixconnect.domain.money.holder import parse_pix_key
 from pixconnect.domain.money.ledger import Balance, check_transfer
 from pixconnect.domain.money.limit import ApprovalReason, Spending
-from pixconnect.domain.money.pix_key import parse_pix_key
 from pixconnect.domain.money.transfer import (
     NO_TERMS,
     AccountTransferRequest,
@@ -51,8 +51,7 @@ from pixconnect.usecases.money import charge_moves, outgoing_transfer
 from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts
 from pixconnect.usecases.money.outgoing_transfer import HeldSending
 from pixconnect.usecases.money.payee import find_payee
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
 
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
@@ -107,12 +106,7 @@ async def start_transfer(
 
 
 async def _start_transfer(
-    context: Context,
-    caller: Caller,
-    account: OwnAccount,
-    request: TransferRequest,
-    terms: SendingTerms,
-    lookup: Lookup,
+    context: Context, caller: Caller, account: OwnAccount, request: TransferRequest, terms: SendingTerms, lookup: Lookup
 ) -> Transfer:
     try:
         return await _try_transfer(context, caller, account, request, terms, lookup)
@@ -125,12 +119,7 @@ async def _start_transfer(
 
 
 async def _try_transfer(
-    context: Context,
-    caller: Caller,
-    account: OwnAccount,
-    request: TransferRequest,
-    terms: SendingTerms,
-    lookup: Lookup,
+    context: Context, caller: Caller, account: OwnAccount, request: TransferRequest, terms: SendingTerms, lookup: Lookup
 ) -> Transfer:
     end_to_end_id = terms.end_to_end_id or identifiers.make_end_to_end_id(
         context.policy.ispb, context.clock.now(), context.entropy

@@ -18,12 +18,10 @@ from pixconnect.store.institutions.waiting_charge import WaitingCharge
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.store.money import waiting_order as waiting_order_store
-from pixconnect.store.money.waiting_order import WaitingOrder
+from pixconnect.store.money.order import WaitingOrder
 from pixconnect.usecases.frame.context import Context, Operator, read_ordered
 from pixconnect.usecases.money import kept_report
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.service_time import service_now
 from pixconnect.writing.unit_of_work import lock_balances
 
@@ -72,7 +70,7 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
     # The balance of its holder guards an order, though no money moves.
     work = await lock_balances(batch)
     names = sorted({seen.order.name for seen in batch})
-    known = set(await waiting_order_store.find(work.connection, names))
+    known = set(await order_store.find_waiting(work.connection, names))
     locked = await order_store.lock(work.connection, [name for name in names if name not in known])
     ordered = await read_ordered(work.connection, sorted(locked))
     for seen in batch:
@@ -88,7 +86,7 @@ async def _note_waiting(batch: Batch[NewWaiting]) -> list[None]:
             waits_for=seen.waits_for,
             since=work.now,
         )
-        await waiting_order_store.insert(work.connection, waiting)
+        await order_store.insert_waiting(work.connection, waiting)
         work.announce(announce_update, transfer, work.now)
     await work.write()
     return [None] * len(batch)

@@ -20,11 +20,10 @@ from pixconnect.domain.money.ledger import Cause
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
-from pixconnect.store.money import adjustment as adjustment_store
-from pixconnect.store.money.adjustment import ADJUSTMENTS
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money.ledger import ADJUSTMENTS
 from pixconnect.store.proof import case as case_store
-from pixconnect.usecases.frame.context import Operator, Writer
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions.day import list_waiting
 from pixconnect.usecases.institutions.proposing import (
     confirming,
@@ -84,7 +83,7 @@ async def propose_adjustment(context: Operator, wanted: WantedAdjustment) -> Pro
             said = dict[str, str | int](case_id=case.id, kind=wanted.kind, **returned)
             return await propose(context, connection, account.id, "adjust", said, f"case {case.id}")
         await _refuse_waiting(connection, account, case, wanted)
-        steps = _plan(case, account, await adjustment_store.list_of_case(connection, case.id), wanted)
+        steps = _plan(case, account, await ledger_store.list_adjustments(connection, case.id), wanted)
         await _check_holders(connection, account, steps)
         said = dict[str, str | int](case_id=case.id, kind=wanted.kind, amount_cents=steps[0].amount_cents)
         said["direction"], said["holder_id"] = steps[0].direction, wanted.holder_id or steps[0].holder_id
@@ -104,7 +103,7 @@ async def adjust_case(context: Operator, writes: Writer, account: InstitutionAcc
         case = await lock_case(connection, wanted.case_id)
         _check_kind(case)
         await _refuse_waiting(connection, locked, case, wanted)
-        made = await adjustment_store.list_of_case(connection, case.id)
+        made = await ledger_store.list_adjustments(connection, case.id)
         # Planned anew: the case may have got smaller, or ended, while the proposal waited.
         steps = _plan(case, account, made, wanted)
         await _check_holders(connection, account, steps)

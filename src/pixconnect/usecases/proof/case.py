@@ -19,8 +19,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
-from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, CaseKind, CaseNote, Difference
-from pixconnect.domain.proof.case_ending import CaseEnding
+from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, CaseEnding, CaseKind, CaseNote, Difference
 from pixconnect.domain.proof.rule import Finding
 from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection
@@ -29,18 +28,17 @@ from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import day_file as day_file_store
 from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.institutions import proposal as proposal_store
-from pixconnect.store.money import adjustment as adjustment_store
 from pixconnect.store.money import kept_report as kept_store
+from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.proof import rail as rail_store
 from pixconnect.store.proof import run as run_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Core, Operator, read_ordered
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Core, Operator, read_ordered, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
-from pixconnect.usecases.money.leaving import find_holds
+from pixconnect.usecases.money.approval import find_holds
 from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof import day_case
 
@@ -238,7 +236,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         case = errors.found(await case_store.find(connection, case_id), f"case: there is none with the id {case_id}")
         named = {account.id: account.name for account in await account_store.list_all(connection)}
         notes = await case_store.list_notes(connection, case_id)
-        adjustments = await adjustment_store.list_of_case(connection, case_id)
+        adjustments = await ledger_store.list_adjustments(connection, case_id)
         proposals = await proposal_store.list_waiting(connection, case.institution_id) if case.institution_id else []
         endings = await ending_store.find_of_cases(connection, [case_id])
     # Of an account one waits at most, and it may be of another case.

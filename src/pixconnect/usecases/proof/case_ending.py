@@ -20,19 +20,25 @@ from pixconnect.domain.institutions.joining import ItemJoin
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money.ledger import Held
 from pixconnect.domain.money.rail import NeverTaken, Settled
-from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, Difference
-from pixconnect.domain.proof.case_ending import CaseEnding, Evidence, SaidEnd, SilentOrder, parse_said
+from pixconnect.domain.proof.case import (
+    TEXT_LENGTH_MAX,
+    Case,
+    CaseEnding,
+    Difference,
+    Evidence,
+    SaidEnd,
+    SilentOrder,
+    parse_said,
+)
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
-from pixconnect.store.money import waiting_order as waiting_store
-from pixconnect.store.money.waiting_order import WaitingOrder
+from pixconnect.store.money.order import WaitingOrder
 from pixconnect.store.proof import case as case_store
-from pixconnect.usecases.frame.context import Context, Operator, Writer, read_ordered
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Operator, Writer, read_ordered, write_alone
 from pixconnect.usecases.institutions.proposing import (
     confirming,
     find_account_of,
@@ -65,7 +71,7 @@ async def find_differences(
 ) -> tuple[list[Difference], bool]:
     """Orders of the account that wait for people, and what contradicts what people have said; whether that is all."""
     silent = await ending_store.list_silent(connection, account.id, SILENT_MAX)
-    waiting = await waiting_store.find(connection, [order.order_name for order in silent])
+    waiting = await order_store.find_waiting(connection, [order.order_name for order in silent])
     now = context.clock.now()
     differences = [
         _tell(account, order, waiting=waiting.get(order.order_name))

@@ -28,11 +28,7 @@ from pixconnect.domain.institutions.comparison import (
     find_difference,
     judge,
 )
-from pixconnect.domain.institutions.institution import (
-    InstitutionUnavailable,
-    OpenAccount,
-    find_day_source,
-)
+from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount, find_day_source
 from pixconnect.domain.institutions.sweep import Pace
 from pixconnect.domain.proof.case import Difference
 from pixconnect.store.institutions import books as books_store

@@ -18,9 +18,8 @@ import asyncpg
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cursor import read_cursor, write_cursor
 from pixconnect.domain.frame.event import EVENT_NAMES, Event
-from pixconnect.domain.frame.listing import Cursor, Span
+from pixconnect.domain.frame.listing import Cursor, Span, read_cursor, write_cursor
 from pixconnect.domain.frame.wanted import TEXT_LENGTH_MAX, Wanted
 from pixconnect.domain.identity.access import READ_SCOPES, Viewer
 from pixconnect.domain.money.charge import STATUSES, Charge
@@ -43,7 +42,7 @@ from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.reading.browse import BrowsePosition, Chunk, Lookback
 from pixconnect.store.webhooks import delivery_history
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.store.webhooks import event as event_store
+from pixconnect.store.webhooks import feed as feed_store
 from pixconnect.usecases.frame.context import Context, Core
 
 LOOK_BACK_S: Final = 0.3
@@ -177,13 +176,13 @@ async def browse_events(
     if viewer.holder_id is not None and not wanted.event_types:
         if _is_whole(span):
             span = _from_the_newest(span, await tally_store.read_events_total(context.pool, viewer.holder_id))
-        page = await event_store.read_page(context.pool, viewer.holder_id, span)
+        page = await feed_store.list_events(context.pool, viewer.holder_id, span)
         next_after = None if page.next is None else write_cursor(page.next, LISTED)
         return Browsed(items=page.items, total_count=page.total_count, next=next_after)
     asked = Wanted(initial_at=wanted.initial_at, final_at=wanted.final_at, event_types=wanted.event_types)
 
     found = await _search(context, viewer, browse_store.EVENTS, asked, names, span, is_narrowed=_has_instants(wanted))
-    return with_items(found, [*map(event_store.EVENT.read, found.items)])
+    return with_items(found, [*map(feed_store.EVENT.read, found.items)])
 
 
 Look = Callable[[BrowsePosition, int, int], Awaitable[Chunk]]

@@ -9,8 +9,7 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.cursor import write_cursor
-from pixconnect.domain.frame.listing import Cursor
+from pixconnect.domain.frame.listing import Cursor, write_cursor
 from pixconnect.domain.frame.wanted import Wanted
 from pixconnect.domain.identity.access import Viewer
 from pixconnect.domain.money import infraction as infraction_rules
@@ -21,8 +20,8 @@ from pixconnect.domain.money.infraction import AnswerTerms, Infraction
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Pool
-from pixconnect.store.money import block as block_store
 from pixconnect.store.money import charge as charge_store
+from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.reading import infraction_list as list_store
 from pixconnect.usecases.frame.context import Context, Core, find_abilities
@@ -105,7 +104,7 @@ async def browse_infractions(
 
 
 async def _add_held(pool: Pool, shown: Sequence[Infraction]) -> list[InfractionLine]:
-    held = await block_store.read_covered(pool, [each.name for each in shown]) if shown else {}
+    held = await infraction_store.read_covered(pool, [each.name for each in shown]) if shown else {}
     return [
         InfractionLine(infraction=each, held_cents=held.get((each.holder_id, each.institution_id, each.name), 0))
         for each in shown
@@ -129,7 +128,7 @@ async def read_infraction_page(context: Context, viewer: Viewer, infraction_id: 
         transfer = await transfer_store.find_by_id(pool, found.holder_id, found.transfer_id)
     if found.charge_id is not None and viewer.may("charge.read"):
         charge = await charge_store.find_by_id(pool, found.holder_id, found.charge_id)
-    block = (await block_store.find_named(pool, [found.name], found.institution_id)).get(found.name)
+    block = (await infraction_store.find_blocks(pool, [found.name], found.institution_id)).get(found.name)
     refunds = await list_store.find_given_back(pool, found) if viewer.may("refund.read") else []
     now = await service_now(context.clock, pool)
     abilities = await find_abilities(context.institutions, found.institution_id, context.policy.abilities)

@@ -13,15 +13,14 @@ from msgspec import Struct
 from pixconnect.domain.frame.civil_time import begin_of_day
 from pixconnect.domain.identity.access import READING_SCOPES, Client, Viewer
 from pixconnect.domain.money.block import Block
-from pixconnect.domain.money.holder import Holder
+from pixconnect.domain.money.holder import Holder, PixKey
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin
-from pixconnect.domain.money.pix_key import PixKey
 from pixconnect.domain.reading.figures import HolderMoney
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.money import approval as approval_store
-from pixconnect.store.money import block as block_store
-from pixconnect.store.money import waiting_order as waiting_order_store
+from pixconnect.store.money import infraction as infraction_store
+from pixconnect.store.money import order as order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.store.reading import figures as figures_store
 from pixconnect.store.reading import search as search_store
@@ -75,7 +74,7 @@ async def read_waiting_work(context: Context) -> WaitingWork:
     """Of all holders together: for operators."""
     waiting = await unresolved.read_waiting(context)
     cases = await case_store.count_open(context.pool)
-    approvals = await waiting_order_store.list_open_since(context.pool, COUNTED_MAX)
+    approvals = await order_store.list_waiting_since(context.pool, COUNTED_MAX)
     to_approve_count, _ = await approval_store.measure_awaited(context.pool, COUNTED_MAX)
     return WaitingWork(
         reports_count=waiting.reports_count,
@@ -132,7 +131,7 @@ async def read_holder_page(context: Operator, holder_id: int) -> HolderPage:
         keys=await holder_usecases.list_pix_keys(context, holder_id),
         clients=await access.list_clients(context, holder_id),
         endpoints=await browse.list_endpoint_lines(context, viewer),
-        blocks=await block_store.list_open(context.pool, [holder_id]),
+        blocks=await infraction_store.list_open_blocks(context.pool, [holder_id]),
     )
 
 

@@ -21,11 +21,10 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame import audit as audit_store
 from pixconnect.store.reading import person as person_store
 from pixconnect.store.reading.person import PersonEndpoint, PersonRow
-from pixconnect.store.running import erasure as erasure_store
-from pixconnect.store.running.erasure import Erased, RetentionPeriods
+from pixconnect.store.running import partition as partition_store
+from pixconnect.store.running.partition import Erased, RetentionPeriods
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 
 ERASED_AT_ONCE: Final = 500
 """Rows that are emptied in one transaction."""
@@ -220,7 +219,7 @@ async def _erase(
     note: Note,
     batch_max: int = ERASED_AT_ONCE,
 ) -> dict[str, int]:
-    counts: dict[str, int] = dict.fromkeys(erasure_store.SWEPT, 0)
+    counts: dict[str, int] = dict.fromkeys(partition_store.SWEPT, 0)
     for kind, erase in _ERASERS.items():
         of_kind = [one for one in notes if one.kind == kind]
         for start in range(0, len(of_kind), batch_max):
@@ -340,8 +339,8 @@ _UNDER_WAY: Final = "it has not ended"
 _ERASERS: Final[
     dict[str, Callable[[Connection, Sequence[tuple[int, int]], RetentionPeriods], Awaitable[list[Erased]]]]
 ] = {
-    "transfer": erasure_store.erase_transfers,
-    "refund": erasure_store.erase_refunds,
-    "charge": erasure_store.erase_charges,
-    "infraction": erasure_store.erase_infractions,
+    "transfer": partition_store.erase_transfers,
+    "refund": partition_store.erase_refunds,
+    "charge": partition_store.erase_charges,
+    "infraction": partition_store.erase_infractions,
 }

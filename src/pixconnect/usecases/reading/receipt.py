@@ -18,9 +18,9 @@ from pixconnect.domain.reading import receipt as receipts
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import approval as approval_store
-from pixconnect.store.money import waiting_order as waiting_order_store
+from pixconnect.store.money import order as order_store
 from pixconnect.store.money.approval import PendingApproval
-from pixconnect.store.money.waiting_order import WaitingOrder
+from pixconnect.store.money.order import WaitingOrder
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.payee import with_payee
@@ -62,7 +62,7 @@ async def read_parties(context: Context, caller: Caller, transfer_id: int) -> Pa
     waiting = awaited = None
     if transfer.direction == "OUT" and transfer.status == "PROCESSING":
         awaited = await approval_store.find_awaited(context.pool, transfer.end_to_end_id)
-        found = await waiting_order_store.find(context.pool, [transfer.end_to_end_id])
+        found = await order_store.find_waiting(context.pool, [transfer.end_to_end_id])
         waiting = found.get(transfer.end_to_end_id)
     is_ours = is_named_by_us(transfer, keeps_our_id=context.policy.abilities.keeps_our_id)
     return PartiesView(

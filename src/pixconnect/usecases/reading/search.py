@@ -18,7 +18,7 @@ from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.wanted import Wanted, read_amounts, read_instants, read_known
 from pixconnect.domain.identity.access import READING_SCOPES, Viewer
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.pix_key import as_kept
+from pixconnect.domain.money.holder import as_kept
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.tax_id import is_cnpj, is_cpf, unmask_tax_id
 from pixconnect.domain.money.transfer import Transfer

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.due.paid_amount import PaidAmount
+from pixconnect.domain.due.day_amount import PaidAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event, Resource
 from pixconnect.domain.frame.secret_box import SealBroken
@@ -22,9 +22,9 @@ from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.domain.webhooks.delivery import Delivery
 from pixconnect.domain.webhooks.endpoint import ENDPOINTS_MAX, Endpoint
 from pixconnect.foundation.pool import Pool
-from pixconnect.store.money import block as block_store
+from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import holder as holder_store
-from pixconnect.store.money import paid_amount as paid_amount_store
+from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.reading import timeline as timeline_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import Context
@@ -99,14 +99,14 @@ async def _find_paid(pool: Pool, facts: Facts) -> PaidAmount | None:
         return None
     # One that was accepted and cancelled has its row too, and has paid nothing.
     settled = [(transfer.id, transfer.holder_id) for transfer in facts.transfers if transfer.settled_at is not None]
-    paid = await paid_amount_store.find_of_transfers(pool, settled) if settled else {}
+    paid = await charge_store.find_paid_amounts(pool, settled) if settled else {}
     return next(iter(paid.values()), None)
 
 
 async def _add_what_follows(pool: Pool, viewer: Viewer, holder_id: int, facts: Facts) -> Facts:
     for each in (each for each in facts.transfers if each.status == "PROCESSING" and each.direction == "IN"):
         # A suspect credit's block has the name of its Pix.
-        named = await block_store.find_named(pool, [each.end_to_end_id], each.institution_id)
+        named = await infraction_store.find_blocks(pool, [each.end_to_end_id], each.institution_id)
         open_holds = [block for block in named.values() if block.kind == "precautionary" and block.state == "open"]
         facts = structs.replace(facts, holds=[*facts.holds, *open_holds])
     names = [name_of(each) for each in (*facts.transfers, *facts.refunds) if each.status == "PROCESSING"]

@@ -28,7 +28,7 @@ from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import account_alarm as alarm_store
 from pixconnect.store.institutions import certificate as certificate_store
 from pixconnect.store.institutions import sweep as sweep_store
-from pixconnect.store.money import waiting_order as waiting_order_store
+from pixconnect.store.money import order as order_store
 from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Context, Institutions
 from pixconnect.usecases.identity.keyring import Keyring
@@ -183,7 +183,7 @@ async def check_accounts(context: Context) -> None:
             f"{charges} waited for over {unresolved.CHARGE_WAITS_MAX // timedelta(seconds=1)} s to be opened or changed"
         )
     now = context.clock.now()
-    waiting_orders = await waiting_order_store.list_open_since(context.pool, unresolved.LISTED_MAX)
+    waiting_orders = await order_store.list_waiting_since(context.pool, unresolved.LISTED_MAX)
     if long := [1 for _, since in waiting_orders if now - since > unresolved.PERSON_WAITS_MAX]:
         transfers = _count(len(long), "transfer has", "transfers have")
         problems.append(
@@ -320,11 +320,7 @@ def _list_checks(context: Context, keyring: Keyring) -> dict[str, Check]:
         "disk": partial(check_disk, context.pool),
         "clock": partial(check_clock, context.pool, context.clock),
         "rail": partial(
-            check_rail,
-            context.rail,
-            read_waiting,
-            has_rail=context.policy.has_rail,
-            institutions=context.institutions,
+            check_rail, context.rail, read_waiting, has_rail=context.policy.has_rail, institutions=context.institutions
         ),
         "webhooks": partial(check_webhooks, partial(delivery.read_oldest_due, context), context.clock),
         "signing_key": partial(check_signing_key, keyring),

@@ -14,8 +14,7 @@ from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running.database_loss import Loss
 from pixconnect.store.running.installation import Mode
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Operator, write_alone
 
 _log = structlog.get_logger(__name__)
 

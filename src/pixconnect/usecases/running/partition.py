@@ -27,9 +27,8 @@ from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.exception_text import name_database_error
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame import tally as tally_store
-from pixconnect.store.running import erasure as erasure_store
 from pixconnect.store.running import partition as partition_store
-from pixconnect.store.running.erasure import SWEPT, RetentionPeriods
+from pixconnect.store.running.partition import SWEPT, RetentionPeriods
 from pixconnect.usecases.frame.context import Context
 from pixconnect.writing.service_time import service_now_to_write
 
@@ -123,7 +122,7 @@ async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> i
         # It is nobody's own work, so it takes its turn beside all holders.
         with for_everybody():
             async with context.pool.acquire() as connection:
-                step = await erasure_store.sweep(connection, kind, ages, looked_at_max)
+                step = await partition_store.sweep_texts(connection, kind, ages, looked_at_max)
         looked_count += step.looked_count
         if step.erased_count:
             _log.info("texts about people were emptied, since no rule keeps them", kind=kind, count=step.erased_count)

@@ -11,13 +11,12 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors, identifiers
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.pix_key import PixKey
+from pixconnect.domain.money.holder import PixKey
+from pixconnect.domain.money.prepared_transfer import InitiatedTransfer
 from pixconnect.domain.money.transfer import KeyTransferRequest, SendingTerms, Transfer
-from pixconnect.domain.simulation.initiated_transfer import InitiatedTransfer
-from pixconnect.store.money import initiated_transfer as initiated_store
+from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import transfer as transfer_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, write_alone
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money.payee import find_payee
 from pixconnect.usecases.money.transfer import start_transfer
@@ -48,13 +47,13 @@ async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> In
             counterparty=payee.party,
             created_at=await service_now_to_write(context.clock, connection),
         )
-        await initiated_store.insert(connection, initiated)
+        await prepared_store.insert_initiated(connection, initiated)
     return initiated
 
 
 async def find_initiated(context: Context, caller: Caller, end_to_end_id: str) -> InitiatedTransfer | None:
     """What the caller was told under this name; nobody else's."""
-    return await initiated_store.find(context.pool, caller.holder_id, end_to_end_id)
+    return await prepared_store.find_initiated(context.pool, caller.holder_id, end_to_end_id)
 
 
 async def confirm_transfer(

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import br_code, kept_report, pix_key, reject_code, tax_id
+from pixconnect.domain.money import br_code, holder, kept_report, reject_code, tax_id
 from pixconnect.domain.money.block_report import InfractionReason, InfractionReport, Situation
 from pixconnect.domain.money.charge import Charge, asked_amount_cents
 from pixconnect.domain.money.holder import Party
@@ -42,7 +42,6 @@ from pixconnect.domain.simulation.sandbox_control import (
     SandboxUnavailable,
     Verdict,
 )
-from pixconnect.store.money import block as block_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
@@ -212,7 +211,7 @@ async def move(
 
 async def add_key(context: Context, new: NewKey) -> DirectoryEntry:
     """Add a directory entry of a new outside account, or return the one that the key has already."""
-    key = None if new.key is None else pix_key.parse_pix_key(new.key, new.key_type).key
+    key = None if new.key is None else holder.parse_pix_key(new.key, new.key_type).key
     # Our own directory answers for our keys first, so an entry outside would never be found.
     if key is not None and await context.directory.find_owner(key) is not None:
         raise errors.InvalidPixKey("key: belongs to a holder of this service")
@@ -252,7 +251,7 @@ def find_control(context: Context) -> SandboxControl:
 
 
 async def _own_party(context: Context, caller: Caller, text: str, field: str) -> Party:
-    key = pix_key.parse_pix_key(text)
+    key = holder.parse_pix_key(text)
     if await context.directory.find_owner(key.key) != caller.holder_id:
         raise errors.PixKeyNotOwned(f"{field}: is not a Pix key of this holder")
     return with_key((await context.directory.read_account(caller.holder_id)).party, key)
@@ -307,7 +306,7 @@ async def _find_funds_cents(context: Context, holder_id: int) -> int:
     What it has blocked because of contests is counted by itself, which opens one after the other.
     """
     balance = errors.require(await ledger_store.find_balance(context.pool, holder_id), "each holder has one")
-    blocks = await block_store.list_open(context.pool, [holder_id])
+    blocks = await infraction_store.list_open_blocks(context.pool, [holder_id])
     held_cents = sum(block.held_cents for block in blocks if (block.kind, block.institution_id) != ("med", None))
     return max(0, balance.current_cents - balance.deficit_cents - held_cents)
 

@@ -9,12 +9,11 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors, money
 from pixconnect.domain.identity import access as access_rules
 from pixconnect.domain.identity.access import SCOPES, Caller, Client
-from pixconnect.domain.money import pix_key
+from pixconnect.domain.money import holder
 from pixconnect.domain.money import tax_id as tax_id_rules
 from pixconnect.store.identity import access as access_store
 from pixconnect.store.identity.access import StoredClient
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import writing
+from pixconnect.usecases.frame.context import Context, writing
 from pixconnect.usecases.identity import access
 from pixconnect.usecases.money import ledger
 from pixconnect.writing.service_time import service_now_to_write
@@ -73,7 +72,7 @@ async def open_sandbox_holder(
     stored = StoredClient(
         client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True
     )
-    key = pix_key.parse_pix_key(str(context.entropy.uuid4()), "EVP")
+    key = holder.parse_pix_key(str(context.entropy.uuid4()), "EVP")
     # Two transactions: where the second fails, the holder is there, and its secret is lost.
     async with writing(context.pool) as write:
         async with write.transaction() as connection:

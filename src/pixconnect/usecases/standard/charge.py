@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from msgspec import Struct, structs
 
-from pixconnect.domain.due.day_amount import LAST_DAY_MAX
-from pixconnect.domain.due.refused_term import RefusedTerm, TermReason, list_refused_terms
+from pixconnect.domain.due.day_amount import LAST_DAY_MAX, RefusedTerm, TermReason, list_refused_terms
 from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.civil_time import to_day
@@ -22,23 +21,20 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.charge_change import ChargeChange
-from pixconnect.domain.money import ability, br_code, pix_key, tax_id
+from pixconnect.domain.money import ability, br_code, holder, tax_id
 from pixconnect.domain.money import charge as charge_rules
-from pixconnect.domain.money.charge import Charge, may_be_changed, read_contents
+from pixconnect.domain.money.charge import Charge, ChargeSearch, may_be_changed, read_contents
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Payer, say_the_same
-from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import LocationKind
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.money import charge as charge_store
-from pixconnect.store.money import charge_search as search_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.usecases.frame import audit
-from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Operator, write_alone
 from pixconnect.usecases.money.charge_change import begin_change, remove_locked, want_change
 from pixconnect.usecases.money.charge_opening import RefusedByInstitution, explain_refusal
 from pixconnect.usecases.standard import pix as standard_pix
@@ -201,7 +197,7 @@ def _write_code(prefix: str, name: str, city: str, path: str, *, is_paid_once: b
 
 async def search_charges(context: Context, caller: Caller, search: ChargeSearch, span: Span) -> Page[StandardCharge]:
     """One page of the holder's charges, whichever door made them, newest first."""
-    page = await search_store.read_page(context.pool, caller.holder_id, search, span)
+    page = await charge_store.search(context.pool, caller.holder_id, search, span)
     locations = await locate_charges(context, page.items)
     return page.with_items([StandardCharge.of(charge, locations.get(charge.id)) for charge in page.items])
 
@@ -332,7 +328,7 @@ async def create_due_charge(context: Context, caller: Caller, request: DueCharge
         # It ends with its last day, which its terms tell, and not after a span.
         lifetime_s=0,
         amount_cents=request.amount_cents,
-        key=pix_key.parse_pix_key(request.key).key,
+        key=holder.parse_pix_key(request.key).key,
         payer=request.payer,
         due=request.terms,
     )

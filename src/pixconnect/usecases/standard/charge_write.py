@@ -31,8 +31,7 @@ from pixconnect.usecases.money.charge_moves import revise_charge
 from pixconnect.usecases.standard.due_violation import in_standard_order, judge_terms
 from pixconnect.usecases.standard.location import open_own_location
 from pixconnect.usecases.standard.lot_item import NOTED, BatchItems, ItemWrite, finish_batch_items, lock_batch_items
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 REMOVAL: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from pixconnect.domain.due.day_amount import LAST_DAY_MAX
-from pixconnect.domain.due.refused_term import RefusedTerm, TermMember, TermReason, list_refused_terms
+from pixconnect.domain.due.day_amount import LAST_DAY_MAX, RefusedTerm, TermMember, TermReason, list_refused_terms
 from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.money import format_reais

@@ -23,8 +23,7 @@ from pixconnect.store.standard import location as location_store
 from pixconnect.store.standard.location import LOCATIONS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.charge_moves import revise_charge
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 

@@ -40,8 +40,7 @@ from pixconnect.domain.standard.location import WITH_DUE_DATE
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.standard import charge_lot as lot_store
 from pixconnect.store.standard.charge_lot import DueItem, ItemKey
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, write_alone
 from pixconnect.usecases.standard.charge import NO_ADDRESS, make_write
 from pixconnect.usecases.standard.charge_write import REMOVAL, WRITE_CHARGES, ChargeWrite
 from pixconnect.usecases.standard.lot_item import NOTED, ItemWrite, list_reasons

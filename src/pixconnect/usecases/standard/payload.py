@@ -21,13 +21,12 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import br_code, pix_key, tax_id
+from pixconnect.domain.money import br_code, holder, tax_id
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge, ChargeStatus
 from pixconnect.domain.money.charge_contents import LIFETIME_S, ChargeContents, Line, Payer
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.standard.location import WITH_DUE_DATE
-from pixconnect.domain.standard.outside_location import LocationUnreachable
+from pixconnect.domain.standard.location import WITH_DUE_DATE, LocationUnreachable
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount
@@ -365,7 +364,7 @@ async def _read_own(context: Context, path: str) -> DynamicCode:
         lifetime_s=contents.lifetime_s,
         status=COB_STATUSES[charge.status],
         amount_cents=contents.amount_cents,
-        key=pix_key.parse_pix_key(contents.key).key,
+        key=holder.parse_pix_key(contents.key).key,
         payee=own.party,
         payer=contents.payer if tells_payer else None,
         question=contents.question if tells_payer else None,

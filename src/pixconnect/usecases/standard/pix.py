@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field, structs
 
-from pixconnect.domain.due.paid_amount import PaidAmount
+from pixconnect.domain.due.day_amount import PaidAmount
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Page, Span
@@ -26,8 +26,8 @@ from pixconnect.domain.money.refund import Refund, RefundReason, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard.received import SEARCHED_MAX, ReceivedSearch
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import infraction as infraction_store
-from pixconnect.store.money import paid_amount as paid_amount_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.standard import received as received_store
@@ -181,7 +181,7 @@ async def show_all(pool: Connection | Pool, transfers: Iterable[Transfer]) -> di
     found = await refund_store.find_of_transfers(pool, list(received))
     refunds = {name: await tell_reasons(pool, each) for name, each in found.items()}
     of_charges = [name for name, each in received.items() if each.charge_id is not None]
-    paid = await paid_amount_store.find_of_transfers(pool, of_charges) if of_charges else {}
+    paid = await charge_store.find_paid_amounts(pool, of_charges) if of_charges else {}
     return {each.id: show_pix(each, refunds.get(name, ()), paid.get(name)) for name, each in received.items()}
 
 

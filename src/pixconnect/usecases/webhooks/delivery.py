@@ -22,8 +22,7 @@ from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
 from pixconnect.domain.webhooks import signature as webhook_signature
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery, WebhookExchange
-from pixconnect.domain.webhooks.endpoint import Endpoint
-from pixconnect.domain.webhooks.key_webhook import callback_url
+from pixconnect.domain.webhooks.endpoint import Endpoint, callback_url
 from pixconnect.flow.shares import current_party
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.running import lease as lease_store
@@ -33,8 +32,7 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.usecases.frame.context import Context, draw_fault
 from pixconnect.usecases.webhooks import event_callback
 from pixconnect.usecases.webhooks.key_webhook import find_callback_url
-from pixconnect.writing.batch import Batch
-from pixconnect.writing.operation import WriteOperation
+from pixconnect.writing.batch import Batch, WriteOperation
 
 _WAIT_STEP_S = 0.02
 _KEPT_BACK = b"a fault rule kept this callback back"

@@ -33,12 +33,10 @@ from pixconnect.store.identity import origin as origin_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.store.webhooks import event as event_store
-from pixconnect.store.webhooks import key_webhook as key_webhook_store
+from pixconnect.store.webhooks import feed as feed_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import Context, Operator
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, Operator, write_alone
 from pixconnect.writing.service_time import service_now_to_write
 
 
@@ -52,8 +50,8 @@ async def refuse_anothers_host(context: Context, connection: Connection, caller:
     if context.policy.is_sandbox:
         return
     spellings = address_rules.spell_host(address_rules.host_of(url))
-    await key_webhook_store.lock(connection, spellings[0])
-    if await key_webhook_store.is_anothers(connection, spellings, caller.holder_id):
+    await endpoint_store.lock_host(connection, spellings[0])
+    if await endpoint_store.is_anothers(connection, spellings, caller.holder_id):
         raise HostIsAnothers(
             f"url: {spellings[0]} is told of another holder's Pix keys; ask the operator to allow it "
             "(`pixconnect operator endpoint allow`)"
@@ -67,7 +65,7 @@ async def allow_host(context: Operator, host: str) -> str:
     except address_rules.TargetRefused as refused:
         raise errors.BadRequest(f"host: {refused}") from None
     async with write_alone(context.pool) as connection:
-        if await key_webhook_store.allow(connection, kept):
+        if await endpoint_store.allow_host(connection, kept):
             await audit.record(context, connection, "operator endpoint allow", f"host {kept}")
     return kept
 
@@ -305,7 +303,7 @@ async def read_delivery(context: Context, caller: Caller, delivery_id: int) -> D
 
 async def list_events(context: Context, caller: Caller, span: Span) -> Page[Event]:
     """The holder's events, newest first, whether or not any endpoint was sent them."""
-    return await event_store.read_page(context.pool, caller.holder_id, span)
+    return await feed_store.list_events(context.pool, caller.holder_id, span)
 
 
 def _changed(context: Context, before: Endpoint, change: EndpointChange, now: datetime) -> Endpoint:

@@ -30,18 +30,22 @@ from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.prepared_transfer import PreparedTransfer, is_approved_by
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.profiles.profile import InstitutionProfile
-from pixconnect.domain.webhooks.callback_key import CallbackKey, callback_key_seal
 from pixconnect.domain.webhooks.delivery import DueDelivery
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointChange, EndpointRequest, endpoint_seal
-from pixconnect.domain.webhooks.signature import SECRET_LENGTH, USER_AGENT, make_standard_secret
+from pixconnect.domain.webhooks.signature import (
+    SECRET_LENGTH,
+    USER_AGENT,
+    CallbackKey,
+    callback_key_seal,
+    make_standard_secret,
+)
 from pixconnect.foundation.jose import RsaSigner, make_rsa_key
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import prepared_transfer as prepared_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import write_alone
+from pixconnect.usecases.frame.context import Context, write_alone
 from pixconnect.usecases.standard.cents_records import (
     show_cents_charge,
     show_cents_pix,

@@ -130,7 +130,9 @@ async def _read_events(
     resources = None
     if query.any_id is not None:
         # After the rows: the things that they concern were committed before they got their positions.
-        resources = await _find_resources(pool, holder_id, query.any_id)
+        is_number = query.any_id.isascii() and query.any_id.isdecimal() and len(query.any_id) <= len(str(_ID_MAX))
+        number = int(query.any_id) if is_number else None
+        resources = await feed_store.find_resources(pool, holder_id, query.any_id, number)
     names = None if query.names is None else sorted(query.names)
     # One more than the page holds says whether there is a next one.
     found = await feed_store.read_events(
@@ -148,12 +150,6 @@ async def _read_events(
                 "cursor: the events after it are no longer kept; begin again without a cursor, at the oldest that are"
             )
     return found
-
-
-async def _find_resources(pool: Pool, holder_id: int, any_id: str) -> list[tuple[Resource, int]]:
-    is_number = any_id.isascii() and any_id.isdecimal() and len(any_id) <= len(str(_ID_MAX))
-    number = int(any_id) if is_number else None
-    return await feed_store.find_resources(pool, holder_id, any_id, number)
 
 
 async def _add_details(pool: Pool, holder_id: int, told: Sequence[tuple[Event, FeedCursor]]) -> list[FeedEvent]:

@@ -24,10 +24,8 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.transfer import Direction
 from pixconnect.domain.profiles.profile import InstitutionProfile, read_profile, reshape
 from pixconnect.domain.webhooks import endpoint as endpoint_rules
-from pixconnect.domain.webhooks import key_webhook as key_webhook_rules
 from pixconnect.domain.webhooks.delivery import DeliveryStatus, DueDelivery, KeyDelivery
-from pixconnect.domain.webhooks.endpoint import Endpoint
-from pixconnect.domain.webhooks.key_webhook import KeyWebhook
+from pixconnect.domain.webhooks.endpoint import Endpoint, KeyWebhook
 from pixconnect.domain.webhooks.signature import SECRET_LENGTH, make_standard_secret
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.money import holder as holder_store
@@ -35,9 +33,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.running import lease as lease_store
 from pixconnect.store.webhooks import delivery_history as delivery_history_store
 from pixconnect.store.webhooks import endpoint as endpoint_store
-from pixconnect.store.webhooks import key_webhook as key_webhook_store
-from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.frame.lone_write import write_alone, writing
+from pixconnect.usecases.frame.context import Context, write_alone, writing
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard.send_record import show_sent_notice
 from pixconnect.usecases.webhooks import redelivery
@@ -108,12 +104,12 @@ async def _set(
     await refuse_succeeded(connection, caller)
     await refuse_anothers_host(context, connection, caller, url)
     now = await service_now_to_write(context.clock, connection)
-    found = await key_webhook_store.find(connection, caller.holder_id, key)
+    found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
     if found is None:
         webhook = KeyWebhook(pix_key=key, holder_id=caller.holder_id, endpoint_id=endpoint_id, url=url, created_at=now)
         made = _tell_as(profile, _open_endpoint(context, webhook))
         await endpoint_store.insert(connection, made)
-        await key_webhook_store.insert(connection, webhook)
+        await endpoint_store.insert_key_webhook(connection, webhook)
         await note_change(connection, caller, "endpoint add", now, endpoint_id, after=made)
         return webhook
     before = errors.require(
@@ -122,7 +118,7 @@ async def _set(
     # Setting it again says that its owner has mended it.
     after = _tell_as(profile, structs.replace(endpoint_rules.activate(before), url=url, modified_at=now))
     await endpoint_store.update(connection, after)
-    await key_webhook_store.set_created(connection, key, now)
+    await endpoint_store.set_created(connection, key, now)
     await note_change(connection, caller, "endpoint set", now, before.id, before=before, after=after)
     if before.status != "active":
         await resume_backlog(connection, before.id, now)
@@ -132,7 +128,7 @@ async def _set(
 def _tell_as(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint:
     """The endpoint of a key, told as this institution tells."""
     if profile is None:
-        return structs.replace(endpoint, event_types=key_webhook_rules.EVENT_TYPES, profile=None, only_with_txid=False)
+        return structs.replace(endpoint, event_types=endpoint_rules.EVENT_TYPES, profile=None, only_with_txid=False)
     return structs.replace(
         endpoint,
         event_types=endpoint_rules.parse_event_types(profile.webhook.event_types),
@@ -143,7 +139,7 @@ def _tell_as(profile: InstitutionProfile | None, endpoint: Endpoint) -> Endpoint
 
 def find_callback_url(url: str, profile: InstitutionProfile | None) -> str:
     """Where the notices of a webhook are posted."""
-    return key_webhook_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
+    return endpoint_rules.callback_url(url, is_appended=profile is not None and profile.webhook.url == "appended")
 
 
 def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
@@ -154,7 +150,7 @@ def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
         webhook.endpoint_id,
         webhook.holder_id,
         webhook.url,
-        key_webhook_rules.EVENT_TYPES,
+        endpoint_rules.EVENT_TYPES,
         sealed,
         webhook.created_at,
         webhook.pix_key,
@@ -164,22 +160,22 @@ def _open_endpoint(context: Context, webhook: KeyWebhook) -> Endpoint:
 async def read_webhook(context: Context, caller: Caller, key: str) -> KeyWebhook:
     """The webhook of a key; raises ``NotFound``."""
     return errors.found(
-        await key_webhook_store.find(context.pool, caller.holder_id, key), "chave: there is no such webhook"
+        await endpoint_store.find_key_webhook(context.pool, caller.holder_id, key), "chave: there is no such webhook"
     )
 
 
 async def list_webhooks(context: Context, caller: Caller, span: Span) -> Page[KeyWebhook]:
     """The caller's webhooks of keys; the one that was set last comes first."""
-    return await key_webhook_store.read_page(context.pool, caller.holder_id, span)
+    return await endpoint_store.read_key_webhooks(context.pool, caller.holder_id, span)
 
 
 async def delete_webhook(context: Context, caller: Caller, key: str) -> None:
     """Remove the webhook, and give up pending deliveries. Raises ``NotFound``."""
     async with write_alone(context.pool) as connection:
         await endpoint_store.lock_holder(connection, caller.holder_id)
-        found = await key_webhook_store.find(connection, caller.holder_id, key)
+        found = await endpoint_store.find_key_webhook(connection, caller.holder_id, key)
         endpoint = None if found is None else await endpoint_store.lock_by_id(connection, found.endpoint_id)
-        if endpoint is None or not await key_webhook_store.delete(connection, caller.holder_id, key):
+        if endpoint is None or not await endpoint_store.delete_key_webhook(connection, caller.holder_id, key):
             raise errors.NotFound("chave: there is no such webhook")
         now = await service_now_to_write(context.clock, connection)
         await note_change(connection, caller, "endpoint remove", now, endpoint.id, before=endpoint)

@@ -23,8 +23,7 @@ from pixconnect.store.webhooks import endpoint as endpoint_store
 from pixconnect.store.webhooks import redelivery as redelivery_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
-from pixconnect.usecases.frame.context import Context, Core, Operator
-from pixconnect.usecases.frame.lone_write import LoneWrite, writing
+from pixconnect.usecases.frame.context import Context, Core, LoneWrite, Operator, writing
 from pixconnect.usecases.webhooks.endpoint import read_delivery, read_endpoint
 from pixconnect.writing.service_time import service_now, service_now_to_write
 

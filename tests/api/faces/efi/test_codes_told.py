@@ -9,7 +9,7 @@ import pytest
 
 from api.faces.test_efi import COB, TXID, Face, nome, open_face
 from pixconnect.domain.money import br_code
-from pixconnect.domain.standard.outside_location import OutsideCharge
+from pixconnect.domain.standard.location import OutsideCharge
 from support.faces import KEY, PAYEE, Bank
 from support.service import STARTED_AT
 

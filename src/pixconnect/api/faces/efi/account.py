@@ -22,8 +22,7 @@ from pixconnect.api.faces.frame import Face, Shown, without_none
 from pixconnect.api.faces.local_days import instants_of
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day

@@ -10,8 +10,7 @@ from msgspec import structs
 
 from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, Shown
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard.frame import Asked, Body
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.money import format_reais

@@ -11,9 +11,8 @@ from msgspec import Meta, Struct, field, structs
 from pixconnect.api.faces.efi.homologation import give_back_later
 from pixconnect.api.faces.frame import Face, Shown, read_own, without_none
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
-from pixconnect.api.standard import listing
+from pixconnect.api.frame.operation import Reply, Services
+from pixconnect.api.standard import frame
 from pixconnect.api.standard.charge_records import Cnpj, Cpf, Reais
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members
@@ -22,11 +21,9 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.frame.violation import Violation
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money import pix_key, tax_id
-from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
+from pixconnect.domain.money import holder, tax_id
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
-from pixconnect.domain.money.holder import AccountType, Party
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, PixKey
+from pixconnect.domain.money.holder import ACCOUNT_DIGITS, BRANCH, ISPB, KEY_LENGTH_MAX, AccountType, Party, PixKey
 from pixconnect.domain.money.rail import date_settled
 from pixconnect.domain.money.transfer import (
     MESSAGE_LENGTH_MAX,
@@ -170,7 +167,7 @@ _SEARCHED: Final = dict[str, TransferStatus](
 )
 
 
-class SentQuery(listing.PeriodQuery, frozen=True, kw_only=True):
+class SentQuery(frame.PeriodQuery, frozen=True, kw_only=True):
     status: str | None = None
 
 
@@ -244,7 +241,7 @@ async def _check_payer(face: Face, services: Services, caller: Caller, payer: Or
     if is_first and await find_sent(services.context, caller, id_envio=payer.id_envio) is not None:
         raise errors.ExternalIdConflict("idEnvio: was already used")
     try:
-        key = pix_key.parse_pix_key(payer.key).key
+        key = holder.parse_pix_key(payer.key).key
         await key_webhook_usecases.read_webhook(services.context, caller, key)
     except (errors.InvalidPixKey, errors.NotFound):
         raise NamedRefusal("KEY", "pagador.chave: não é uma chave desta conta que tem webhook") from None
@@ -271,7 +268,7 @@ def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: 
         kind = dict(denied="DENIED", invalid="AMOUNT")[face.choose(services, "above_limit")]
         raise NamedRefusal(kind, "valor: passa do que o ambiente de testes envia")
     is_done = amount_cents <= rules.sent_cents_max
-    return pix_key.parse_pix_key(rules.settled_key if is_done else rules.rejected_key)
+    return holder.parse_pix_key(rules.settled_key if is_done else rules.rejected_key)
 
 
 async def get_sent_by_name(face: Face, services: Services, request: Asked) -> Shown:
@@ -291,17 +288,17 @@ async def get_sent_by_e2eid(face: Face, services: Services, request: Asked) -> S
 async def list_sent(face: Face, services: Services, request: Asked) -> Shown:
     """Lista envios, do mais novo ao mais antigo, pelo instante em que foram pedidos."""
     parameters = request.query.under(SentQuery, "pix")
-    interval = listing.read_interval(parameters)
+    interval = frame.read_interval(parameters)
     status = parameters.choice("status", tuple(_SEARCHED))
-    page = listing.read_page(parameters)
+    page = frame.read_page(parameters)
     parameters.raise_if_any()
     search = TransferSearch(direction="OUT", status=None if status is None else _SEARCHED[status])
     found = await transfer_usecases.search_transfers(
-        services.context, request.caller, search, listing.make_span(interval, page)
+        services.context, request.caller, search, frame.make_span(interval, page)
     )
     sent = [view.transfer for view in found.items]
     returns = await find_returns(services.context, sent)
-    parametros = listing.describe(interval, page, found.total_count, listing.Parametros)
+    parametros = frame.describe(interval, page, found.total_count, frame.Parametros)
     shown = [_show_sent(face, services, transfer, returns.get(transfer.id)) for transfer in sent]
     return {"parametros": parametros, "pix": shown}
 

@@ -17,8 +17,7 @@ from pixconnect.api.faces.inter import send
 from pixconnect.api.faces.inter.send import is_code
 from pixconnect.api.faces.local_days import DAYS, LINES_MAX, instants_of, parse_day, read_days, read_statement
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard import webhook
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Parameters, Violations

@@ -15,16 +15,14 @@ from msgspec import Meta, Struct, field
 from pixconnect.api.faces.frame import Face, Shown, read_own, without_none
 from pixconnect.api.faces.local_days import parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
-from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX
+from pixconnect.domain.money.holder import ACCOUNT_DIGITS, BRANCH, ISPB, KEY_LENGTH_MAX, Party
 from pixconnect.domain.money.transfer import (
     MESSAGE_LENGTH_MAX,
     AccountTransferRequest,

@@ -17,8 +17,7 @@ from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.local_days import read_statement
 from pixconnect.api.faces.sicoob import send
 from pixconnect.api.frame.document import Document
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard import location
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Parameters, Violations

@@ -14,7 +14,7 @@ from msgspec import Meta, Struct, field
 from pixconnect.api.faces.frame import Face, Shown, read_own, without_none
 from pixconnect.api.faces.local_days import parse_day
 from pixconnect.api.faces.refusals import NamedRefusal
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members
 from pixconnect.domain.frame import errors
@@ -24,10 +24,9 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.money import format_reais
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import br_code, tax_id
-from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
-from pixconnect.domain.money.holder import AccountType, Party
-from pixconnect.domain.money.pix_key import SENT_LENGTH_MAX
+from pixconnect.domain.money.holder import ACCOUNT_DIGITS, BRANCH, ISPB, SENT_LENGTH_MAX, AccountType, Party
+from pixconnect.domain.money.prepared_transfer import InitiatedTransfer
 from pixconnect.domain.money.rail import date_settled
 from pixconnect.domain.money.transfer import (
     MESSAGE_LENGTH_MAX,
@@ -37,7 +36,6 @@ from pixconnect.domain.money.transfer import (
     Transfer,
 )
 from pixconnect.domain.money.transfer_search import TransferSearch
-from pixconnect.domain.simulation.initiated_transfer import InitiatedTransfer
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.simulation import initiated_transfer as initiated_usecases
 from pixconnect.usecases.standard.send_record import find_sent

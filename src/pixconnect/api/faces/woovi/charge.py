@@ -14,7 +14,7 @@ from pixconnect.api.faces.frame import Face, Shown
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.paging import NAME, SliceQuery, read_name, read_slice
 from pixconnect.api.frame.decoding import read_instant
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import TXID, Members, Violations
 from pixconnect.domain.frame import errors
@@ -22,9 +22,8 @@ from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import tax_id
-from pixconnect.domain.money.charge import PAID, PAYER_NAME_LENGTH_MAX, STATUSES, Charge, ChargeStatus
+from pixconnect.domain.money.charge import PAID, PAYER_NAME_LENGTH_MAX, STATUSES, Charge, ChargeSearch, ChargeStatus
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Line, Payer
-from pixconnect.domain.money.charge_search import ChargeSearch
 from pixconnect.domain.money.refund import DESCRIPTION_LENGTH_MAX, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.simulation.sandbox_control import OutsidePayer

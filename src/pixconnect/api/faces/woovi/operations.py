@@ -15,8 +15,7 @@ from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi import charge, send, webhook
 from pixconnect.api.faces.woovi.charge import find_named_charge
 from pixconnect.api.faces.woovi.paging import NAME, Slice, SliceQuery, read_name, read_slice
-from pixconnect.api.frame.operation import Reply
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Violations
 from pixconnect.domain.frame import errors, identifiers
@@ -25,7 +24,7 @@ from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import tax_id
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, parse_pix_key
+from pixconnect.domain.money.holder import KEY_LENGTH_MAX, parse_pix_key
 from pixconnect.domain.money.transfer import Direction, Transfer
 from pixconnect.domain.money.transfer_search import SEARCHED_MAX, SearchTooLarge, TransferSearch
 from pixconnect.usecases.money import charge as charge_usecases

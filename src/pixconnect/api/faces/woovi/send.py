@@ -11,27 +11,29 @@ from pixconnect.api.faces.frame import Face, Shown, read_own
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.charge import CorrelationId, Value
 from pixconnect.api.faces.woovi.paging import NAME, read_name, read_slice
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.api.standard.violations import Members, Violations
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import tax_id
-from pixconnect.domain.money.account import ACCOUNT_DIGITS, BRANCH, ISPB
 from pixconnect.domain.money.br_code import BR_CODE_LENGTH_MAX
-from pixconnect.domain.money.holder import AccountType, Party
-from pixconnect.domain.money.pix_key import KEY_LENGTH_MAX, PixKey, parse_pix_key
+from pixconnect.domain.money.holder import (
+    ACCOUNT_DIGITS,
+    BRANCH,
+    ISPB,
+    KEY_LENGTH_MAX,
+    AccountType,
+    Party,
+    PixKey,
+    parse_pix_key,
+)
 from pixconnect.domain.money.prepared_transfer import PreparedTransfer
 from pixconnect.domain.money.transfer import MESSAGE_LENGTH_MAX
 from pixconnect.usecases.money import payee as payee_usecases
 from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 from pixconnect.usecases.money.prepared_transfer import Approval
-from pixconnect.usecases.standard.cents_records import (
-    ACCOUNT_WORDS,
-    show_destination,
-    show_movement,
-    show_order,
-)
+from pixconnect.usecases.standard.cents_records import ACCOUNT_WORDS, show_destination, show_movement, show_order
 
 _OF_ACCOUNT: Final = ("psp", "holder", "account")
 _ACCOUNT_TYPES: Final[Mapping[str, AccountType]] = {word: kind for kind, word in ACCOUNT_WORDS.items()}

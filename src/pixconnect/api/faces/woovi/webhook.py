@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from pixconnect.api.faces.frame import Face, Shown, probe
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.faces.woovi.paging import read_name
-from pixconnect.api.frame.services import Services
+from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.frame import Asked
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds

@@ -14,12 +14,11 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId, load_file
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
+from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind
-from pixconnect.domain.proof.case import CaseKind
-from pixconnect.domain.proof.case_ending import EVIDENCE_SIZE_MAX, CaseEnding, Evidence, SaidEnd
+from pixconnect.domain.proof.case import EVIDENCE_SIZE_MAX, CaseEnding, CaseKind, Evidence, SaidEnd
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases

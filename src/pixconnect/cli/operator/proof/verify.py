@@ -16,8 +16,8 @@ from pixconnect.cli.frame import failures, operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.operating import TheHolder, run_with_settings
 from pixconnect.cli.frame.output import Json
+from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
-from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.proof.chain import ChainedEntry, ChainHead, format_heads, parse_heads
@@ -59,9 +59,9 @@ def write(file: Path | None = None, *, json: Json = False) -> None:
 
 
 async def _list_heads(settings: Settings) -> list[ChainHead]:
-    from pixconnect.assembly import proof  # noqa: PLC0415  it imports everything; help and wrong options need not
+    from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
-    async with proof.open_book_reader(settings) as reader:
+    async with operators.open_book_reader(settings) as reader:
         return await chain_usecases.list_heads(reader.connection)
 
 
@@ -83,9 +83,9 @@ def entry(entry_id: Annotated[int, WHOLE_NUMBER], *, holder_id: TheHolder, json:
     """
 
     async def look(settings: Settings) -> ChainedEntry:
-        from pixconnect.assembly import proof  # noqa: PLC0415  as above
+        from pixconnect.assembly import operators  # noqa: PLC0415  as above
 
-        async with proof.open_book_reader(settings) as reader:
+        async with operators.open_book_reader(settings) as reader:
             return await chain_usecases.show_entry(reader.connection, entry_id, holder_id)
 
     found = run_with_settings(look)
@@ -163,9 +163,9 @@ def verify(
 
 
 async def _look(settings: Settings, request: ProofRequest) -> Verification:
-    from pixconnect.assembly import proof  # noqa: PLC0415  it imports everything; help and wrong options need not
+    from pixconnect.assembly import operators  # noqa: PLC0415  it imports everything; help and wrong options need not
 
-    async with proof.open_book_reader(settings) as reader:
+    async with operators.open_book_reader(settings) as reader:
         return await verify_usecases.verify(reader, request, _tell_progress)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pixconnect.api.standard.listing import PAGE, PAGE_SIZE, make_span, read_interval, read_page
+from pixconnect.api.standard.frame import PAGE, PAGE_SIZE, make_span, read_interval, read_page
 from pixconnect.api.standard.violations import Parameters, Violations
 from pixconnect.domain.frame.clock import format_instant
 

@@ -3,7 +3,7 @@
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money import account
+from pixconnect.domain.money import holder
 
 
 @pytest.mark.parametrize(
@@ -11,7 +11,7 @@ from pixconnect.domain.money import account
     [("0001", "1001", "99999004"), ("1", "0", "00000000"), ("9999", "X" * 20, "99999A04"), ("0", "12345X", "ABCDEFGH")],
 )
 def test_an_account_that_could_exist_is_accepted(branch: str, account_number: str, ispb: str) -> None:
-    account.check_account(branch, account_number, ispb)
+    holder.check_account(branch, account_number, ispb)
 
 
 @pytest.mark.parametrize(
@@ -40,4 +40,4 @@ def test_an_impossible_account_is_refused_by_its_first_wrong_field(
     branch: str, account_number: str, ispb: str, field: str
 ) -> None:
     with pytest.raises(errors.InvalidAccount, match=f"^{field}: must be"):
-        account.check_account(branch, account_number, ispb)
+        holder.check_account(branch, account_number, ispb)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from pixconnect.foundation.metrics import CONTENT_TYPE, Measured, MetricFamily, write_text
-from pixconnect.http.metrics import serve_metrics
+from pixconnect.http.server import serve_metrics
 
 HELD = MetricFamily(name="things_held", kind="gauge", meaning="Things that are held.")
 

@@ -19,11 +19,10 @@ from pixconnect.store.frame import tally as tally_store
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.approval import decide_transfer, list_waiting_transfers
+from pixconnect.usecases.money.approval import decide_transfer, find_holds, list_waiting_transfers
 from pixconnect.usecases.money.handover import HELD_AGAIN_AFTER, move_due
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
-from pixconnect.usecases.money.leaving import find_holds
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.operators import as_operator, execute

@@ -10,6 +10,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, NotSent
 from pixconnect.domain.money.refund import Refund
+from pixconnect.store.institutions import books as books_store
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.institutions import account as account_usecases
@@ -62,6 +63,10 @@ async def test_a_part_of_what_came_in_goes_back_under_a_name_of_ours(shop: Shop)
     assert {there: step.order_name for there, step in steps.items()} == {name: refund.return_id}
     assert await read_funds(shop.live, shop.house) == (600, 0)
     await check_books(shop.live)
+    # At rest the comparison with the bank's balance reads what the bank has.
+    now = shop.live.clock.real_now()
+    books = await books_store.read_books(shop.live.context.pool, shop.account.id, now, tells_fees_later=False)
+    assert books.here_cents == 600
 
 
 async def test_what_is_under_way_there_is_asked_about_until_it_ends(shop: Shop) -> None:

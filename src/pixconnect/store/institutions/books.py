@@ -46,7 +46,8 @@ _READ: Final[LiteralString] = f"""
         where institution_id = $1 and joined_kind is null and waits is distinct from 'before_opening'
     )
     select (
-            select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint from lying join balance using (holder_id)
+            select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint
+            from lying join whole_balance using (holder_id)
         ) as here_cents,
         booked.in_cents as booked_in_cents, booked.out_cents as booked_out_cents, ({_CALLED}) as called,
         waiting.in_cents as waiting_in_cents, waiting.out_cents as waiting_out_cents,

@@ -143,6 +143,18 @@ async def test_the_later_word_counts_in_whatever_order_both_come(service: Servic
     await check_books(service)
 
 
+async def test_a_later_word_of_a_block_that_ended_leaves_it_so_and_its_report_is_taken(
+    service: Service, caller: Caller
+) -> None:
+    await tell(service, terms(400))
+    await tell(service, terms(0))
+    service.clock.advance(seconds=1)
+    await tell(service, terms(0), terms(300, reference="J2"))
+    assert await funds(service, caller) == (FUNDS_CENTS - 300, 0, 300, 0)
+    assert await kept(service) == []
+    await check_books(service)
+
+
 async def test_two_workers_that_hear_of_one_block_at_once_take_it_once(service: Service, caller: Caller) -> None:
     report = block_report(service, terms(400))
     await asyncio.gather(*(take_reports(service.context, [report]) for _ in range(5)))

@@ -277,7 +277,7 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
                 misfit = _UNDECIDED
             if misfit is not None:
                 misfits.append(misfit)
-            elif block is None or told.told_at > block.told_at:
+            elif block is None or (told.told_at > block.told_at and block.state == "open"):
                 known[name] = _tell_block(work, told, block, terms)
         outcomes.append(misfits)
     await work.write()

@@ -36,6 +36,8 @@ class Fact(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
     find_update: Callable[[Row, Row], Part[Row]] | None = None
     """Which of ``updates`` writes a row, from the row before the batch and after it; the only one by default."""
     delete: Part[Row] | None = None
+    may_move_new: bool = False
+    """Whether a row that a batch makes may change in it: columns that ``inserts`` leave out would be lost."""
     key: Callable[[Row], Hashable] | None = attrgetter("id", "holder_id")
     """Identifies a row, and sorts changed ones. ``None``: rows are only added."""
     sort_key: Callable[[Row], Any] | None = None
@@ -65,6 +67,7 @@ class FactRows(Generic[Row]):
         key = after if fact.key is None else fact.key(after)
         # A row that this batch makes is not there to be changed.
         if key in self.new:
+            errors.ensure(fact.may_move_new, "a row that this batch makes is not changed by it")
             self.new[key] = after
         else:
             first, _ = self.moved.get(key, (before, after))

@@ -11,6 +11,7 @@ import asyncpg
 from msgspec import Struct, structs
 
 from pixconnect.domain.due.day_amount import PaidAmount
+from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.money.charge import SHOWN_AS_EXPIRED, Charge, ChargeSearch, ShownStatus
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer, decode_contents, encode_contents
@@ -92,6 +93,8 @@ UPDATE_REVISED: Final = update_of(CHARGE, _REVISED, name="revised_charge_change"
 
 
 def _find_insert(charge: Charge) -> Part[Charge]:
+    has_later_columns = charge.held_by is not None or charge.is_unbound or charge.asked_cents is not None
+    errors.ensure(not has_later_columns, "a new charge was never held, unbound or paid")
     if charge.institution_id is not None:
         return INSERT_THERE
     return INSERT if charge.contents is None else INSERT_STANDARD
@@ -117,6 +120,7 @@ CHARGES: Final = Fact(
     find_insert=_find_insert,
     updates=(UPDATE, UPDATE_HELD, UPDATE_REVISED),
     find_update=_find_update,
+    may_move_new=True,
     sort_key=attrgetter("external_id", "holder_id"),
     follow=lambda before, after: [
         *_count(before, after),

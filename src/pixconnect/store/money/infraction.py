@@ -34,7 +34,9 @@ _MOVED: Final = INFRACTION.only(
     *("defence_refusal", "send_at", "remind_at", "modified_at"),
 )
 UPDATE: Final = update_of(INFRACTION, _MOVED, name="infraction_change")
-INFRACTIONS: Final = Fact(rank=140, inserts=(INSERT,), updates=(UPDATE,), sort_key=attrgetter("name"))
+INFRACTIONS: Final = Fact(
+    rank=140, inserts=(INSERT,), updates=(UPDATE,), may_move_new=True, sort_key=attrgetter("name")
+)
 _MOVE: Final[LiteralString] = f"""
     update infraction set {_MOVED.assignments} from (select {_MOVED.parameters}) as new ({_MOVED.names})
     where infraction.id = new.id and infraction.holder_id = new.holder_id
@@ -203,7 +205,9 @@ INSERT_BLOCK: Final = of_columns(BLOCK, once=(), name="block_row", sql="insert i
 # The grants let the service change these and nothing else: what a block is for stays as it was told first.
 _MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "created_at")
 UPDATE_BLOCK: Final = update_of(BLOCK, _MOVED_BLOCK, name="block_change")
-BLOCKS: Final = Fact(rank=120, inserts=(INSERT_BLOCK,), updates=(UPDATE_BLOCK,), sort_key=attrgetter("reference"))
+BLOCKS: Final = Fact(
+    rank=120, inserts=(INSERT_BLOCK,), updates=(UPDATE_BLOCK,), may_move_new=True, sort_key=attrgetter("reference")
+)
 
 BLOCK_STEP: Final = Table(
     "block_step",

@@ -27,7 +27,12 @@ INSERT: Final = of_columns(
 _MOVED: Final = LOCATION.only("id", "holder_id", "status", "charge_id")
 UPDATE: Final = update_of(LOCATION, _MOVED, name="location_change")
 LOCATIONS: Final = Fact(
-    rank=30, inserts=(INSERT,), updates=(UPDATE,), sort_key=attrgetter("token"), follow=tally.count("location")
+    rank=30,
+    inserts=(INSERT,),
+    updates=(UPDATE,),
+    may_move_new=True,
+    sort_key=attrgetter("token"),
+    follow=tally.count("location"),
 )
 
 find_by_id: Final = lookup.one_by(LOCATION, "id")

@@ -15,6 +15,7 @@ from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.money import holder as holder_usecases
+from pixconnect.usecases.proof import case as case_usecases
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
@@ -333,3 +334,84 @@ async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) ->
     await asyncio.gather(*[statement_usecases.record_file(as_operator(bank.context), "loja", file) for file in files])
     await statement_usecases.settle_items(bank.context, bank.account, DAY)
     assert await bank.moved() == [-100]
+
+
+def camt(*entries: tuple[str, str, str, str], first: str = "01", last: str = "01", closing: str = "") -> bytes:
+    """A camt.053 of July; an entry is its id, amount (below zero for a debit), text and day."""
+    written = [
+        make_camt_entry(
+            item_id=name,
+            amount=amount.removeprefix("-"),
+            indicator="DBIT" if amount.startswith("-") else "CRDT",
+            at=f"2026-07-{day}",
+            details=f"<NtryDtls><TxDtls><RmtInf><Ustrd>{text}</Ustrd></RmtInf></TxDtls></NtryDtls>",
+        )
+        for name, amount, text, day in entries
+    ]
+    balance = (
+        f'<Bal><Tp><CdOrPrtry><Cd>CLBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">{closing}</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
+        f"<Dt><Dt>2026-07-{last}</Dt></Dt></Bal>"
+    )
+    dates = dict(first=f"2026-07-{first}", last=f"2026-07-{last}")
+    return make_camt(*written, account="12345-6", balances=balance if closing else "", **dates)
+
+
+C1 = ("C1", "-1.00", "FEES CHARGED", "01")
+
+
+@pytest.mark.parametrize("order", [["ofx", "camt", "ofx 1-2"], ["camt", "ofx", "ofx 1-2"], ["camt", "ofx 1-2", "ofx"]])
+async def test_two_forms_of_a_day_are_one_day(bank: Bank, order: list[str]) -> None:
+    for form in order:
+        if form == "camt":
+            await bank.read_file(camt(C1, last="02", closing="99.00"))
+        else:
+            await bank.read((*FEE, "01"), last=2 if form == "ofx 1-2" else 1, opening="100.00", closing="99.00")
+    assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-100], {}, [])
+    assert await bank.states(2) == ["closed", "closed"]
+
+
+async def test_what_one_form_alone_has_waits_until_the_other_has_it(bank: Bank) -> None:
+    await bank.read(FEE, opening="100.00", closing="99.00")
+    for _ in range(2):
+        await bank.read_file(camt(C1, ("C2", "-1.00", "FEES CHARGED", "01"), ("C3", "-5.00", "TED", "01")))
+        assert (await bank.moved(), await bank.waiting()) == (
+            [-100],
+            {"camt.053:C2": "contradicts", "camt.053:C3": "contradicts"},
+        )
+        assert await bank.asked() == ["camt.053:C2", "camt.053:C3"]
+    ted = ("G3", "-5.00", "TED ENVIADA")
+    await bank.read(FEE, ("G2", "-1.00", "TARIFA"), ted, opening="100.00", closing="93.00")
+    assert await bank.moved() == [-500, -100, -100]
+    assert (set((await bank.waiting()).values()), await bank.asked()) == ({"same_line"}, [])
+
+
+async def test_what_a_second_form_lacks_and_another_balance_are_the_days_case(bank: Bank) -> None:
+    await bank.read(FEE, ("F2", "-2.00", "TARIFA"), opening="100.00", closing="97.00")
+    await bank.read_file(camt(C1, closing="99.00"))
+    (shown,) = await day_usecases.list_days(bank.context, bank.account, DAY, 1)
+    assert (shown.judged.state, shown.judged.cases.disagreements_count) == ("closed_with_cases", 2)
+    assert (await bank.moved(), await bank.asked()) == ([-200, -100], ["2026-07-01"])
+    await case_usecases.look_for_cases(bank.context)
+    (case,) = await case_usecases.list_cases(bank.context, kind="day")
+    assert "a second form of its statement contradicts 2 of its lines and balances" in case.case.said
+    await bank.read_file(camt(C1, ("C2", "-2.00", "FEES", "01"), closing="97.00"))
+    assert (await bank.states(), await bank.asked()) == (["closed"], [])
+
+
+async def test_a_form_that_tells_a_day_whole_takes_it_from_one_that_did_not(bank: Bank) -> None:
+    bank.service.clock.advance(days=-7)
+    await bank.read(FEE)
+    bank.service.clock.advance(days=7)
+    await bank.read_file(camt(C1, ("C2", "-2.00", "FEES", "01"), closing="97.00"))
+    assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-200, -100], {}, [])
+    await bank.read(FEE, ("F2", "-2.00", "TARIFA"), opening="100.00", closing="97.00")
+    assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-200, -100], {}, [])
+
+
+async def test_lines_that_name_two_pix_are_two_in_two_forms(bank: Bank) -> None:
+    one, other = (f"E99999004202607011500{letter * 11}" for letter in "xy")
+    await bank.read(("F1", "-3.00", f"PIX ENVIADO {one}"))
+    await bank.read_file(camt(("C1", "-3.00", f"PIX {other}", "01")))
+    assert (await bank.moved(), await bank.waiting()) == ([-300], {"camt.053:C1": "contradicts"})
+    await bank.read_file(camt(("C1", "-3.00", f"PIX {one}", "01")))
+    assert (await bank.moved(), await bank.waiting()) == ([-300], {"camt.053:C1": "withdrawn"})

@@ -258,14 +258,14 @@ async def test_a_file_of_another_account_is_refused(books: Books) -> None:
         await books.read(first="20240101")
 
 
-async def test_a_day_has_its_lines_from_one_source(books: Books) -> None:
+async def test_a_second_form_of_a_day_is_compared_with_the_first(books: Books) -> None:
     await books.tomorrow()
     await books.read(
         make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"), closing="99.00", number="517613"
     )
     record = f"TPR;1;{OTHER_E2E};1.00;2026-07-01T15:00:00.000Z"
     recorded, _ = await books.read_file(make_efi_file(record, day="2026-07-01").replace(b";364;", b";341;"))
-    assert (recorded.new, recorded.skipped_days) == ([], [DAY])
+    assert (recorded.new, recorded.known_count, recorded.compared_days) == ([], 1, [DAY])
     assert len(await books.movements()) == 1
 
 

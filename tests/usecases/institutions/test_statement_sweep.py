@@ -13,13 +13,16 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits, InstitutionUnavailable
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.day import ShownDay
+from pixconnect.usecases.institutions.statement import record_file, settle_items
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.proof.verify import ProofRequest, verify
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
+from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.service import open_service
+from support.statement_files import make_ofx, make_ofx_line
 from support.verifier import open_book_reader
 
 
@@ -236,3 +239,34 @@ async def verify_account(shop: Shop, database: Addresses) -> tuple[list[tuple[An
     (judged,) = [each for each in proved.judgements if each.rule == "closed_days_close"]
     found = [(each.rule, each.ids, each.expected, each.found) for each in proved.findings]
     return sorted(found), judged.verdict, judged.reason
+
+
+@pytest.mark.parametrize("is_file_first", [True, False])
+async def test_a_file_and_the_lines_of_the_api_are_compared(shop: Shop, is_file_first: bool) -> None:
+    await shop.read()
+    shop.live.clock.advance(days=1)
+    day = to_day(shop.live.clock.real_now())
+    there_of(shop).book("A1", -100, day)
+    maria, at = as_operator(shop.live.context), f"{day:%Y%m%d}"
+    lines = [make_ofx_line(item_id="F1", at=at, amount="-1.00"), make_ofx_line(item_id="F2", at=at, amount="-2.00")]
+
+    async def read_file() -> None:
+        await record_file(maria, "loja", make_ofx(*lines, first=at, last=at, closing="99.00"))
+        await settle_items(shop.at, shop.account, day)
+
+    shop.live.clock.advance(days=1)
+    if is_file_first:
+        await read_file()
+    for _ in range(2):
+        await sweep(shop)
+    if not is_file_first:
+        await read_file()
+        await read_file()
+    rows = await shop.live.fetch("select item_id, waits from institution_item order by item_id")
+    if is_file_first:
+        assert [tuple(row) for row in rows] == [("F1", None), ("F2", None)]
+        assert (await read_day(shop, day)).judged.cases.disagreements_count == 1
+    else:
+        assert [tuple(row) for row in rows] == [("A1", None), ("ofx:F2", "contradicts")]
+    moved = await shop.live.fetch("select amount_cents from movement where kind <> 'opening_balance' order by 1")
+    assert [row["amount_cents"] for row in moved] == ([100, 200] if is_file_first else [100])

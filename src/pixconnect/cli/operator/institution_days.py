@@ -83,7 +83,7 @@ def statement(
         unmatched_count=settled.waiting_count,
         changed=[_name_item(item, json=json) for item in recorded.changed] or None,
         set_aside=[_name_aside(line, json=json) for line in recorded.set_aside] or None,
-        days_of_another_source=[day.isoformat() for day in recorded.skipped_days] or None,
+        compared_days=[day.isoformat() for day in recorded.compared_days] or None,
         other_accounts=[str(account) for account in recorded.others] or None,
         notes=list(recorded.notes) or None,
     )
@@ -112,7 +112,7 @@ def _show_preview(preview: FilePreview) -> Shown:
         would_post_from=min((one.item.day for one in preview.posts), default=None),
         would_wait_count=preview.waiting_count,
         set_aside=[_name_aside(line, json=False) for line in recorded.set_aside] or None,
-        days_of_another_source=[day.isoformat() for day in recorded.skipped_days] or None,
+        compared_days=[day.isoformat() for day in recorded.compared_days] or None,
         notes=list(recorded.notes) or None,
     )
 

@@ -63,6 +63,8 @@ class DayCases(Struct, frozen=True, kw_only=True):
     """Lines that were told twice, with two contents."""
     doubts_count: int = 0
     """Lines that may be balances or money: they are in no sum, so the sums prove nothing of their day."""
+    disagreements_count: int = 0
+    """Lines and balances that a second form of the day contradicts."""
 
 
 class JudgedDay(Struct, frozen=True, kw_only=True):
@@ -275,4 +277,5 @@ def _find_state(
     # A statement that was read during its own day may lack what came later that day.
     if not (is_proved and is_over(balances.day, now) and is_over(balances.day, balances.read_at)):
         return "provisional"
-    return "closed_with_cases" if any((cases.items_count, cases.lines_count, cases.changed_count)) else "closed"
+    counts = (cases.items_count, cases.lines_count, cases.changed_count, cases.disagreements_count)
+    return "closed_with_cases" if any(counts) else "closed"

@@ -26,6 +26,8 @@ class RecordedDay(Struct, frozen=True, kw_only=True):
     read_at: datetime | None
     source: ItemSource
     state: DayState = "open"
+    disagreements_count: int = 0
+    """Recorded lines and balances that a second form of the day contradicts."""
     closed_at: datetime | None = None
     reopened_at: datetime | None = None
 
@@ -43,7 +45,7 @@ DAY: Final = Table(
     RecordedDay,
     """
     institution_id smallint, day date, opening_cents bigint, closing_cents bigint, read_at timestamptz, source text,
-    state text, closed_at timestamptz, reopened_at timestamptz
+    state text, disagreements_count integer, closed_at timestamptz, reopened_at timestamptz
     """,
     key=("institution_id", "day"),
 )
@@ -96,13 +98,30 @@ _TELL: Final[LiteralString] = f"""
         closing_cents = case when excluded.read_at < told.read_at
             then coalesce(told.closing_cents, excluded.closing_cents)
             else coalesce(excluded.closing_cents, told.closing_cents) end,
-        read_at = greatest(excluded.read_at, told.read_at)
+        read_at = greatest(excluded.read_at, told.read_at),
+        source = case when told.source <> 'api' and (excluded.read_at at time zone 'America/Sao_Paulo')::date > told.day
+            and coalesce((told.read_at at time zone 'America/Sao_Paulo')::date <= told.day, true)
+            then excluded.source else told.source end
 """
 
 
 async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
     """Note that a statement speaks of days, and the balances that it tells."""
     await connection.executemany(_TELL, [DAY.values(day) for day in days])
+
+
+_NOTE_SECOND: Final[LiteralString] = """
+    update institution_day set disagreements_count = $3, opening_cents = coalesce(opening_cents, $4),
+        closing_cents = coalesce(closing_cents, $5)
+    where institution_id = $1 and day = $2
+"""
+
+
+async def note_second(
+    connection: Connection, day: RecordedDay, disagreements_count: int, balances: tuple[int | None, ...]
+) -> None:
+    """Note what a second form of a day contradicts, and balances before and after the day that the first has not told."""
+    await connection.execute(_NOTE_SECOND, day.institution_id, day.day, disagreements_count, *balances)
 
 
 _REPLACE: Final[LiteralString] = """

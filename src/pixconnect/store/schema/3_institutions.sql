@@ -888,11 +888,13 @@ create table institution_day (
     read_at timestamp with time zone,
     source text not null,
     state text default 'open' not null,
+    disagreements_count integer default 0 not null,
     closed_at timestamp with time zone,
     reopened_at timestamp with time zone,
     constraint institution_day_pkey primary key (institution_id, day),
     constraint institution_day_closed_at_check check (isfinite(closed_at)),
     constraint institution_day_day_check check (isfinite(day)),
+    constraint institution_day_disagreements_count_check check (disagreements_count >= 0),
     constraint institution_day_read_at_check check (isfinite(read_at)),
     constraint institution_day_reopened_at_check check (isfinite(reopened_at)),
     constraint institution_day_source_check check (source in ('ofx', 'camt.053', 'cnab240', 'efi', 'api')),
@@ -906,12 +908,15 @@ comment on column institution_day.opening_cents is 'What was on the account befo
 comment on column institution_day.closing_cents is 'What was on the account at its end, as a statement told; null if none did.';
 comment on column institution_day.read_at is
     'As of when a statement last told all of it: when its file was made or first read, in service time.';
-comment on column institution_day.source is 'Where its items come from: two sources give one line two names, so a day has one.';
+comment on column institution_day.source is
+    'The form that told it first as a whole: others are compared with it, as two forms give one line two names.';
 comment on column institution_day.state is 'Open, provisional, closed, or closed with cases, as last judged.';
+comment on column institution_day.disagreements_count is
+    'Recorded lines that a second form does not list, and balances that it tells otherwise.';
 comment on column institution_day.closed_at is 'When it was last closed, in service time.';
 comment on column institution_day.reopened_at is 'When it was last opened again, in service time.';
-grant insert, select, update (opening_cents, closing_cents, read_at, state, closed_at, reopened_at) on table institution_day to
-    pixconnect_service;
+grant insert, select, update (opening_cents, closing_cents, read_at, source, state, disagreements_count, closed_at, reopened_at)
+    on table institution_day to pixconnect_service;
 
 create table institution_callback (
     institution_id smallint not null,

@@ -118,7 +118,12 @@ async def find_unmatched(context: Context, account: InstitutionAccount) -> Unmat
     }
     return UnmatchedSpan(
         since=since,
-        days=[one.judged for one in judged if one.judged.difference_cents and day_rules.is_over(one.judged.day, now)],
+        days=[
+            one.judged
+            for one in judged
+            if (one.judged.difference_cents or one.judged.cases.disagreements_count)
+            and day_rules.is_over(one.judged.day, now)
+        ],
         items=[item for item in items if not _waits_for_time(item, now) and day_rules.is_over(item.day, now)],
         lines=[line for line in lines if line.day in whole],
         is_cut=len(items) == UNMATCHED_MAX or len(lines) == line_store.ALONE_MAX,
@@ -223,6 +228,9 @@ async def _judge_span(
     alone = await line_store.list_unmatched(connection, account.id, (begins_on, last_on)) if recorded else []
     for day, count in Counter(line.day for line in alone).items():
         cases[day] = structs.replace(cases.get(day, DayCases()), lines_count=count)
+    for day in recorded:
+        counts = cases.get(day.day, DayCases())
+        cases[day.day] = structs.replace(counts, disagreements_count=day.disagreements_count)
     told = [await _read_balances(connection, account, day) for day in recorded]
     judged = {one.day: one for one in day_rules.judge_days(told, sums, cases, now)}
     shown = [

@@ -18,8 +18,12 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import sum_groups
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import RecordedItem
-from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement
-from pixconnect.domain.institutions.statement_files.statement_file import ItemSource, StatementFile
+from pixconnect.domain.institutions.judging import SET_ASIDE, Evidence, JudgedLine, Judgement
+from pixconnect.domain.institutions.second_form import compare, count_by
+from pixconnect.domain.institutions.statement_files.statement_file import (
+    ItemSource,
+    StatementFile,
+)
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -46,16 +50,22 @@ async def judge_file(
     others: Collection[date],
     dated: tuple[datetime, date],
 ) -> JudgedFile:
-    """Judge and record a file's lines, in the caller's transaction; of days that another source has told nothing is taken.
+    """Judge and record a file's lines, in the caller's transaction.
 
     Args:
+        others: Days that another form has told whole: their lines are those of ``judge_second``.
         dated: As ``StatementFile.date`` returns it.
     """
     await item_store.lock_recording(connection, account.id)
     lines = [item for item in file.items if item.day not in others]
     evidence = await _read_evidence(connection, account, file, lines, dated)
+    # What another form has told already, under its own texts and ids, is that line.
+    matches = compare(lines, [item for item in evidence.known if item.waits not in SET_ASIDE], file.format).matches
+    lines = [match or line for line, match in zip(lines, matches, strict=True)]
     judgement = judging.judge_lines(lines, evidence)
-    await _write(connection, account.id, file.format, judgement.lines, dated[0])
+    other_forms_count = sum(match is not None for match in matches)
+    judgement = structs.replace(judgement, same_ids_count=judgement.same_ids_count - other_forms_count)
+    await write_judged(connection, account.id, file.format, judgement.lines, dated[0])
     return JudgedFile(judgement=judgement, lines=judgement.lines[: len(lines)], closed=evidence.closed)
 
 
@@ -66,11 +76,11 @@ async def judge_listed(
     await item_store.lock_recording(connection, account_id)
     known = await item_store.find(connection, account_id, [item.item_id for item in items])
     judged = judging.judge_listed(items, known, to_day(now))
-    await _write(connection, account_id, "api", judged, now)
+    await write_judged(connection, account_id, "api", judged, now)
     return judged
 
 
-async def _write(
+async def write_judged(
     connection: Connection, account_id: int, source: ItemSource, lines: Sequence[JudgedLine], now: datetime
 ) -> None:
     fresh = [line for line in lines if line.known_id is None and line.outcome not in ("known", "changed")]
@@ -79,10 +89,26 @@ async def _write(
         line.known_id: line for line in lines if line.known_id is not None and line.outcome not in ("known", "changed")
     }
     await item_store.note_waiting(connection, account_id, {name: _waits(line) for name, line in found.items()})
+    await _find_again(connection, account_id, source, [line.item for line in lines if line.outcome == "new"])
     for line in lines:
         if line.outcome == "changed":
             # The first word stands, and another one under the same id is kept beside it.
             await item_store.keep_other(connection, account_id, line.item)
+
+
+async def _find_again(
+    connection: Connection, account_id: int, source: ItemSource, new: Sequence[InstitutionItem]
+) -> None:
+    """Lines that another form alone had, and that waited: the form that tells their days has them now."""
+    if not new:
+        return
+    days = min(item.day for item in new), max(item.day for item in new)
+    counts, same = Counter(map(count_by, new)), dict[str, judging.Waiting | None]()
+    for item in await item_store.list_set_aside(connection, account_id, days):
+        if item.source != source and item.waits == "contradicts" and counts[count_by(item)] > 0:
+            counts[count_by(item)] -= 1
+            same[item.item_id] = "same_line"
+    await item_store.note_waiting(connection, account_id, same)
 
 
 def _waits(line: JudgedLine) -> judging.Waiting | None:
@@ -135,11 +161,14 @@ async def _read_evidence(
         newer=newer,
         nets=nets,
         today=dated[1],
-        known=tuple(
-            (known | {item.item_id: item for item in (*near, *of_days) if item.source == file.format}).values()
-        ),
+        known=tuple((known | {item.item_id: item for item in (*near, *of_days) if _is_of(item, file.format)}).values()),
         ids_are_stable=await file_store.are_ids_stable(connection, account.id),
     )
+
+
+def _is_of(item: RecordedItem, source: ItemSource) -> bool:
+    """Whether a line of this form may be the item; what another form has set aside is judged by that form alone."""
+    return item.source == source or item.waits not in SET_ASIDE
 
 
 def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:

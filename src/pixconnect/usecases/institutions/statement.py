@@ -46,6 +46,7 @@ from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.line_joining import find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file
+from pixconnect.usecases.institutions.second_form import find_others, judge_second, note_second
 from pixconnect.usecases.institutions.statement_account import ChosenStatements, choose, confirm, parse_file
 from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
@@ -67,8 +68,8 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     """What is no money, or may be none."""
     closing_cents: int | None = None
     """The balance at the end of the last day, where it is told."""
-    skipped_days: Sequence[date] = ()
-    """Days whose lines come from elsewhere, so that nothing of them was taken from here."""
+    compared_days: Sequence[date] = ()
+    """Days that another form has told, with which this one was compared."""
     notes: Sequence[str] = ()
     """What the file's reader passed over or cannot prove."""
     others: Sequence[StatementAccount] = ()
@@ -185,7 +186,7 @@ def _merge(parts: Sequence[RecordedStatement], others: Sequence[StatementAccount
         known_count=sum(part.known_count for part in parts),
         changed=[item for part in parts for item in part.changed],
         set_aside=[line for part in parts for line in part.set_aside],
-        skipped_days=[day for part in parts for day in part.skipped_days],
+        compared_days=[day for part in parts for day in part.compared_days],
         notes=[note for part in parts for note in part.notes],
         others=others,
     )
@@ -197,17 +198,21 @@ async def _record(
     spoken = list_span(file.first_on, file.last_on)
     dated = file.date(read_at)
     as_of, _ = dated
-    others = await find_others(
-        connection, account.id, file.format, sorted({*spoken, *(item.day for item in file.items)})
-    )
+    told = await find_others(connection, account.id, file.format, [*spoken, *(item.day for item in file.items)])
+    # A form that has not told a day whole gives way to one that does.
+    others = {day: one for day, one in told.items() if one.source == "api" or one.was_read_whole}
     judged = await judge_file(connection, account, file, others, dated)
-    lines = {outcome: [line.item for line in judged.lines if line.outcome == outcome] for outcome in OUTCOMES}
+    second = [item for item in file.items if item.day in others]
+    compared = await judge_second(connection, account.id, file.format, others, second, dated)
+    judged_lines = [*judged.lines, *compared.lines]
+    await note_second(connection, file, others, compared, as_of)
+    lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}
     # A line may be dated beyond the days that the file speaks of: it is kept, and proves nothing of its day.
-    days = sorted({*spoken, *(item.day for item in lines["new"])} - others)
+    days = sorted({*spoken, *(item.day for item in lines["new"])} - set(others))
     if judged.judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
     # What contradicts proved days without a proof of its own says nothing of their balances.
-    kept = judged.closed if lines["contradicts"] else frozenset[date]()
+    kept = judged.closed if any(line.outcome == "contradicts" for line in judged.lines) else frozenset[date]()
     opening, closing = file.opening, find_final_balance(file, as_of)
     await day_store.tell(
         connection,
@@ -226,20 +231,12 @@ async def _record(
         new=lines["new"],
         known_count=len(lines["known"]),
         changed=lines["changed"],
-        set_aside=[line for line in judged.lines if line.outcome in SET_ASIDE],
+        set_aside=[line for line in judged_lines if line.outcome in SET_ASIDE],
         closing_cents=file.closing.cents if file.closing is not None and file.closing.on == file.last_on else None,
-        skipped_days=sorted(others),
+        compared_days=sorted(others),
         notes=(*file.notes, *note_ongoing(file, as_of)),
     )
     return recorded, judged.judgement
-
-
-async def find_others(
-    connection: Connection, institution_id: int, source: ItemSource, days: Sequence[date]
-) -> frozenset[date]:
-    """Days that another source has told: two name one line differently, and it would be posted twice."""
-    told = await day_store.list_days(connection, institution_id, days[0], days[-1]) if days else []
-    return frozenset(day.day for day in told if day.source != source)
 
 
 def list_span(first: date, last: date) -> list[date]:

@@ -7,7 +7,7 @@ now, less today's lines. Two such balances, and what was listed between them, pr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -17,12 +17,13 @@ from pixconnect.domain.institutions.institution import Institution, InstitutionI
 from pixconnect.domain.institutions.sweep import REPEATED_FOR, Sweep, is_due
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
+from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.frame.context import Context, Writer, write_alone
 from pixconnect.usecases.institutions.account import STILL_TRIES_MAX
 from pixconnect.usecases.institutions.line_joining import AT_ONCE
 from pixconnect.usecases.institutions.line_judging import judge_listed
+from pixconnect.usecases.institutions.second_form import find_others, judge_second
 from pixconnect.usecases.institutions.statement import (
-    find_others,
     list_span,
     settle_items,
     tell_day,
@@ -107,7 +108,9 @@ async def _record(
     Args:
         moved: Takes what each line moved, by its id: one that is listed twice while pages shift is one.
     """
-    count, is_whole = 0, True
+    count, is_whole, listed = 0, True, list[InstitutionItem]()
+    async with context.pool.acquire() as connection:
+        others = await find_others(connection, account.id, "api", days)
     async for page in institution.list_statement(*days):
         lines = [item for item in page if isinstance(item, InstitutionItem)]
         for item in page:
@@ -117,9 +120,26 @@ async def _record(
                 await keep_unreadable(context, account, item)
         await record_listed(context, account, lines)
         count += len(lines)
+        listed += [line for line in lines if line.day in others]
         if moved is not None:
             moved.update((line.item_id, line.signed_cents) for line in lines)
+    whole = {day: one for day, one in others.items() if one.was_read_whole}
+    if is_whole and whole:
+        await _compare(context, account, whole, [line for line in listed if line.day in whole and line.amount_cents])
     return count, is_whole
+
+
+async def _compare(
+    context: Writer, account: InstitutionAccount, days: Mapping[date, RecordedDay], lines: Sequence[InstitutionItem]
+) -> None:
+    """Compare all lines that the API lists of days which files have told."""
+    now = context.clock.now()
+    async with write_alone(context.pool) as connection:
+        # Pages shift while they are read.
+        lines = list({line.item_id: line for line in lines}.values())
+        compared = await judge_second(connection, account.id, "api", days, lines, (now, to_day(now)))
+        for day in days.values():
+            await day_store.note_second(connection, day, compared.unlisted[day.day], (None, None))
 
 
 async def record_listed(context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:

@@ -26,20 +26,26 @@ _MORE_LENGTH: Final = 100
 
 def list_differences(account: InstitutionAccount, span: UnmatchedSpan) -> list[Difference]:
     """The case of each day of a span, by day."""
-    apart = {judged.day: judged.difference_cents or 0 for judged in span.days}
+    apart = {judged.day: (judged.difference_cents or 0, judged.cases.disagreements_count) for judged in span.days}
     items, lines = defaultdict[date, list[RecordedItem]](list), defaultdict[date, list[BookLine]](list)
     for item in span.items:
         items[item.day].append(item)
     for line in span.lines:
         lines[line.day].append(line)
     return [
-        _of_day(account, day, apart.get(day, 0), items[day], lines[day]) for day in sorted({*apart, *items, *lines})
+        _of_day(account, day, apart.get(day, (0, 0)), items[day], lines[day])
+        for day in sorted({*apart, *items, *lines})
     ]
 
 
 def _of_day(
-    account: InstitutionAccount, day: date, apart_cents: int, items: Sequence[RecordedItem], lines: Sequence[BookLine]
+    account: InstitutionAccount,
+    day: date,
+    apart: tuple[int, int],
+    items: Sequence[RecordedItem],
+    lines: Sequence[BookLine],
 ) -> Difference:
+    apart_cents, disagreements_count = apart
     # Where all of it is one holder's, it is that holder's case; what nothing names is the house's.
     owners = {line.holder_id for line in lines} if not (items or apart_cents) else set[int]()
     unrecorded_cents = sum(item.signed_cents for item in items if _counts_alone(item))
@@ -47,6 +53,8 @@ def _of_day(
     said = (
         [f"the balance at its end is {_say_cents(apart_cents)} beside its begin and its lines"] if apart_cents else []
     )
+    if disagreements_count:
+        said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
     said += [_say_item(item) for item in items]
     said += [_say_line(line) for line in lines]
     return Difference(

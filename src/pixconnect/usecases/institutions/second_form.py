@@ -1,0 +1,105 @@
+"""Compares a second form of a day's statement with what the first one told: what agrees confirms, and nothing is posted twice.
+
+The form that tells a day first as a whole has the day. A line of another form alone waits for a person in the case of its day.
+A later file of the first form that has the line ends the question.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.institutions import judging
+from pixconnect.domain.institutions.day import is_over
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.judging import SET_ASIDE, Evidence, JudgedLine
+from pixconnect.domain.institutions.second_form import compare
+from pixconnect.domain.institutions.statement_files.statement_file import (
+    ITEM_ID_LENGTH_MAX,
+    ItemSource,
+    StatementFile,
+    find_final_balance,
+)
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions.day import RecordedDay
+from pixconnect.usecases.institutions.line_judging import write_judged
+
+_GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
+"""Lines that wait for one of these are no line of their day."""
+
+
+class SecondForm(Struct, frozen=True, kw_only=True):
+    lines: Sequence[JudgedLine]
+    unlisted: Counter[date]
+    """How many lines of each day are recorded, count, and are not in this form."""
+
+
+async def judge_second(
+    connection: Connection,
+    account_id: int,
+    source: ItemSource,
+    days: Collection[date],
+    lines: Sequence[InstitutionItem],
+    dated: tuple[datetime, date],
+) -> SecondForm:
+    """Compare lines of days that another form has told whole, in the caller's transaction.
+
+    What both have is known. What this form alone has is recorded and waits for a person: it moves no money by itself.
+    """
+    if not days:
+        return SecondForm(lines=(), unlisted=Counter())
+    await item_store.lock_recording(connection, account_id)
+    span = min(days), max(days)
+    recorded = [item for item in await item_store.list_days(connection, account_id, *span) if item.day in days]
+    standing = sorted((item for item in recorded if item.waits not in _GONE), key=lambda item: item.waits in SET_ASIDE)
+    own_aside = [item for item in recorded if item.source == source and item.waits in SET_ASIDE]
+    compared = compare(lines, [item for item in standing if item not in own_aside], source)
+    more = [line for line, is_more in zip(lines, compared.is_more, strict=True) if is_more]
+    named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:ITEM_ID_LENGTH_MAX]) for line in more]
+    evidence = Evidence(
+        first_on=span[0], last_on=span[1], closed=frozenset(days), today=dated[1], known=tuple(own_aside)
+    )
+    judged = judging.judge_lines(named, evidence).lines
+    await write_judged(connection, account_id, source, judged, dated[0])
+    known = [line for line, is_more in zip(lines, compared.is_more, strict=True) if not is_more]
+    return SecondForm(
+        lines=[*(JudgedLine(item=line, outcome="known") for line in known), *judged[: len(more)]],
+        unlisted=Counter(item.day for item in compared.unlisted if item.waits not in SET_ASIDE),
+    )
+
+
+async def note_second(
+    connection: Connection,
+    file: StatementFile,
+    others: Mapping[date, RecordedDay],
+    compared: SecondForm,
+    as_of: datetime,
+) -> None:
+    """Note what the file contradicts of days that another form has told; where it agrees, balances that were missing."""
+    closing = find_final_balance(file, as_of)
+    more = {line.item.day for line in compared.lines if line.outcome != "known"}
+    covered = (one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of))
+    for one in covered:
+        balances = (
+            (one.opening_cents, file.opening.cents if file.opening and one.day == file.first_on else None),
+            (one.closing_cents, closing.cents if closing and one.day == closing.on else None),
+        )
+        differ_count = sum(None not in pair and pair[0] != pair[1] for pair in balances)
+        missing = tuple(new if old is None else None for old, new in balances)
+        is_same = not (differ_count or compared.unlisted[one.day] or one.day in more)
+        told = missing if is_same else (None, None)
+        await day_store.note_second(connection, one, compared.unlisted[one.day] + differ_count, told)
+
+
+async def find_others(
+    connection: Connection, institution_id: int, source: ItemSource, days: Collection[date]
+) -> dict[date, RecordedDay]:
+    """Those of some days that another form has told."""
+    told = await day_store.list_days(connection, institution_id, min(days), max(days)) if days else []
+    return {one.day: one for one in told if one.source != source}

@@ -13,8 +13,8 @@ from pixconnect.domain.money.rail import SettledReport
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions.account_alarm import raise_alarm
+from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.institutions.statement import tell_day
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -88,7 +88,9 @@ async def test_a_day_of_which_nothing_is_known_is_not_closed_and_grows_old(shop:
     assert 0 < age_s < 2 * 86_400
     day = opened_on + timedelta(days=1)
     async with shop.context.pool.acquire() as connection, connection.transaction():
-        await day_store.tell(connection, [tell_day(shop.account.id, day, "api", clock.now())])
+        await day_store.tell(
+            connection, [RecordedDay(institution_id=shop.account.id, day=day, source="api", read_at=clock.now())]
+        )
         await day_store.write_states(connection, shop.account.id, [(day, "closed_with_cases")], clock.now())
     assert await measure(shop, "unclosed_day_age_seconds") == {"loja": 0.0}
 

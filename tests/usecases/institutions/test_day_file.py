@@ -135,6 +135,26 @@ async def test_a_day_closes_with_blocks_in_it(shop: Shop) -> None:
     await check_books(shop.live)
 
 
+async def test_a_balance_without_what_is_blocked_closes_the_day_with_it(shop: Shop) -> None:
+    await post_opening(shop.at, shop.account)
+    await shop.read()
+    first, maria = to_day(shop.live.clock.real_now()), as_operator(shop.live.context)
+    court = BlockTerms(reference="PROC-77", kind="judicial", wanted_cents=3_000, held_cents=3_000)
+    party = (await shop.context.directory.read_account(shop.account.house_id)).party
+    report = BlockReport(report_id="B1", party=party, blocks=(court,), told_at=shop.live.clock.now())
+    await receive_blocks(shop.at, report)
+    fee = a_fee(1, shop.live.clock.real_now() + timedelta(hours=1))
+    content = write(first, "100.00", "69.00", fee)
+    shop.live.clock.advance(days=1)
+    for means, difference_cents in (("ledger", -3_000), ("available", None)):
+        await shop.live.execute_as_owner(f'update institution_account set options = \'{{"balance": "{means}"}}\'')
+        await record_file(maria, "loja", content)
+        await settle_items(shop.at, shop.account, first)
+        (shown,) = await day_usecases.list_days(shop.context, shop.account, first, 1)
+        assert (shown.judged.difference_cents or None) == difference_cents
+    assert shown.judged.state == "closed"
+
+
 @pytest.mark.parametrize(
     ("fault", "failure"),
     [

@@ -191,8 +191,6 @@ class EfiInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
-            # Whether blocked money is in it no source says.
-            balance_means="unclear",
             # In its test environment paying codes is switched off.
             sends=("KEY", "MANUAL") if self._account.environment == "homologation" else ("KEY", "MANUAL", "QRCODE"),
             compares_owner=True,

@@ -168,8 +168,6 @@ class SicoobInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
-            # Whether blocked money is in it no source says.
-            balance_means="unclear",
             # It is told of a number alone; without one it would be asked for in vain for ever, and be waited for after a loss.
             has_statement=bool(self._account.account),
             # An account is paid in one step there, whose answer alone has its name: once lost, nothing could be asked.

@@ -20,9 +20,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-BalanceMeaning = Literal["ledger", "available", "unclear", "with_limit", "with_investments"]
-"""What the institution's number is: all money on the account, the part that is not blocked, one of these two (no source says
-which), or more than the account's money: an overdraft limit or investments are in it."""
+from pixconnect.domain.profiles.account_traits import BalanceMeaning
 
 CLOCKS_APART: Final = timedelta(minutes=1)
 """The institution's balance and our entries may be so far apart."""

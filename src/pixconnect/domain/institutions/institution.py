@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, datetime, timedelta
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -18,7 +18,6 @@ from pixconnect.domain.due.day_amount import DayAmount
 from pixconnect.domain.due.terms import DueTerms, are_same
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.certificate import AccountCertificate
-from pixconnect.domain.institutions.comparison import BalanceMeaning
 from pixconnect.domain.institutions.contest import Contests
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
@@ -74,7 +73,6 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     names_first: bool = False
     """It sends in two steps (``FirstStep``), is asked by the first one's name alone, and knows nothing by a name of ours."""
     has_balance: bool = True
-    balance_means: BalanceMeaning = "ledger"
     has_statement: bool = False
     """A list of all that moved on the account, by day."""
     certificates: Sequence[AccountCertificate] = ()
@@ -393,8 +391,3 @@ class OpenAccount(Struct, frozen=True, kw_only=True):
     @property
     def sender(self) -> Sender:
         return self.own_sender or self.institution
-
-    @property
-    def balance_means(self) -> BalanceMeaning:
-        """As ``balance`` under ``[options]`` says it, or else the institution."""
-        return cast("BalanceMeaning", self.account.options.get("balance", self.institution.traits.balance_means))

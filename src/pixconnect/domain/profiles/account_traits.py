@@ -19,6 +19,10 @@ Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account"
 Estate = Literal["production", "homologation"]
 """Which of its own machines: those that move money, or those of its test environment."""
 
+BalanceMeaning = Literal["ledger", "available", "unclear", "with_limit", "with_investments"]
+"""What the institution's number is: all money on the account, the part that is not blocked, one of these two (no source says
+which), or more than the account's money: an overdraft limit or investments are in it."""
+
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 
@@ -98,6 +102,8 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     absent: Sequence[str] = ()
     """Names of errors with 400 that say that there is no such thing; 404 says so everywhere."""
     tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
+    balance: BalanceMeaning = "ledger"
+    """What the balances are that it tells, in its API and in its files; an account's option of this name counts before it."""
     list_lag_s: int = 60
     """How late a payment may come into the list of received ones; no source says."""
     lifetime_min_s: int = 1

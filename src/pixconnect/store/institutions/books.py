@@ -9,7 +9,7 @@ import msgspec
 
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.comparison import CLOCKS_APART, Books
-from pixconnect.foundation.pool import Pool
+from pixconnect.foundation.pool import Connection, Pool
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000
@@ -73,6 +73,20 @@ async def read_books(pool: Pool, account_id: int, reading_began_at: datetime, *,
         since = to_day(reading_began_at) - _FEES_SINCE
         fees_cents = await pool.fetchval(_BOUND_FEES, account_id, since, _FEES_MAX)
     return Books(**dict(row, called=_decode(row["called"])), fees_cents=fees_cents)
+
+
+_READ_BLOCKED: Final[LiteralString] = """
+    select coalesce(sum(
+        case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end
+    ), 0)::bigint
+    from block join block_step as step on step.block_id = block.id and step.holder_id = block.holder_id
+    where block.institution_id = $1 and step.created_at < $2
+"""
+
+
+async def read_blocked(connection: Connection | Pool, account_id: int, before: datetime) -> int:
+    """What was blocked on an account at an instant, in cents."""
+    return await connection.fetchval(_READ_BLOCKED, account_id, before)
 
 
 # Each Pix since the last day that a statement has told costs at most as much as the dearest fee of late.

@@ -21,9 +21,9 @@ _LOCKS: Final = 0x1D57
 class RecordedDay(Struct, frozen=True, kw_only=True):
     institution_id: int
     day: date
-    opening_cents: int | None
-    closing_cents: int | None
-    read_at: datetime | None
+    opening_cents: int | None = None
+    closing_cents: int | None = None
+    read_at: datetime | None = None
     source: ItemSource
     state: DayState = "open"
     disagreements_count: int = 0

@@ -31,7 +31,6 @@ from pixconnect.domain.institutions.judging import (
 )
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
-    ItemSource,
     StatedBalance,
     StatementFile,
     find_final_balance,
@@ -47,7 +46,13 @@ from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.line_joining import find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file
 from pixconnect.usecases.institutions.second_form import find_others, judge_second, note_second
-from pixconnect.usecases.institutions.statement_account import ChosenStatements, choose, confirm, parse_file
+from pixconnect.usecases.institutions.statement_account import (
+    ChosenStatements,
+    add_blocked,
+    choose,
+    confirm,
+    parse_file,
+)
 from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
 
@@ -195,6 +200,7 @@ def _merge(parts: Sequence[RecordedStatement], others: Sequence[StatementAccount
 async def _record(
     connection: Connection, account: InstitutionAccount, file: StatementFile, read_at: datetime
 ) -> tuple[RecordedStatement, Judgement]:
+    file = await add_blocked(connection, account, file)
     spoken = list_span(file.first_on, file.last_on)
     dated = file.date(read_at)
     as_of, _ = dated
@@ -217,8 +223,11 @@ async def _record(
     await day_store.tell(
         connection,
         [
-            structs.replace(
-                tell_day(account.id, day, file.format, as_of if day in spoken else None),
+            RecordedDay(
+                institution_id=account.id,
+                day=day,
+                source=file.format,
+                read_at=as_of if day in spoken else None,
                 opening_cents=opening.cents if opening and day == file.first_on and day not in kept else None,
                 closing_cents=closing.cents if closing and day == closing.on and day not in kept else None,
             )
@@ -241,12 +250,6 @@ async def _record(
 
 def list_span(first: date, last: date) -> list[date]:
     return [first + timedelta(days=number) for number in range((last - first).days + 1)]
-
-
-def tell_day(institution_id: int, day: date, source: ItemSource, read_at: datetime | None = None) -> RecordedDay:
-    return RecordedDay(
-        institution_id=institution_id, day=day, opening_cents=None, closing_cents=None, read_at=read_at, source=source
-    )
 
 
 class SettledStatement(Struct, frozen=True, kw_only=True):

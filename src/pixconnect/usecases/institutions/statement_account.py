@@ -6,22 +6,27 @@ How a form of file names the account is known once a person has looked at the fi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from datetime import datetime, time, timedelta
+from typing import Final, cast
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import FileSource
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount, merge
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
+    StatedBalance,
     StatementFile,
     choose_statements,
 )
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
+from pixconnect.domain.profiles.account_traits import BalanceMeaning
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import books as books_store
 from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.usecases.frame.context import Operator
 
@@ -119,3 +124,23 @@ async def confirm(
         confirmed_by=context.operator,
     )
     await file_store.insert_source(connection, source)
+
+
+def find_balance_meaning(account: InstitutionAccount) -> BalanceMeaning:
+    """What the institution's balances of an account are, by the account's option or else by the profile."""
+    return cast("BalanceMeaning", account.options.get("balance", read_profile(account.profile_name).account.balance))
+
+
+async def add_blocked(connection: Connection, account: InstitutionAccount, file: StatementFile) -> StatementFile:
+    """The file with what was blocked at its balances' instants in them, if its balances leave that out."""
+    if find_balance_meaning(account) != "available":
+        return file
+
+    async def add(balance: StatedBalance | None) -> StatedBalance | None:
+        if balance is None:
+            return None
+        end = datetime.combine(balance.on + timedelta(days=1), time(0), SAO_PAULO)
+        blocked_cents = await books_store.read_blocked(connection, account.id, end)
+        return structs.replace(balance, cents=balance.cents + blocked_cents)
+
+    return structs.replace(file, opening=await add(file.opening), closing=await add(file.closing))

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
-from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.frame.civil_time import begin_of_day, to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution, InstitutionItem, InstitutionUnavailable
 from pixconnect.domain.institutions.sweep import REPEATED_FOR, Sweep, is_due
+from pixconnect.store.institutions import books as books_store
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import sweep as sweep_store
 from pixconnect.store.institutions.day import RecordedDay
@@ -26,8 +27,8 @@ from pixconnect.usecases.institutions.second_form import find_others, judge_seco
 from pixconnect.usecases.institutions.statement import (
     list_span,
     settle_items,
-    tell_day,
 )
+from pixconnect.usecases.institutions.statement_account import find_balance_meaning
 from pixconnect.usecases.institutions.sweep import keep_unreadable, note_end, note_failure
 
 EVERY: Final = timedelta(minutes=10)
@@ -156,7 +157,9 @@ async def record_listed(context: Writer, account: InstitutionAccount, items: Seq
             listed = [item for item in part if item.day not in others]
             judged = await judge_listed(connection, account.id, listed, context.clock.now())
             days = sorted({line.item.day for line in judged if line.outcome != "announced"})
-            await day_store.tell(connection, [tell_day(account.id, day, "api") for day in days])
+            await day_store.tell(
+                connection, [RecordedDay(institution_id=account.id, day=day, source="api") for day in days]
+            )
             new = [line.item for line in judged if line.outcome == "new"]
             if new:
                 await day_store.forget_closings(connection, account.id, min(item.day for item in new))
@@ -170,7 +173,14 @@ async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[
     async with write_alone(context.pool) as connection:
         others = await find_others(connection, account.id, "api", spoken)
         now = context.clock.now()
-        await day_store.tell(connection, [tell_day(account.id, day, "api", now) for day in spoken if day not in others])
+        await day_store.tell(
+            connection,
+            [
+                RecordedDay(institution_id=account.id, day=day, source="api", read_at=now)
+                for day in spoken
+                if day not in others
+            ],
+        )
 
 
 async def _note_closing(context: Context, account: InstitutionAccount, institution: Institution, today: date) -> None:
@@ -181,10 +191,12 @@ async def _note_closing(context: Context, account: InstitutionAccount, instituti
     known = await day_store.list_days(context.pool, account.id, yesterday, yesterday)
     if all(day.is_closed for day in known):
         return
-    closing_cents = await institution.read_closing_balance(yesterday)
+    closing_cents, blocked_at = await institution.read_closing_balance(yesterday), begin_of_day(context.clock.now())
     if closing_cents is None:
-        closing_cents = await _reckon(context, account, institution, today)
+        closing_cents, blocked_at = await _reckon(context, account, institution, today), context.clock.now()
     if closing_cents is not None:
+        if find_balance_meaning(account) == "available":
+            closing_cents += await books_store.read_blocked(context.pool, account.id, blocked_at)
         await day_store.write_closing(context.pool, account.id, yesterday, closing_cents)
         await settle_items(context, account, yesterday)
 

@@ -22,7 +22,6 @@ from msgspec import Struct
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.comparison import (
-    BalanceMeaning,
     BalanceReading,
     DifferenceRange,
     find_difference,
@@ -30,6 +29,7 @@ from pixconnect.domain.institutions.comparison import (
 )
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, OpenAccount, find_day_source
 from pixconnect.domain.institutions.sweep import Pace
+from pixconnect.domain.profiles.account_traits import BalanceMeaning
 from pixconnect.domain.proof.case import Difference
 from pixconnect.store.institutions import books as books_store
 from pixconnect.store.institutions import sweep as sweep_store
@@ -37,6 +37,7 @@ from pixconnect.store.proof import case as case_store
 from pixconnect.usecases.frame.context import Context, Operator
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
 from pixconnect.usecases.institutions.sent_return import follow_sent_returns
+from pixconnect.usecases.institutions.statement_account import find_balance_meaning
 from pixconnect.usecases.institutions.statement_sweep import read_day_of_now
 from pixconnect.usecases.institutions.sweep import sweep
 from pixconnect.usecases.money.settlement import Fence
@@ -65,7 +66,7 @@ async def read_balance_there(
     try:
         if not institution.traits.has_balance:
             return BalanceThere()
-        means = OpenAccount(account=account, institution=institution).balance_means
+        means = find_balance_meaning(account)
         cents = await institution.read_balance()
         return BalanceThere(cents=cents, means=means, read_at=context.clock.real_now())
     except InstitutionUnavailable:
@@ -139,7 +140,7 @@ async def _conclude(
     account = opened.account
     is_later = find_day_source(opened.institution) != "api"
     books = await books_store.read_books(context.pool, account.id, reading.began_at, tells_fees_later=is_later)
-    found = find_difference(reading, books, opened.balance_means)
+    found = find_difference(reading, books, find_balance_meaning(opened.account))
     async with context.pool.acquire() as connection, connection.transaction():
         if not await case_store.try_lock(connection):
             return seen

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
+from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller
 
@@ -31,6 +32,14 @@ class Answer:
 
     def __repr__(self) -> str:
         return f"<{self.status} {self.content[:300]!r}>"
+
+
+def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
+    """A refusal of the standard's door: its status, its type, and the members that it names with what was sent."""
+    rows = answer.body.get("violacoes", [])
+    assert all(row["razao"] for row in rows)
+    named = [(row["propriedade"], row.get("valor")) for row in rows]
+    return answer.status, answer.body["type"].removeprefix(TYPE_PREFIX), named
 
 
 class StubVerifier:

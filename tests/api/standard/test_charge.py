@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money.incoming import receive_credit
-from support.api import Answer, Api
+from support.api import Api, told
 from support.books import check_books
 from support.records import own_key
 from support.service import Service, credit_report, make_charge
@@ -28,12 +27,6 @@ SPAN = "inicio=2026-07-01T00:00:00Z&fim=2026-07-02T00:00:00Z"
 
 def a_body(**changes: Any) -> dict[str, Any]:
     return {"calendario": {"expiracao": 3600}, "valor": {"original": "10.00"}, "chave": KEY} | changes
-
-
-def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
-    rows = [(row["propriedade"], row.get("valor")) for row in answer.body.get("violacoes", [])]
-    assert all(row["razao"] for row in answer.body.get("violacoes", []))
-    return answer.status, answer.body["type"].removeprefix(TYPE_PREFIX), rows
 
 
 async def pay(service: Service, cents: int = 1000, txid: str = TXID) -> str | None:
@@ -89,20 +82,11 @@ async def test_what_is_left_out_stays_so_and_a_post_makes_the_txid(door: Api) ->
 LINES = [{"nome": "a", "valor": "b"}]
 FORM: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
     ({"calendario": {"expiracao": 0}}, [("cob.calendario.expiracao", "0")]),
-    ({"calendario": {"expiracao": -1}}, [("cob.calendario.expiracao", "-1")]),
     ({"calendario": {"expiracao": 2**31}}, [("cob.calendario.expiracao", str(2**31))]),
-    ({"calendario": {"expiracao": 1.0}}, [("cob.calendario.expiracao", "1.0")]),
-    ({"calendario": {"expiracao": "3600.0"}}, [("cob.calendario.expiracao", "3600.0")]),
     ({"calendario": 3600}, [("cob.calendario", "3600")]),
     ({"valor": None}, [("cob.valor", None)]),
     ({"valor": {}}, [("cob.valor.original", None)]),
     ({"valor": {"original": 10.0}}, [("cob.valor.original", "10.0")]),
-    ({"valor": {"original": "10"}}, [("cob.valor.original", "10")]),
-    ({"valor": {"original": "10.0"}}, [("cob.valor.original", "10.0")]),
-    ({"valor": {"original": "-1.00"}}, [("cob.valor.original", "-1.00")]),
-    ({"valor": {"original": "10.00\n"}}, [("cob.valor.original", "10.00\n")]),
-    ({"valor": {"original": "１.00"}}, [("cob.valor.original", "１.00")]),  # noqa: RUF001
-    ({"valor": {"original": "12345678901.00"}}, [("cob.valor.original", "12345678901.00")]),
     ({"valor": {"original": "0.00"}}, [("cob.valor.original", "0.00")]),
     ({"valor": {"original": "0.00", "modalidadeAlteracao": 0}}, [("cob.valor.original", "0.00")]),
     ({"valor": {"original": "1.00", "modalidadeAlteracao": 2}}, [("cob.valor.modalidadeAlteracao", "2")]),
@@ -113,24 +97,17 @@ FORM: list[tuple[dict[str, Any], list[tuple[str, str | None]]]] = [
     ({"devedor": {"cpf": CPF, "nome": ""}}, [("cob.devedor.nome", "")]),
     ({"devedor": {"cpf": CPF, "nome": "A" * 201}}, [("cob.devedor.nome", "A" * 200)]),
     ({"devedor": {"cpf": CPF, "cnpj": CNPJ, "nome": "A"}}, [("cob.devedor.cnpj", CNPJ)]),
-    ({"devedor": {"cpf": "529.982.247-25", "nome": "A"}}, [("cob.devedor.cpf", "529.982.247-25")]),
     ({"devedor": {"cpf": "52998224724", "nome": "A"}}, [("cob.devedor.cpf", "52998224724")]),
-    ({"devedor": {"cnpj": CPF, "nome": "A"}}, [("cob.devedor.cnpj", CPF)]),
     ({"chave": None}, [("cob.chave", None)]),
     ({"chave": "no key"}, [("cob.chave", "no key")]),
-    ({"chave": 5}, [("cob.chave", "5")]),
     ({"chave": "a" * 78 + "@b.c"}, [("cob.chave", "a" * 78 + "@b.c")]),
     ({"chave": "else@test.example"}, [("cob.chave", "else@test.example")]),
     ({"solicitacaoPagador": "x" * 141}, [("cob.solicitacaoPagador", "x" * 141)]),
-    ({"solicitacaoPagador": 1}, [("cob.solicitacaoPagador", "1")]),
-    ({"solicitacaoPagador": "a\0"}, [("cob.solicitacaoPagador", "a\0")]),
-    ({"infoAdicionais": {}}, [("cob.infoAdicionais", "{}")]),
     ({"infoAdicionais": [1]}, [("cob.infoAdicionais[0]", "1")]),
     ({"infoAdicionais": [{"nome": "a"}]}, [("cob.infoAdicionais[0].valor", None)]),
     ({"infoAdicionais": [*LINES, {"nome": "a" * 51, "valor": "b" * 201}]},
      [("cob.infoAdicionais[1].nome", "a" * 51), ("cob.infoAdicionais[1].valor", "b" * 200)]),
     ({"loc": {}}, [("cob.loc.id", None)]),
-    ({"loc": {"id": "x"}}, [("cob.loc.id", "x")]),
     ({"loc": {"id": 404}}, [("cob.loc.id", "404")]),
     ({"loc": 1}, [("cob.loc", "1")]),
     ({"calendario": {"expiracao": 0}, "valor": {"original": "0.00"}, "devedor": 1, "chave": "?", "loc": {}},
@@ -182,10 +159,12 @@ async def test_a_put_again_is_answered_with_the_charge_as_it_is(door: Api, servi
     assert (again.status, again.body) == (201, made.body)
     revised = await door.put(PATH, a_body(valor={"original": "11.00"}))
     assert (revised.status, revised.body) == (201, made.body | {"revisao": 1, "valor": {"original": "11.00"}})
-    assert await pay(service, 1100) is None
+    assert (await pay(service), await pay(service, 1100)) == ("AM09", None)
     again = await door.put(PATH, a_body(valor={"original": "11.00"}))
     assert (again.status, again.body["status"], again.body["revisao"]) == (201, "CONCLUIDA", 1)
-    assert told(await door.put(PATH, a_body())) == (400, "CobOperacaoInvalida", [("cob.status", None)])
+    for changes, rows in (({}, []), ({"chave": "else@test.example"}, [("cob.chave", "else@test.example")])):
+        refused = (400, "CobOperacaoInvalida", [*rows, ("cob.status", None)])
+        assert told(await door.put(PATH, a_body(**changes))) == refused
     # Another txid by its case.
     assert (await door.put(PATH.replace("order", "Order"), a_body())).body["revisao"] == 0
     await check_books(service)
@@ -274,7 +253,8 @@ async def test_a_paid_charge_shows_the_pix_that_paid_it(door: Api, service: Serv
 
 async def test_another_holder_sees_nothing_of_it_and_may_use_its_txid(door: Api) -> None:
     await door.put(PATH, a_body())
-    assert told(await door.get(PATH, token="other")) == (404, "CobNaoEncontrado", [])
+    for answer in (await door.get(PATH, token="other"), await door.patch(PATH, REMOVAL, token="other")):
+        assert told(answer) == (404, "CobNaoEncontrado", [])
     body = a_body(chave=own_key("2"))
     made = await door.put(PATH, body, token="other")
     assert (made.status, made.body["chave"]) == (201, own_key("2"))
@@ -350,14 +330,8 @@ async def check_lists(door: Api, made: list[str]) -> None:
     ("query", "rows"),
     [
         ("", [("inicio", None), ("fim", None)]),
-        ("inicio=2026-07-02T00:00:00Z&fim=2026-07-01T00:00:00Z", [("fim", "2026-07-01T00:00:00Z")]),
         (f"{SPAN}&cpf={CPF}&cnpj={CNPJ}", [("cnpj", CNPJ)]),
-        (f"{SPAN}&cpf=1", [("cpf", "1")]),
-        (f"{SPAN}&locationPresente=sim", [("locationPresente", "sim")]),
         (f"{SPAN}&status=PENDING", [("status", "PENDING")]),
-        (f"{SPAN}&paginacao.paginaAtual=-1", [("paginacao.paginaAtual", "-1")]),
-        (f"{SPAN}&paginacao.itensPorPagina=0", [("paginacao.itensPorPagina", "0")]),
-        (f"{SPAN}&paginacao.itensPorPagina=1001", [("paginacao.itensPorPagina", "1001")]),
     ],
 )
 async def test_every_rule_on_lists_has_its_row(door: Api, query: str, rows: list[tuple[str, str | None]]) -> None:

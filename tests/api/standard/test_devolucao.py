@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
@@ -18,7 +17,7 @@ from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from pixconnect.usecases.standard.pix import read_pix
-from support.api import Answer, Api
+from support.api import Answer, Api, told
 from support.books import check_books
 from support.operators import as_operator
 from support.service import STARTED_AT, Service, credit_report, read_funds
@@ -37,12 +36,6 @@ async def e2e(service: Service, caller: Caller) -> str:
 
 async def end(service: Service, answer: Answer, ending: Ending = SETTLED) -> None:
     await end_orders(service.context, [(answer.body["rtrId"], ending)])
-
-
-def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
-    rows = [(row["propriedade"], row.get("valor")) for row in answer.body.get("violacoes", [])]
-    assert all(row["razao"] for row in answer.body.get("violacoes", []))
-    return answer.status, answer.body["type"].removeprefix(TYPE_PREFIX), rows
 
 
 async def test_a_refund_from_request_to_settlement(door: Api, service: Service, caller: Caller, e2e: str) -> None:

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pixconnect.api.standard.problem import TYPE_PREFIX
-from support.api import Answer, Api
+from support.api import Api, told
 from support.records import own_key
 from support.service import Service
 
@@ -15,11 +14,6 @@ SPAN = "inicio=2026-07-01T00:00:00Z&fim=2026-07-02T00:00:00Z"
 TXID = "order000000000000000000001"
 PATH = f"/v2/cob/{TXID}"
 BODY: dict[str, Any] = {"valor": {"original": "10.00"}, "chave": own_key()}
-
-
-def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
-    rows = [(row["propriedade"], row.get("valor")) for row in answer.body.get("violacoes", [])]
-    return answer.status, answer.body["type"].removeprefix(TYPE_PREFIX), rows
 
 
 async def make(door: Api, kind: str = "cob") -> dict[str, Any]:
@@ -65,6 +59,8 @@ async def test_a_location_goes_from_charge_to_charge(door: Api, service: Service
     assert not unbound.keys() & {"loc", "location", "pixCopiaECola"}
     assert (unbound["status"], unbound["revisao"]) == ("ATIVA", 0)
     assert (await door.put(f"{PATH}9", BODY | {"loc": {"id": free["id"]}})).status == 201
+    served = await service.context.directory.find_served(free["location"].rpartition("/")[2])
+    assert getattr(served, "txid", None) == f"{TXID}9"
     bound = await door.put(PATH, BODY)
     assert (bound.status, bound.body["loc"]["txid"]) == (201, TXID)
     of_other_kind = await make(door, "cobv")
@@ -124,12 +120,3 @@ async def test_a_list_has_what_is_asked_for_newest_first(door: Api, service: Ser
     for query, name in (("&tipoCob=rec", "tipoCob"), ("&txIdPresente=1", "txIdPresente")):
         status, kind, ((found, _),) = told(await door.get(f"/v2/loc?{SPAN}{query}"))
         assert (status, kind, found) == (400, "PayloadLocationConsultaInvalida", name)
-
-
-async def test_where_nothing_is_served_the_refusal_is_the_schemes(door: Api) -> None:
-    free = await make(door)
-    _, _, token = free["location"].rpartition("/")
-    for path in (f"/v1/qr/{token}", "/v1/qr/x"):
-        refused = await door.get(path, token=None)
-        assert told(refused) == (404, "CobPayloadNaoEncontrado", [])
-        assert refused.headers["content-type"] == "application/problem+json"

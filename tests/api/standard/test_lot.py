@@ -23,7 +23,7 @@ from pixconnect.domain.standard.charge_lot import REASONS_MAX
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.store.standard.charge_lot import ItemKey
 from pixconnect.usecases.standard.lot import PageBounds, do_due_items, list_lots
-from support.api import Answer, Api, HolderVerifier
+from support.api import Api, HolderVerifier, told
 from support.books import check_books
 from support.records import own_key
 from support.service import Service
@@ -54,11 +54,6 @@ def an_item(number: int, **changes: Any) -> dict[str, Any]:
 
 def a_lot(*items: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {"descricao": "Turno da tarde", "cobsv": list(items)} | changes
-
-
-def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
-    rows = [(row["propriedade"], row.get("valor")) for row in answer.body.get("violacoes", [])]
-    return answer.status, answer.body["type"].removeprefix(TYPE_PREFIX), rows
 
 
 async def work(service: Service) -> None:

@@ -90,6 +90,7 @@ def test_what_is_right_is_read(raw: bytes, found: object) -> None:
         ('{"nome":"\\ud800"}', "nome", "?"),
         ('{"nome":{"a":[1,"ã"]}}', "nome", '{"a":[1,"ã"]}'),
         ('{"txid":"abcd"}', "txid", "abcd"),
+        ('{"txid":"abc\\n"}', "txid", "abc\n"),
         ('{"natureza":"C"}', "natureza", "C"),
         ('{"natureza":["A"]}', "natureza", '["A"]'),
         ('{"cpf":"529.982.247-25"}', "cpf", "529.982.247-25"),

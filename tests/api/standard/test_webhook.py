@@ -12,12 +12,11 @@ from msgspec import structs
 from pixconnect.adapters.outgoing_http import WebhookSender
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.operation import Services
-from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.identity.access import Caller
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money.incoming import receive_credit
-from support.api import Answer, Api, HolderVerifier
+from support.api import Api, HolderVerifier, told
 from support.operators import as_operator
 from support.records import own_key
 from support.service import Service, credit_report
@@ -37,12 +36,6 @@ async def door(services: Services, service: Service, caller: Caller, other_calle
         verifier = HolderVerifier({"good": caller, "other": other_caller})
         served = structs.replace(services, context=context, verifier=verifier)
         yield Api(make_application(served, AccessLog(service.context.clock, wanted="off")))
-
-
-def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
-    rows = [(row["propriedade"], row.get("valor")) for row in answer.body.get("violacoes", [])]
-    assert all(row["razao"] for row in answer.body.get("violacoes", []))
-    return answer.status, answer.body["type"].removeprefix(TYPE_PREFIX), rows
 
 
 async def test_a_webhook_is_set_read_replaced_and_removed(door: Api, service: Service) -> None:
@@ -72,10 +65,7 @@ REFUSED: list[tuple[str, Any, list[tuple[str, str | None]]]] = [
         {"webhookUrl": f"https://example.com/{'a' * 1981}"},
         [("webhook.webhookUrl", f"https://example.com/{'a' * 180}")],
     ),
-    (PATH, {"webhookUrl": "http://example.com/"}, [("webhook.webhookUrl", "http://example.com/")]),
     (PATH, {"webhookUrl": "https://10.0.0.1/"}, [("webhook.webhookUrl", "https://10.0.0.1/")]),
-    (PATH, {"webhookUrl": "https://a:b@example.com/"}, [("webhook.webhookUrl", "https://a:b@example.com/")]),
-    (PATH, {"webhookUrl": "https://example.com/#a"}, [("webhook.webhookUrl", "https://example.com/#a")]),
     ("/v2/webhook/nada", BODY, CHAVE),
     ("/v2/webhook/nada", {}, [*CHAVE, ("webhook.webhookUrl", None)]),
     (f"/v2/webhook/{own_key('2')}", BODY, [("chave", own_key("2"))]),
@@ -171,15 +161,7 @@ async def test_deliveries_have_paths_of_our_own(door: Api, service: Service) -> 
         assert told(await door.post(path, {})) == (404, "WebhookNaoEncontrado", [])
 
 
-@pytest.mark.parametrize(
-    ("query", "names"),
-    [
-        ("inicio=2026-01-01", ["inicio"]),
-        ("inicio=2026-07-01T15:00:00Z&fim=2026-07-01T14:00:00Z", ["fim"]),
-        ("paginacao.paginaAtual=-1&paginacao.itensPorPagina=0", ["paginacao.paginaAtual", "paginacao.itensPorPagina"]),
-        ("paginacao.itensPorPagina=1001", ["paginacao.itensPorPagina"]),
-    ],
-)
-async def test_a_list_that_cannot_be_is_refused(door: Api, query: str, names: list[str]) -> None:
-    status, name, rows = told(await door.get(f"/v2/webhook?{query}"))
-    assert (status, name, [each for each, _ in rows]) == (400, "WebhookConsultaInvalida", names)
+async def test_a_list_that_cannot_be_is_refused(door: Api) -> None:
+    rows = [("inicio", "2026-01-01"), ("paginacao.itensPorPagina", "0")]
+    answer = await door.get("/v2/webhook?inicio=2026-01-01&paginacao.itensPorPagina=0")
+    assert told(answer) == (400, "WebhookConsultaInvalida", rows)

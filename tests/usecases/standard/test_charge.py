@@ -98,41 +98,6 @@ async def test_what_is_stored_stays_readable() -> None:
     )
 
 
-async def test_a_put_that_says_the_same_changes_nothing_in_any_status(service: Service, caller: Caller) -> None:
-    made = await put(service, caller)
-    assert await put(service, caller, may_change_amount=False) == made
-    assert await pay(service) is None
-    again = await put(service, caller)
-    assert (again.charge.status, again.revision) == ("APPROVED", 0)
-    assert await put(service, caller, location_id=made.location and made.location.id) == again
-    for changes in ({"amount_cents": 1001}, {"key": "else@test.example"}):
-        with pytest.raises(Violated) as violated:
-            await put(service, caller, **changes)
-        assert "cob.status" in broken(violated)
-    assert broken(violated) == ["cob.chave", "cob.status"]
-    assert (await patch(service, caller)).charge.status == "APPROVED"
-    await check_books(service)
-
-
-async def test_other_contents_are_a_revision_and_earlier_ones_stay_readable(service: Service, caller: Caller) -> None:
-    made = await put(service, caller)
-    put_again = await put(service, caller, amount_cents=2000, question="?")
-    patched = await patch(service, caller, lifetime_s=60)
-    assert (put_again.revision, patched.revision, patched.location) == (1, 2, made.location)
-    assert patched.contents == contents(amount_cents=2000, question="?", lifetime_s=60)
-    assert (patched.charge.amount_cents, patched.charge.created_at) == (2000, made.charge.created_at)
-    assert (await patch(service, caller, lifetime_s=60)).revision == 2
-    for revision, said in ((0, made.contents), (1, put_again.contents), (2, patched.contents)):
-        read = await usecases.read_charge(service.context, caller, TXID, revision)
-        assert (read.contents, read.revision, read.is_latest) == (said, revision, revision == 2)
-    with pytest.raises(Violated) as violated:
-        await usecases.read_charge(service.context, caller, TXID, 3)
-    assert broken(violated) == ["revisao"]
-    assert await pay(service) == "AM09"
-    assert await pay(service, 2000) is None
-    await check_books(service)
-
-
 async def test_puts_of_one_txid_at_once_are_one_charge(service: Service, caller: Caller, database: Addresses) -> None:
     async with open_service(database, clock=service.clock) as other:
         made = await asyncio.gather(
@@ -159,14 +124,6 @@ async def test_two_holders_may_choose_the_same_txid(service: Service, caller: Ca
         assert served.id == one.charge.id
     assert await service.context.directory.find_served(TXID) is None
     await check_books(service)
-
-
-async def test_a_txid_that_is_the_external_id_of_another_charge_is_refused(service: Service, caller: Caller) -> None:
-    request = ChargeRequest(amount_cents=1, key=own_key(), external_id=TXID)
-    await charge_usecases.create_charge(service.context, caller, request)
-    with pytest.raises(Violated) as violated:
-        await put(service, caller)
-    assert broken(violated) == ["txid"]
 
 
 async def test_a_charge_that_expired_can_be_paid_again_when_it_gets_more_time(service: Service, caller: Caller) -> None:
@@ -255,22 +212,6 @@ async def test_a_charge_of_the_contract_is_a_charge_here(service: Service, calle
     await check_books(service)
 
 
-async def test_a_location_is_given_to_one_charge_after_the_other(service: Service, caller: Caller) -> None:
-    made = await put(service, caller)
-    free = await location_usecases.create_location(service.context, caller, "cob")
-    moved = await patch(service, caller, location_id=free.id)
-    assert moved.location is not None
-    assert (moved.location.id, moved.revision) == (free.id, 0)
-    assert parse_br_code(moved.charge.br_code).location == service.context.policy.location_prefix + free.token
-    assert (await patch(service, caller, location_id=free.id)).revision == 0
-    assert made.location is not None
-    second = await put(service, caller, OTHER_TXID, location_id=made.location.id)
-    assert second.location == msgspec.structs.replace(made.location, charge_id=second.charge.id)
-    served = await service.context.directory.find_served(made.location.token)
-    assert served == second.charge
-    await check_books(service)
-
-
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_location_that_cannot_be_had_is_refused(service: Service, caller: Caller, is_new: bool) -> None:
     txid = "new00000000000000000000001" if is_new else OTHER_TXID
@@ -336,34 +277,6 @@ async def test_a_charge_without_its_location_cannot_be_paid_until_it_has_one(
     paid = await location_usecases.unbind_location(service.context, caller, free.id)
     assert (paid.charge_id, (await usecases.read_charge(service.context, caller, txid)).location) == (None, None)
     await check_books(service)
-
-
-async def test_locations_are_listed_with_their_charges(service: Service, caller: Caller) -> None:
-    made = (await put(service, caller)).location
-    free = await location_usecases.create_location(service.context, caller, "cobv")
-    assert made is not None
-    for kind, is_bound, wanted in (
-        (None, None, {made.id: TXID, free.id: None}),
-        ("cob", None, {made.id: TXID}),
-        (None, False, {free.id: None}),
-        ("cob", False, {}),
-    ):
-        found = await location_usecases.list_locations(service.context, caller, kind, Span(), is_bound=is_bound)
-        assert {shown.location.id: shown.txid for shown in found.items} == wanted
-        assert found.total_count == len(wanted)
-    assert (await location_usecases.read_location(service.context, caller, made.id)).txid == TXID
-    for look in (location_usecases.read_location, location_usecases.unbind_location):
-        with pytest.raises(errors.NotFound):
-            await look(service.context, caller, 2**53 - 1)
-
-
-async def test_what_is_not_there_is_not_found(service: Service, caller: Caller) -> None:
-    await put(service, caller)
-    other = await open_holder(service, account_number="2")
-    with pytest.raises(errors.NotFound):
-        await usecases.read_charge(service.context, other, TXID)
-    with pytest.raises(errors.NotFound):
-        await patch(service, other, amount_cents=1)
 
 
 async def test_an_operator_removes_a_charge_once_and_not_what_is_paid(service: Service, caller: Caller) -> None:

@@ -9,7 +9,6 @@ from msgspec import structs
 
 from pixconnect.domain.due.terms import DatedDiscount, Discount, DueTerms, Fine, Interest, Rebate
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.br_code import parse_br_code
@@ -228,33 +227,6 @@ async def test_its_code_says_nothing_of_once_and_leads_to_a_location_of_its_kind
     await check_books(service)
 
 
-async def test_both_kinds_share_their_txids_and_are_found_among_their_own(service: Service, caller: Caller) -> None:
-    await put(service, caller)
-    at_once = ChargeContents(lifetime_s=3600, amount_cents=1000, key=own_key())
-    with pytest.raises(Violated) as violated:
-        await usecases.put_charge(service.context, caller, TXID, at_once)
-    assert (broken(violated), violated.value.entity) == (["txid"], "cob")
-    for refused in (
-        usecases.read_charge(service.context, caller, TXID),
-        usecases.patch_charge(service.context, caller, TXID, ContentsChange(question="?")),
-    ):
-        with pytest.raises(errors.NotFound):
-            await refused
-    other = TXID.replace("boleto", "pedido")
-    await usecases.put_charge(service.context, caller, other, at_once)
-    with pytest.raises(Violated) as violated:
-        await put(service, caller, other)
-    assert (broken(violated), violated.value.entity) == (["txid"], "cobv")
-    for has_due_date, txid in ((True, TXID), (False, other)):
-        search = ChargeSearch(statuses=["PENDING"], has_due_date=has_due_date)
-        for page_number, count in ((1, 1), (2, 0)):
-            page = await usecases.search_charges(service.context, caller, search, Span(page=page_number, page_size=1))
-            assert (page.total_count, len(page.items)) == (1, count)
-        page = await usecases.search_charges(service.context, caller, search, Span(page=1, page_size=10))
-        assert [item.charge.txid for item in page.items] == [txid]
-    await check_books(service)
-
-
 async def test_a_patch_changes_parts_and_a_new_payer_takes_its_address_along(service: Service, caller: Caller) -> None:
     address = PayerAddress(email="ana@test.example", street="Rua A, 1")
     await put(service, caller, address=address)
@@ -270,23 +242,6 @@ async def test_a_patch_changes_parts_and_a_new_payer_takes_its_address_along(ser
     earlier = await usecases.read_charge(service.context, caller, TXID, 0, kind="cobv")
     assert earlier.contents == contents(address=address)
     await check_books(service)
-
-
-async def test_what_terms_may_not_say_is_told_at_once(service: Service, caller: Caller) -> None:
-    terms = DueTerms(
-        due_on=date(2026, 6, 30),
-        rebate=Rebate(kind="percentage", value=10_000),
-        discount=Discount(kind="sum_until_a_date", dated=(DatedDiscount(until=date(2026, 7, 1), value=10_000),)),
-    )
-    with pytest.raises(Violated) as violated:
-        await put(service, caller, due=terms, key="else@test.example")
-    assert broken(violated) == [
-        "cobv.calendario.dataDeVencimento",
-        "cobv.chave",
-        "cobv.valor.abatimento.valorPerc",
-        "cobv.valor.desconto.descontoDataFixa[0].data",
-        "cobv.valor.desconto.descontoDataFixa[0].valorPerc",
-    ]
 
 
 async def test_a_due_date_that_has_passed_may_stay_and_no_new_one_may_have_passed(

@@ -92,6 +92,12 @@ class Shop(Struct, frozen=True, kw_only=True):
         """What the worker does once for the account's orders."""
         return await move_due_there(self.at, no_fence, self.account.id, self.live.clock.now(), 16)
 
+    async def receive(self, amount_cents: int = 1000, **changes: Any) -> ReceivedPix:
+        """Somebody pays, and it is read."""
+        pix = self.pay(amount_cents, **changes)
+        await self.read()
+        return pix
+
     async def read(self) -> int:
         """One near sweep."""
         return await sweep(self.at, self.there, "near")

@@ -4,7 +4,8 @@ import asyncio
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 from urllib.parse import urlsplit
@@ -275,6 +276,16 @@ def remove_home(folder: Path) -> None:
 def execute(url: str, statement: str) -> None:
     """Run one statement, in a test that does not run on a loop of its own."""
     asyncio.run(_execute(url, statement))
+
+
+@asynccontextmanager
+async def as_owner(database: Addresses) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
+    """A connection that may do everything, in the service's schema."""
+    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
 async def execute_as_owner(database: Addresses, statement: str) -> None:

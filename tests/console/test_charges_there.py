@@ -27,8 +27,7 @@ async def test_what_was_asked_stands_beside_what_was_paid(live: Service) -> None
     charge = await shop.charge("order-1", amount_cents=123_456)
     reference = parse_br_code(charge.br_code).txid
     assert reference is not None
-    shop.pay(77_700, txid=reference)
-    await shop.read()
+    await shop.receive(77_700, txid=reference)
     page = await read(payments.show_payment(visit(live, f"/charges/{charge.id}", id=str(charge.id)), "charge"))
     assert ("777,00" in page, "Asked for, and paid otherwise" in page, "1.234,56" in page) == (True, True, True)
     listed = await read(payments.list_payments(visit(live, "/charges"), browse.CHARGES))

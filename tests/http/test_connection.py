@@ -87,9 +87,15 @@ async def serving(app: Handler, **options: Any) -> AsyncIterator[tuple[Server, C
                 client.writer.close()
 
 
+@asynccontextmanager
+async def connected(app: Handler, **options: Any) -> AsyncIterator[Client]:
+    """One connection to a server."""
+    async with serving(app, **options) as (_, connect):
+        yield await connect()
+
+
 async def test_a_request_and_its_answer() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         for _ in range(2):
             await client.send(b"POST /a%2Fb?x=1+2 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc")
             status, headers, body = await client.answer()
@@ -99,8 +105,7 @@ async def test_a_request_and_its_answer() -> None:
 
 
 async def test_a_body_in_pieces_and_chunks() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         for part in (b"POST /", b"x HTTP/1.1\r\nHo", b"st: h\r\nContent-Length: 4\r\n\r\na", b"bc", b"d"):
             await client.send(part)
             await asyncio.sleep(0.01)
@@ -112,15 +117,13 @@ async def test_a_body_in_pieces_and_chunks() -> None:
 
 
 async def test_requests_sent_ahead_are_answered_in_their_order() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n" % number for number in range(20)))
         assert [(await client.answer())[2] for _ in range(20)] == [b"GET /%d? " % number for number in range(20)]
 
 
 async def test_head_has_the_length_and_no_body() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         await client.send(b"HEAD /x HTTP/1.1\r\nHost: h\r\n\r\nGET /y HTTP/1.1\r\nHost: h\r\n\r\n")
         head = await client.reader.readuntil(b"\r\n\r\n")
         assert b"content-length: 9" in head
@@ -133,8 +136,7 @@ async def test_an_answer_without_a_body_has_no_length_and_no_chunks(status: int)
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": b""})
 
-    async with serving(answer_nothing) as (_, connect):
-        client = await connect()
+    async with connected(answer_nothing) as client:
         for _ in range(2):
             await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
             head = (await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), 60)).lower()
@@ -144,8 +146,7 @@ async def test_an_answer_without_a_body_has_no_length_and_no_chunks(status: int)
 
 
 async def test_a_client_that_waits_for_100_continue_hears_it() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\nExpect: 100-continue\r\n\r\n")
         assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.send(b"x")
@@ -167,8 +168,7 @@ class Prompt:
 
 
 async def test_answers_at_once_keep_their_order_and_drop_the_bodies() -> None:
-    async with serving(Prompt()) as (_, connect):
-        client = await connect()
+    async with connected(Prompt()) as client:
         post, get = (
             b"POST /%d HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
             b"GET /%d HTTP/1.1\r\nHost: h\r\n\r\n",
@@ -180,8 +180,7 @@ async def test_answers_at_once_keep_their_order_and_drop_the_bodies() -> None:
 
 
 async def test_a_body_that_comes_after_its_answer_is_dropped() -> None:
-    async with serving(Prompt()) as (_, connect):
-        client = await connect()
+    async with connected(Prompt()) as client:
         await client.send(b"POST /1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\n")
         status, headers, body = await client.answer()
         assert (status, headers[b"retry-after"], body) == (b"HTTP/1.1 503 Service Unavailable", b"1", b"no /1")
@@ -211,8 +210,7 @@ async def refuse(_scope: dict[str, Any], _receive: Any, send: Any) -> None:
 # The second is an octet more than a lot of charges may have.
 @pytest.mark.parametrize("octets", [70_000, 4 * 1024 * 1024 + 1])
 async def test_a_body_that_nobody_reads_is_thrown_away_and_the_next_request_answered(octets: int) -> None:
-    async with serving(refuse) as (_, connect):
-        client = await connect()
+    async with connected(refuse) as client:
         for _ in range(2):
             await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % octets + b"x" * octets)
             assert (await client.answer())[0] == b"HTTP/1.1 401 Unauthorized"
@@ -224,8 +222,7 @@ async def test_a_body_of_which_no_more_was_held_is_thrown_away_too_once_it_is_re
             await asyncio.sleep(0)
         await refuse(scope, receive, send)
 
-    async with serving(refuse_late) as (_, connect):
-        client = await connect()
+    async with connected(refuse_late) as client:
         for _ in range(2):
             body = b"x" * 2 * BODY_HELD_MAX
             await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
@@ -233,8 +230,7 @@ async def test_a_body_of_which_no_more_was_held_is_thrown_away_too_once_it_is_re
 
 
 async def test_a_body_that_nobody_reads_is_not_thrown_away_for_ever() -> None:
-    async with serving(refuse) as (_, connect):
-        client = await connect()
+    async with connected(refuse) as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99999999\r\n\r\n")
         await client.answer()
         with pytest.raises(OSError):  # noqa: PT012  which of the writes meets the closed connection is chance
@@ -252,16 +248,14 @@ async def test_a_body_that_nobody_reads_is_not_thrown_away_for_ever() -> None:
     ],
 )
 async def test_a_head_over_16_kib_is_431_and_hung_up_on(octets: bytes) -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         await client.send(octets)
         assert (await client.answer())[0] == b"HTTP/1.1 431 Request Header Fields Too Large"
         assert await client.is_hung_up()
 
 
 async def test_a_head_without_an_end_is_431() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         for part in [b"GET / HTTP/1.1\r\nX: ", *[b"x" * 4096] * 5]:
             await client.send(part)
             await asyncio.sleep(0.05)
@@ -296,18 +290,21 @@ async def test_what_is_no_request_is_answered_or_hung_up_on_and_the_server_goes_
         assert (await other.answer())[2] == b"GET /? "
 
 
-async def test_an_absolute_target_is_taken_apart() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
-        await client.send(b"GET http://h/a?b=c HTTP/1.1\r\nHost: h\r\n\r\n")
+@pytest.mark.parametrize(
+    ("opening", "headers"),
+    [
+        (b"http://h/a?b=c HTTP/1.1", b"Host: h"),
+        (b"/a?b=c HTTP/1.1", b"Host: h\r\nConnection: Upgrade\r\nUpgrade: h2c"),
+        (b"/a?b=c HTTP/1.0", b"X: HTTP/1.0 needs no host"),
+        (b"/a?b=c HTTP/1.1", b"Host:"),
+        (b"/a?b=c HTTP/1.1", b"Host: [::1]:80"),
+    ],
+    ids=["absolute", "offer to upgrade", "no host", "empty host", "host with a port"],
+)
+async def test_a_target_is_taken_as_it_is_meant(opening: bytes, headers: bytes) -> None:
+    async with connected(echo) as client:
+        await client.send(b"GET %b\r\n%b\r\n\r\n" % (opening, headers))
         assert (await client.answer())[2] == b"GET /a?b=c "
-
-
-async def test_an_offer_to_upgrade_is_not_taken() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
-        await client.send(b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n")
-        assert (await client.answer())[2] == b"GET /a? "
 
 
 @pytest.mark.parametrize(
@@ -326,8 +323,7 @@ async def test_an_offer_to_upgrade_loses_no_body(framing: bytes, body: bytes, at
     pieces = [octets[start : start + at_once] for start in range(0, len(octets), at_once)]
     # With the last piece, so that it is there before the answer.
     pieces[-1] += b"GET /smuggled HTTP/1.1\r\nHost: h\r\n\r\n"
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         for piece in pieces:
             await client.send(piece)
         status, _, content = await client.answer()
@@ -342,8 +338,7 @@ async def test_an_offer_to_upgrade_loses_no_body(framing: bytes, body: bytes, at
 async def test_a_body_of_another_coding_than_chunked_is_refused_and_nothing_is_begun(
     method: bytes, offer: bytes, coding: bytes
 ) -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         await client.send(
             b"%b /a HTTP/1.1\r\nHost: h\r\n%bTransfer-Encoding: %b\r\n\r\n1\r\na\r\n0\r\n\r\n" % (method, offer, coding)
         )
@@ -361,8 +356,7 @@ async def test_a_client_that_goes_away_takes_its_request_with_it() -> None:
         finally:
             ended.set()
 
-    async with serving(hang) as (_, connect):
-        client = await connect()
+    async with connected(hang) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         await asyncio.wait_for(started.wait(), 60)
         client.writer.transport.abort()
@@ -376,8 +370,7 @@ async def test_an_answer_of_unknown_length_is_sent_in_chunks() -> None:
             await send({"type": "http.response.body", "body": part, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async with serving(stream) as (_, connect):
-        client = await connect()
+    async with connected(stream) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         _, headers, body = await client.answer()
         assert (headers[b"transfer-encoding"], body) == (b"chunked", b"abc")
@@ -389,8 +382,7 @@ async def test_a_client_of_http_1_0_gets_no_chunks() -> None:
         await send({"type": "http.response.body", "body": b"abc", "more_body": True})
         await send({"type": "http.response.body", "body": b""})
 
-    async with serving(stream) as (_, connect):
-        client = await connect()
+    async with connected(stream) as client:
         await client.send(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
         everything = await asyncio.wait_for(client.reader.read(), 60)
         assert everything.endswith(b"connection: close\r\n\r\nabc")
@@ -402,8 +394,7 @@ async def test_an_answer_that_breaks_off_breaks_the_connection() -> None:
         await send({"type": "http.response.body", "body": b"half", "more_body": True})
         raise RuntimeError
 
-    async with serving(break_off) as (_, connect):
-        client = await connect()
+    async with connected(break_off) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n")
         everything = await asyncio.wait_for(client.reader.read(), 60)
         assert everything.endswith(b"4\r\nhalf\r\n"), "no last chunk: the client must notice"
@@ -470,24 +461,14 @@ async def test_a_client_that_keeps_us_waiting_is_hung_up_on(octets: bytes, limit
 )
 @pytest.mark.parametrize("pieces", [1, 1000], ids=["whole", "octet by octet"])
 async def test_what_the_standard_refuses_is_refused(octets: bytes, pieces: int) -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         await send_in(client, octets, pieces)
         assert (await client.answer())[0] == b"HTTP/1.1 400 Bad Request"
         assert await client.is_hung_up()
 
 
-async def test_http_1_0_needs_no_host_and_a_host_may_be_empty() -> None:
-    async with serving(echo) as (_, connect):
-        for opening in (b"HTTP/1.0", b"HTTP/1.1\r\nHost:", b"HTTP/1.1\r\nHost: [::1]:80"):
-            client = await connect()
-            await client.send(b"GET / " + opening + b"\r\n\r\n")
-            assert (await client.answer())[2] == b"GET /? "
-
-
 async def test_more_than_128_headers_are_431() -> None:
-    async with serving(echo) as (_, connect):
-        client = await connect()
+    async with connected(echo) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n" + b"a: b\r\n" * 127 + b"\r\n")
         assert (await client.answer())[0] == b"HTTP/1.1 200 OK"
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n" + b"a: b\r\n" * 128 + b"\r\n")
@@ -541,8 +522,7 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
 @pytest.mark.parametrize("pieces", [1, 1000], ids=["whole", "octet by octet"])
 async def test_a_trailer_is_no_header(pieces: int) -> None:
     trailers = b"Authorization: Bearer x\r\nX-Forwarded-For: 203.0.113.9\r\n"
-    async with serving(tell_headers) as (_, connect):
-        client = await connect()
+    async with connected(tell_headers) as client:
         for _ in range(2):
             await send_in(client, CHUNKED + b"1\r\na\r\n0\r\n" + trailers + b"\r\n", pieces)
             assert (await client.answer())[2] == b"host,transfer-encoding"
@@ -560,8 +540,7 @@ async def test_a_trailer_is_no_header(pieces: int) -> None:
     ids=["fields", "complete", "value", "extension", "upgrade"],
 )
 async def test_more_than_1_kib_around_chunks_is_refused_once_and_hung_up_on(octets: bytes) -> None:
-    async with serving(tell_headers) as (_, connect):
-        client = await connect()
+    async with connected(tell_headers) as client:
         await client.send(octets)
         assert (await client.answer())[0] == b"HTTP/1.1 400 Bad Request"
         assert await client.is_hung_up()
@@ -595,8 +574,7 @@ class Held:
 @pytest.mark.parametrize("waits_s", [0.0, 0.03])
 async def test_what_is_owed_an_answer_gets_it_and_no_refusal(garbage: bytes, waits_s: float) -> None:
     held = Held()
-    async with serving(held) as (_, connect):
-        client = await connect()
+    async with connected(held) as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\nab")
         await asyncio.sleep(waits_s)
         await client.send(garbage)
@@ -608,8 +586,7 @@ async def test_what_is_owed_an_answer_gets_it_and_no_refusal(garbage: bytes, wai
 
 async def test_a_request_whose_body_cannot_be_read_is_refused_after_the_answer_before_it() -> None:
     held = Held()
-    async with serving(held) as (_, connect):
-        client = await connect()
+    async with connected(held) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" + CHUNKED + b"xyz\r\n")
         await held.answer_after_what_was_sent()
         assert [(await client.answer())[0] for _ in range(2)] == [b"HTTP/1.1 200 OK", b"HTTP/1.1 400 Bad Request"]
@@ -618,8 +595,7 @@ async def test_a_request_whose_body_cannot_be_read_is_refused_after_the_answer_b
 
 async def test_each_of_those_sent_ahead_is_answered_before_garbage_ends_the_connection() -> None:
     held = Held()
-    async with serving(held) as (_, connect):
-        client = await connect()
+    async with connected(held) as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n" * 3 + b"garbage\r\n\r\n")
         await held.answer_after_what_was_sent()
         answers = [await client.answer() for _ in range(3)]
@@ -630,8 +606,7 @@ async def test_each_of_those_sent_ahead_is_answered_before_garbage_ends_the_conn
 
 
 async def test_a_request_that_was_answered_already_is_not_refused_for_its_body_as_well() -> None:
-    async with serving(refuse) as (_, connect):
-        client = await connect()
+    async with connected(refuse) as client:
         await client.send(CHUNKED)
         assert (await client.answer())[0] == b"HTTP/1.1 401 Unauthorized"
         await client.send(b"xyz\r\n")

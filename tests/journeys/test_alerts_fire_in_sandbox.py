@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
 
-import asyncpg
 import httpx
 import pytest
 from msgspec import Struct
@@ -29,7 +28,7 @@ from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from support.account_at_face import run
 from support.installation import PIXCONNECT
 from support.ports import reserved_pair, reserved_port
-from support.postgres import execute
+from support.postgres import as_owner, execute
 from support.prometheus import find_program
 from support.small_disk import fill_disk, is_on_small_disk, server_on_small_disk
 from support.waiting import wait_until
@@ -68,11 +67,8 @@ class Watched(Struct, frozen=True, kw_only=True):
 
     def read(self, query: str) -> list[Any]:
         async def ask() -> list[Any]:
-            connection = await asyncpg.connect(self.server.owner_url, server_settings={"search_path": "pixconnect"})
-            try:
+            async with as_owner(self.server) as connection:
                 return await connection.fetch(query)
-            finally:
-                await connection.close()
 
         return self.runner.run(ask())
 

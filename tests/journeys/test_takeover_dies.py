@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from support.killed_process import POINTS_OF_A_TAKEOVER
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.standby import CLUSTER, Standby, open_pair
 from support.waiting import wait_until
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
@@ -36,11 +36,8 @@ def send(service: WholeInstallation, account: Account, name: str) -> int:
 
 
 async def read(standby: Standby, question: str) -> list[asyncpg.Record]:
-    connection = await asyncpg.connect(standby.addresses.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(standby.addresses) as connection:
         return await connection.fetch(question)
-    finally:
-        await connection.close()
 
 
 def test_whichever_process_dies_at_whichever_step_of_meeting_the_new_primary_it_is_met_once() -> None:

@@ -19,7 +19,7 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 from support.account_shop import Shop, make_owner, open_shop
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
+from support.postgres import Addresses, as_owner, make_live
 from support.records import own_key
 from support.service import open_service
 
@@ -68,8 +68,7 @@ async def send(shop: Shop) -> Transfer:
 
 async def test_both_legs_of_a_book_transfer_lie_on_one_account(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     banco, tenant = await add_banco(shop), await make_tenant(shop)
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     await shop.context.directory.read_account(tenant.holder_id)
     await force(shop, tenant.holder_id, banco.id)
     monkeypatch.setattr(transfer_usecases, "_check_account", lambda *_: None)
@@ -78,8 +77,7 @@ async def test_both_legs_of_a_book_transfer_lie_on_one_account(shop: Shop, monke
 
 async def test_both_legs_of_a_book_refund_lie_on_one_account(shop: Shop) -> None:
     banco, tenant = await add_banco(shop), await make_tenant(shop)
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     sent = await send(shop)
     await force(shop, tenant.holder_id, banco.id)
     request = RefundRequest(end_to_end_id=sent.end_to_end_id, amount_cents=100)
@@ -90,8 +88,7 @@ async def test_both_legs_of_a_book_refund_lie_on_one_account(shop: Shop) -> None
 async def test_a_refund_is_of_the_account_of_its_transfer(shop: Shop) -> None:
     banco, tenant = await add_banco(shop), await make_tenant(shop)
     await shop.allow()
-    pix = shop.pay(1000, key=own_key("2"))
-    await shop.read()
+    pix = await shop.receive(1000, key=own_key("2"))
     await force(shop, tenant.holder_id, banco.id)
     refund = structs.replace(shop, house=tenant).give_back(pix)
     assert await find_refusal(refund) == "what_happens_on_an_account_is_of_its_holders"
@@ -111,16 +108,14 @@ async def test_a_refund_is_of_the_account_of_its_transfer(shop: Shop) -> None:
 )
 async def test_what_an_account_tells_of_is_of_its_holders(shop: Shop, statement: str) -> None:
     banco = await add_banco(shop)
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     done = shop.live.execute_as_owner(statement.format(holder=shop.house.holder_id, account=banco.id))
     assert await find_refusal(done) == "what_happens_on_an_account_is_of_its_holders"
 
 
 async def test_a_charge_made_while_its_holder_is_put_elsewhere_keeps_it_where_it_is(shop: Shop) -> None:
     banco, tenant = await add_banco(shop), await make_tenant(shop)
-    maker = await asyncpg.connect(shop.live.database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(shop.live.database) as maker:
         async with maker.transaction():
             await maker.execute(
                 "insert into charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot, "
@@ -139,5 +134,3 @@ async def test_a_charge_made_while_its_holder_is_put_elsewhere_keeps_it_where_it
             await asyncio.sleep(0.3)
             assert not moving.done(), "it waits for the charge"
         assert await moving == "a_holder_stays_on_its_account"
-    finally:
-        await maker.close()

@@ -47,8 +47,7 @@ async def test_what_came_in_is_counted_for_an_hour_and_once(shop: Shop) -> None:
     assert await measure(shop, "received_last_hour") == {"loja": 0}
     for _ in range(2):
         await shop.charge()
-        shop.pay()
-        await shop.read()
+        await shop.receive()
         await shop.read()
     assert await measure(shop, "received_last_hour") == {"loja": 2}
     shop.live.clock.advance(minutes=61)
@@ -98,8 +97,7 @@ async def test_a_day_of_which_nothing_is_known_is_not_closed_and_grows_old(shop:
 async def queue(shop: Shop) -> None:
     """A transfer that no worker has handed over yet."""
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
     await transfer_usecases.start_transfer(shop.context, shop.house, request)
 

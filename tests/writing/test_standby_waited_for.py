@@ -2,14 +2,13 @@
 
 import asyncio
 
-import asyncpg
 import pytest
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.usecases.money import charge as charge_usecases
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.records import own_key
 from support.service import open_holder, open_service
 from support.standby import open_pair
@@ -21,11 +20,8 @@ _END_WAITS = "select count(pg_terminate_backend(pid)) from pg_stat_activity wher
 
 
 async def ask(addresses: Addresses, statement: str) -> int:
-    connection = await asyncpg.connect(addresses.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(addresses) as connection:
         return await connection.fetchval(statement)
-    finally:
-        await connection.close()
 
 
 async def end_waits(addresses: Addresses) -> None:

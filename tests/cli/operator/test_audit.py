@@ -17,7 +17,7 @@ from pixconnect.usecases.money.transfer import start_transfer
 from support import postgres
 from support.command_line import DISABLED_ENDPOINT, OPEN_CHARGE, CommandLine
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.records import outside_party
 from support.service import FakeClock, open_holder, open_service
 from support.verifier import chain_deposit
@@ -206,14 +206,13 @@ def test_what_is_refused_leaves_no_row_and_secrets_stand_in_none(pixconnect: Com
 
 async def test_nobody_changes_or_removes_a_row(pixconnect: CommandLine, database: Addresses) -> None:
     pixconnect.create_holder()
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    for statement in ("update audit set operator = 'x'", "delete from audit", "truncate audit"):
-        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
-            await owner.execute(statement)
-    await owner.execute("set role pixconnect_operator")
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await owner.execute("insert into audit (at, operator, verb, subject) values (now(), 'a', 'b', 'c')")
-    await owner.close()
+    async with as_owner(database) as owner:
+        for statement in ("update audit set operator = 'x'", "delete from audit", "truncate audit"):
+            with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+                await owner.execute(statement)
+        await owner.execute("set role pixconnect_operator")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await owner.execute("insert into audit (at, operator, verb, subject) values (now(), 'a', 'b', 'c')")
 
 
 @pytest.mark.parametrize(
@@ -245,11 +244,10 @@ async def test_nobody_changes_or_removes_a_row(pixconnect: CommandLine, database
     ],
 )
 async def test_the_service_may_not_do_what_operators_do(database: Addresses, statement: str) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("set session authorization pixconnect_service")
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await owner.execute(statement)
-    await owner.close()
+    async with as_owner(database) as owner:
+        await owner.execute("set session authorization pixconnect_service")
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await owner.execute(statement)
 
 
 @pytest.mark.parametrize(
@@ -270,12 +268,11 @@ async def test_the_service_may_not_do_what_operators_do(database: Addresses, sta
 async def test_the_console_may_sign_people_in_and_not_make_operators_or_holders(
     database: Addresses, statement: str
 ) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("set session authorization pixconnect_console")
-    assert await owner.fetchval("select count(*) from console_session") >= 0
-    with pytest.raises(asyncpg.InsufficientPrivilegeError):
-        await owner.execute(statement)
-    await owner.close()
+    async with as_owner(database) as owner:
+        await owner.execute("set session authorization pixconnect_console")
+        assert await owner.fetchval("select count(*) from console_session") >= 0
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await owner.execute(statement)
 
 
 def test_a_login_that_may_not_be_an_operator_is_told_so(

@@ -5,7 +5,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pixconnect.adapters.system import SystemClock
@@ -15,7 +14,7 @@ from support.account_shop import open_shop
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
+from support.postgres import Addresses, execute_as_owner, make_live
 from support.service import FakeClock, open_service
 
 NOTHING = dict(refunds_day_cents=0, transfer_cents=0, transfers_day_cents=0, to="own")
@@ -30,16 +29,13 @@ async def open_account(database: Addresses) -> str:
         shop = await open_shop(service, FakeInstitution(clock))
         charge = await shop.charge()
         shop.pay(1000, txid=charge.txid)
-        alone = shop.pay(700)
-        await shop.read()
+        alone = await shop.receive(700)
         return alone.end_to_end_id
 
 
 async def propose(database: Addresses, hours_ago: int) -> None:
     """Have ana propose to allow 500 cents, on an account at which money can be lost."""
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("update institution_account set environment = 'production'")
-    await owner.close()
+    await execute_as_owner(database, "update institution_account set environment = 'production'")
     clock = FakeClock(SystemClock().now())
     clock.advance(hours=-hours_ago)
     async with open_service(database, clock=clock, is_sandbox=False, has_rail=False) as service:

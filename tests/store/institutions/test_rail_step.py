@@ -24,8 +24,7 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
         shop = await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(repeats_refunds=True)))
         await shop.allow(1000)
-        pix = shop.pay(1000)
-        await shop.read()
+        pix = await shop.receive(1000)
         refund = await shop.give_back(pix, 600)
         assert await shop.memory.open([refund.return_id])
         yield shop

@@ -14,7 +14,7 @@ from pixconnect.local.postgres_placement import find_programs
 from pixconnect.store.proof.rules import RULES
 from pixconnect.store.proof.shape import find_changed
 from pixconnect.usecases.proof.verify import ProofRequest, verify
-from support.postgres import Addresses, drop_copy, make_empty
+from support.postgres import Addresses, as_owner, drop_copy, make_empty
 from support.service import Service
 from support.verifier import open_book_reader
 
@@ -94,8 +94,7 @@ async def test_the_baseline_leaves_nothing_to_find(service: Service, database: A
 async def test_each_change_of_the_tables_is_found_by_its_name(
     service: Service, caller: Caller, database: Addresses
 ) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(database) as owner:
         partition = await owner.fetchval("select max(name) from event_partition where parent = 'event'")
         for statement, names in DAMAGE.items():
             change = owner.transaction()
@@ -104,20 +103,15 @@ async def test_each_change_of_the_tables_is_found_by_its_name(
             found = {name for each in await find_changed(owner) for name in each.ids}
             await change.rollback()
             assert found == {name.format(partition=partition) for name in names}, statement
-    finally:
-        await owner.close()
 
 
 async def test_a_finding_shows_the_source_and_what_is_off(
     service: Service, caller: Caller, database: Addresses
 ) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(database) as owner:
         await owner.execute("alter table transfer disable trigger check_moved")
         await owner.execute("create table mine (id bigint)")
         await owner.execute("select setval('write_group_id', 1, false)")
-    finally:
-        await owner.close()
     async with open_book_reader(service, database) as reader:
         found = await verify(reader, OF_INSTALLATION, lambda *_: None)
     by_name = {each.ids[0]: each for each in found.findings}
@@ -131,16 +125,13 @@ async def test_a_finding_shows_the_source_and_what_is_off(
 async def test_a_column_that_was_added_by_hand_is_found_and_hides_no_other_finding(
     service: Service, caller: Caller, database: Addresses
 ) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(database) as owner:
         await owner.execute("alter table transfer add column remark text")
         # As somebody does who may do everything.
         await owner.execute("set session_replication_role = replica")
         await owner.execute(
             "update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1"
         )
-    finally:
-        await owner.close()
     async with open_book_reader(service, database) as reader:
         found = await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)
     assert {"tables_are_as_made", "balance_is_sum"} <= {each.rule for each in found.findings}

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 
-import asyncpg
 import pytest
 from msgspec import Struct
 
@@ -16,7 +15,7 @@ from pixconnect.usecases.money.charge import expire_charges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import end_orders
 from support.books import check_books
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 from support.records import own_key
 from support.service import Service, credit_report, open_holder, open_service
 
@@ -68,11 +67,9 @@ async def twins(database: Addresses) -> AsyncIterator[tuple[Twin, Twin]]:
 
 
 async def _set_back(database: Addresses) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute(
-        "select setval(name, 1, false) from unnest(array['charge_id', 'transfer_id', 'refund_id']) as name"
+    await execute_as_owner(
+        database, "select setval(name, 1, false) from unnest(array['charge_id', 'transfer_id', 'refund_id']) as name"
     )
-    await owner.close()
 
 
 async def test_a_refund_returns_the_charge_of_its_own_holder(twins: tuple[Twin, Twin]) -> None:

@@ -42,7 +42,7 @@ from pixconnect.usecases.money.settlement import GivenUp, end_orders
 from pixconnect.usecases.running import installation
 from support.books import check_books
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.records import outside_party
 from support.service import STARTED_AT, Service, credit_report, no_fence, open_holder, open_service, read_funds
 
@@ -109,11 +109,8 @@ async def start(database: Addresses, watch: ServerWatch | None = None) -> None:
 
 
 async def own(database: Addresses, statement: str) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(database) as owner:
         await owner.execute(statement)
-    finally:
-        await owner.close()
 
 
 async def next_ids(connection: Connection) -> dict[str, int]:
@@ -342,16 +339,15 @@ async def test_a_long_read_of_what_is_passed_over_keeps_nobody_from_beginning(da
     await own(database, "update id_high_water set noted_at = noted_at - interval '3 days'")
     await own(database, STARTED_EARLIER)
     unused = "select count(*) from event_partition where begun_at is null and end_id <= last_id_given(parent)"
-    reader = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    # As a dump does that began at a standby, and goes on when that takes over.
-    async with reader.transaction():
-        await reader.execute("lock table event, delivery, delivery_attempt, event_feed in access share mode")
+    async with as_owner(database) as reader:
+        # As a dump does that began at a standby, and goes on when that takes over.
+        async with reader.transaction():
+            await reader.execute("lock table event, delivery, delivery_attempt, event_feed in access share mode")
+            await start(database)
+            assert await reader.fetchval(unused) > 0
+        await own(database, STARTED_EARLIER)
         await start(database)
-        assert await reader.fetchval(unused) > 0
-    await own(database, STARTED_EARLIER)
-    await start(database)
-    assert await reader.fetchval(unused) == 0
-    await reader.close()
+        assert await reader.fetchval(unused) == 0
 
 
 async def test_a_sequence_is_moved_at_once_over_what_a_long_stop_left_out(outlived: Outlived) -> None:

@@ -162,8 +162,7 @@ async def test_where_the_bank_shows_a_certificate_others_are_refused(shop: Shop)
 
 async def test_nothing_leaves_a_paused_account_and_what_comes_in_is_recorded(shop: Shop) -> None:
     await shop.allow(1000)
-    pix = shop.pay(900)
-    await shop.read()
+    pix = await shop.receive(900)
     refund = await shop.give_back(pix, 200)
     await account_usecases.set_state(as_operator(shop.context), "loja", "paused")
     async with serving(shop) as url, reading(shop), httpx.AsyncClient() as client:

@@ -69,8 +69,7 @@ async def funds_of(shop: Shop) -> Any:
 
 async def test_two_operators_close_an_account_and_its_balance_leaves(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
-    shop.pay(50_00)
-    await shop.read()
+    await shop.receive(50_00)
     charge = await shop.charge("order-1")
     proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())
     assert (proposed.proposal["closing_cents"], proposed.proposal["balance_here_cents"]) == (150_00, 150_00)
@@ -192,8 +191,7 @@ async def test_what_was_confirmed_is_what_leaves(live: Service, there: FakeInsti
             await confirm_proposal(joana, paid_meanwhile(shop), "loja")
         assert await funds_of(shop) == (7_00, -7_00, 0)
     else:
-        shop.pay(7_00)
-        await shop.read()
+        await shop.receive(7_00)
     with pytest.raises(errors.BadRequest, match="the books have moved since it was proposed"):
         await confirm_proposal(joana, shop.context, "loja")
     proposed = await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("107.00"))
@@ -210,8 +208,7 @@ def paid_meanwhile(shop: Shop) -> Context:
 
     class Paid(HolderDirectory):
         async def read_account(self, holder_id: int) -> OwnAccount:
-            shop.pay(7_00)
-            await shop.read()
+            await shop.receive(7_00)
             return await shop.context.directory.read_account(holder_id)
 
     directory = Paid(shop.live.context.pool, "", "", shop.live.clock.monotonic_s)
@@ -226,8 +223,7 @@ async def test_a_reading_that_was_under_way_credits_nothing_on_a_closed_account(
 
     async def keep_reading() -> None:
         for _ in range(30):
-            shop.pay(1_00)
-            await shop.read()
+            await shop.receive(1_00)
 
     reading = asyncio.create_task(keep_reading())
     state = "active"
@@ -239,8 +235,7 @@ async def test_a_reading_that_was_under_way_credits_nothing_on_a_closed_account(
             await closing_usecases.propose_closing(maria, shop.context, "loja", file)
             await confirm_proposal(joana, shop.context, "loja")
         state = (await account_usecases.read_account(maria, "loja")).account.state
-    shop.pay(1_00)
-    await shop.read()
+    await shop.receive(1_00)
     await reading
     assert await funds_of(shop) == (0, 0, 0)
     await check_books(live)
@@ -264,8 +259,7 @@ async def test_what_nothing_of_90_days_names_is_removed_with_its_credentials(
     live: Service, there: FakeInstitution
 ) -> None:
     shop, maria, joana = await open_filled(live, there)
-    shop.pay(50_00)
-    await shop.read()
+    await shop.receive(50_00)
     with pytest.raises(errors.BadRequest, match="a holder is on it"):
         await account_usecases.remove_account(maria, "loja")
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file())

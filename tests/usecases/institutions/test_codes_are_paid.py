@@ -47,8 +47,7 @@ def dynamic(shop: Shop, amount_cents: int | None = 400) -> str:
 
 async def fill(shop: Shop, amount_cents: int = 10_000) -> None:
     await shop.allow_sending()
-    shop.pay(amount_cents)
-    await shop.read()
+    await shop.receive(amount_cents)
 
 
 async def pay(shop: Shop, code: str, amount_cents: int = 400, external_id: str | None = None) -> Transfer:

@@ -84,12 +84,6 @@ async def contests(shop: Shop) -> FakeContests:
     return there
 
 
-async def be_paid(shop: Shop, **changes: Any) -> ReceivedPix:
-    pix = shop.pay(PAID_CENTS, **changes)
-    await shop.read()
-    return pix
-
-
 def contest(shop: Shop, pix: ReceivedPix, name: str = "I1", **changes: Any) -> ListedContest:
     now = shop.live.clock.real_now()
     listed = ListedContest(
@@ -148,7 +142,7 @@ async def kept(shop: Shop) -> list[str]:
 
 
 async def test_a_contest_is_mirrored_once_however_often_it_is_listed(shop: Shop, contests: FakeContests) -> None:
-    pix = await be_paid(shop)
+    pix = await shop.receive(PAID_CENTS)
     listed = contest(shop, pix)
     await look(shop, contests, listed, listed)
     (before,) = await shop.live.fetch("select xmin::text, modified_at from infraction")
@@ -165,7 +159,7 @@ async def test_a_contest_is_mirrored_once_however_often_it_is_listed(shop: Shop,
 async def test_released_it_is_there_again_and_a_list_of_before_changes_nothing(
     shop: Shop, contests: FakeContests
 ) -> None:
-    listed = contest(shop, await be_paid(shop))
+    listed = contest(shop, await shop.receive(PAID_CENTS))
     await look(shop, contests, listed)
     shop.live.clock.advance(days=1)
     decided = structs.replace(listed, status="rejected", told_at=shop.live.clock.real_now())
@@ -181,7 +175,7 @@ async def test_released_it_is_there_again_and_a_list_of_before_changes_nothing(
 async def test_what_it_took_is_a_return_that_it_made_whichever_list_says_so_first(
     shop: Shop, contests: FakeContests, *, is_read_first: bool
 ) -> None:
-    pix = await be_paid(shop)
+    pix = await shop.receive(PAID_CENTS)
     listed = contest(shop, pix)
     await look(shop, contests, listed)
     shop.live.clock.advance(days=1)
@@ -205,7 +199,7 @@ async def test_what_it_took_is_a_return_that_it_made_whichever_list_says_so_firs
 
 
 async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, contests: FakeContests) -> None:
-    pix = await be_paid(shop)
+    pix = await shop.receive(PAID_CENTS)
     listed = contest(shop, pix)
     shop.live.clock.advance(days=2)
     accepted = structs.replace(listed, status="accepted", told_at=shop.live.clock.real_now())
@@ -236,7 +230,7 @@ async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, co
 async def test_accepted_where_nothing_was_to_be_had_its_block_ends_when_blocks_do(
     shop: Shop, contests: FakeContests
 ) -> None:
-    listed = contest(shop, await be_paid(shop))
+    listed = contest(shop, await shop.receive(PAID_CENTS))
     shop.live.clock.advance(days=12)
     await look(shop, contests, structs.replace(listed, status="accepted", told_at=listed.told_at + timedelta(days=3)))
     assert await funds(shop) == (PAID_CENTS, 0, 0)
@@ -245,7 +239,7 @@ async def test_accepted_where_nothing_was_to_be_had_its_block_ends_when_blocks_d
 
 
 async def test_of_two_contests_of_one_pix_a_return_is_one_ones(shop: Shop, contests: FakeContests) -> None:
-    pix = await be_paid(shop)
+    pix = await shop.receive(PAID_CENTS)
     first, second = contest(shop, pix, amount_cents=400), contest(shop, pix, "I2", amount_cents=600)
     await look(shop, contests, first, second)
     give_back(shop, pix, 400)
@@ -267,7 +261,7 @@ async def test_of_two_contests_of_one_pix_a_return_is_one_ones(shop: Shop, conte
 async def test_a_return_that_is_listed_before_its_contest_is_of_that_ones_block(
     shop: Shop, contests: FakeContests, covered_cents: int
 ) -> None:
-    pix = await be_paid(shop)
+    pix = await shop.receive(PAID_CENTS)
     if not covered_cents:
         court = BlockTerms(reference="court", kind="judicial", wanted_cents=PAID_CENTS, held_cents=PAID_CENTS)
         own = (await shop.context.directory.read_account(shop.account.house_id)).party
@@ -292,7 +286,7 @@ async def test_a_return_that_is_listed_before_its_contest_is_of_that_ones_block(
 
 
 async def test_a_return_that_is_ours_or_of_before_is_none_of_a_contest(shop: Shop, contests: FakeContests) -> None:
-    pix = await be_paid(shop)
+    pix = await shop.receive(PAID_CENTS)
     await shop.allow()
     await shop.give_back(pix, 100)
     await shop.move_orders()
@@ -314,8 +308,8 @@ async def test_a_return_that_is_ours_or_of_before_is_none_of_a_contest(shop: Sho
 async def test_what_cannot_be_believed_is_kept_once_and_moves_nothing(
     shop: Shop, contests: FakeContests, lie: dict[str, Any], reason: str
 ) -> None:
-    bad = contest(shop, await be_paid(shop), **lie)
-    good = contest(shop, await be_paid(shop), "I2")
+    bad = contest(shop, await shop.receive(PAID_CENTS), **lie)
+    good = contest(shop, await shop.receive(PAID_CENTS), "I2")
     # What is about no Pix that is known is waited for.
     patient = structs.replace(shop.context, failed_reports=FailedReports(overtaken_min_s=0.0))
     for _ in range(4):
@@ -344,7 +338,7 @@ async def test_one_that_is_listed_before_its_pix_is_followed_once_that_is_here(
 async def test_what_says_otherwise_than_before_or_goes_on_after_its_end_is_kept(
     shop: Shop, contests: FakeContests
 ) -> None:
-    pix = await be_paid(shop)
+    pix = await shop.receive(PAID_CENTS)
     listed = contest(shop, pix)
     await look(shop, contests, listed)
     await look(shop, contests, structs.replace(listed, amount_cents=500))
@@ -359,7 +353,7 @@ async def test_what_says_otherwise_than_before_or_goes_on_after_its_end_is_kept(
 
 
 async def test_one_that_cannot_be_read_stops_none_of_the_others(shop: Shop, contests: FakeContests) -> None:
-    listed = contest(shop, await be_paid(shop))
+    listed = contest(shop, await shop.receive(PAID_CENTS))
     await look(shop, contests, MalformedItem(reason="status is a word", end_to_end_id=None, content="{}"), listed)
     assert await kept(shop) == ["unreadable cannot_be_recorded"]
     assert await told(shop) == [("opened", PAID_CENTS, 0)]
@@ -368,7 +362,7 @@ async def test_one_that_cannot_be_read_stops_none_of_the_others(shop: Shop, cont
 async def test_it_is_read_when_it_is_due_and_sooner_after_a_call(shop: Shop, contests: FakeContests) -> None:
     await follow_contests(shop.at, shop.opened)
     assert contests.lists_count == 0, "payments are read first"
-    await be_paid(shop)
+    await shop.receive(PAID_CENTS)
     for _ in range(3):
         await follow_contests(shop.at, shop.opened, is_called=True)
     assert contests.lists_count == 1
@@ -389,7 +383,7 @@ async def test_it_is_read_when_it_is_due_and_sooner_after_a_call(shop: Shop, con
 
 
 async def test_an_answer_is_kept_then_sent_until_the_institution_has_it(shop: Shop, contests: FakeContests) -> None:
-    listed = contest(shop, await be_paid(shop))
+    listed = contest(shop, await shop.receive(PAID_CENTS))
     await look(shop, contests, listed)
     (row,) = await shop.live.fetch("select id from infraction")
     # The fake's account is Inter's kind or another: how much is taken is the account's.
@@ -416,7 +410,7 @@ async def test_an_answer_is_kept_then_sent_until_the_institution_has_it(shop: Sh
 
 
 async def test_an_answer_that_is_refused_can_be_given_anew(shop: Shop, contests: FakeContests) -> None:
-    await look(shop, contests, contest(shop, await be_paid(shop)))
+    await look(shop, contests, contest(shop, await shop.receive(PAID_CENTS)))
     (row,) = await shop.live.fetch("select id from infraction")
     await defence_usecases.defend(shop.context, shop.house, row["id"], "one")
     contests.answers = [DefenceRefused(reason="the institution has no such contest")]
@@ -433,7 +427,7 @@ async def test_the_successor_of_a_holder_answers_what_is_contested_of_it(shop: S
         keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"
     )
     await account_usecases.add_account(operator, shop.there.open, "banco", said, house_id)
-    await look(shop, contests, contest(shop, await be_paid(shop, key=own_key("2"))))
+    await look(shop, contests, contest(shop, await shop.receive(PAID_CENTS, key=own_key("2"))))
     done = await succeed_holder(operator, former_id, "banco", "77", "0001")
     (row,) = await shop.live.fetch("select id, holder_id from infraction")
     heir = structs.replace(shop.house, holder_id=done.heir.id)

@@ -39,8 +39,7 @@ def there(live: Service) -> FakeInstitution:
 async def forget_order(shop: Shop, external_id: str, amount_cents: int) -> SentPix:
     """An order left, and the database was put back to before it: only the institution knows of it."""
     await shop.allow_sending()
-    shop.pay(RECEIVED_CENTS)
-    await shop.read()
+    await shop.receive(RECEIVED_CENTS)
     shop.live.clock.advance(minutes=1)
     return await send_unknown(shop, external_id, amount_cents)
 
@@ -126,8 +125,7 @@ async def test_what_its_own_line_left_no_funds_for_is_not_refused_as_if_it_had_n
     for external_id, amount_cents in (("t2", RECEIVED_CENTS - 1), (None, RECEIVED_CENTS)):
         with pytest.raises(errors.InsufficientFunds):
             await ask(shop, external_id, amount_cents)
-    shop.pay(RECEIVED_CENTS)
-    await shop.read()
+    await shop.receive(RECEIVED_CENTS)
     assert await end(shop, await ask(shop, "t1", RECEIVED_CENTS)) == "CONFIRMED"
     assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((RECEIVED_CENTS, 0), RECEIVED_CENTS)
     # Its line has found its order: from now on a refusal is one.
@@ -209,8 +207,7 @@ async def test_the_former_one_does_not_pay_again_what_its_forgotten_successor_ha
     """The succession itself is forgotten: the client is the former one's again, and repeats its request."""
     await shop.allow_sending()
     banco = await open_banco(shop)
-    shop.pay(RECEIVED_CENTS)
-    await shop.read()
+    await shop.receive(RECEIVED_CENTS)
     shop.live.clock.advance(minutes=1)
     sent = await send_unknown(structs.replace(shop, account=banco), "t1", 400)
     await note_loss(shop)
@@ -229,8 +226,7 @@ async def test_the_former_one_does_not_pay_again_what_its_forgotten_successor_ha
 async def test_the_accounts_of_other_owners_stop_nobody(shop: Shop) -> None:
     await shop.allow_sending()
     banco = await open_banco(shop)
-    shop.pay(RECEIVED_CENTS)
-    await shop.read()
+    await shop.receive(RECEIVED_CENTS)
     shop.live.clock.advance(minutes=1)
     sent = await send_unknown(structs.replace(shop, account=banco), "t1", 400)
     await note_loss(shop)
@@ -266,8 +262,7 @@ async def test_a_successor_under_another_id_finds_what_was_paid_in_its_familys_n
 async def test_a_line_that_was_recorded_before_the_loss_makes_no_request_doubtful(shop: Shop) -> None:
     await shop.allow_sending()
     banco = structs.replace(shop, account=await open_banco(shop))
-    shop.pay(RECEIVED_CENTS)
-    await shop.read()
+    await shop.receive(RECEIVED_CENTS)
     shop.live.clock.advance(minutes=1)
     await tell_line(banco, await send_unknown(banco, "by hand", 400))
     shop.live.clock.advance(hours=2)

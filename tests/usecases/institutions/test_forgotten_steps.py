@@ -28,8 +28,7 @@ _WAYS = dict[str, tuple[str, ...]](
 
 async def begin(shop: Shop) -> Refund:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     return await shop.give_back(pix)
 
 

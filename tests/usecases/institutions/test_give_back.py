@@ -28,12 +28,6 @@ async def giver(live: Service) -> Shop:
     return await open_shop(live, FakeInstitution(live.clock), options={"give_back": "always"})
 
 
-async def receive(shop: Shop, **changes: object) -> ReceivedPix:
-    pix = shop.pay(1000, **changes)
-    await shop.read()
-    return pix
-
-
 async def work(shop: Shop) -> None:
     await give_back_due(shop.at, shop.opened)
     await shop.move_orders()
@@ -45,8 +39,8 @@ async def read_unmatched(shop: Shop) -> Sequence[UnmatchedCredit]:
 
 async def test_usually_it_stays_credited_and_is_listed(shop: Shop) -> None:
     charge = await shop.charge()
-    await receive(shop, txid=charge.txid)
-    second = await receive(shop, txid=charge.txid)
+    await shop.receive(txid=charge.txid)
+    second = await shop.receive(txid=charge.txid)
     await shop.allow()
     await work(shop)
     (listed,) = await read_unmatched(shop)
@@ -57,8 +51,8 @@ async def test_usually_it_stays_credited_and_is_listed(shop: Shop) -> None:
 async def test_what_pays_no_charge_goes_back_once(giver: Shop) -> None:
     await giver.allow()
     charge = await giver.charge()
-    await receive(giver, txid=charge.txid)
-    second = await receive(giver, txid=charge.txid)
+    await giver.receive(txid=charge.txid)
+    second = await giver.receive(txid=charge.txid)
     for _ in range(3):
         await work(giver)
         await giver.read()
@@ -72,7 +66,7 @@ async def test_what_pays_no_charge_goes_back_once(giver: Shop) -> None:
 
 async def test_what_is_not_there_any_more_is_not_made_and_is_listed(giver: Shop) -> None:
     await giver.allow()
-    pix = await receive(giver)
+    pix = await giver.receive()
     await giver.give_back(pix, 1)
     await give_back_due(giver.at, giver.opened)
     (listed,) = await read_unmatched(giver)
@@ -97,7 +91,7 @@ async def test_what_cannot_go_back_now_goes_back_once_the_reason_has_passed_and_
     giver: Shop, hindrance: str
 ) -> None:
     await giver.allow(0 if hindrance == "limit" else 1_000_000)
-    pix = await receive(giver)
+    pix = await giver.receive()
     operator, house_id = as_operator(giver.live.context), giver.house.holder_id
     report = None
     match hindrance:
@@ -127,7 +121,7 @@ async def test_what_cannot_go_back_now_goes_back_once_the_reason_has_passed_and_
         await set_holder(operator, house_id, HolderChanges(may_withdraw=True))
     if hindrance == "funds":
         charge = await giver.charge()
-        await receive(giver, txid=charge.txid)
+        await giver.receive(txid=charge.txid)
     for _ in range(2):
         giver.live.clock.advance(hours=1)
         await work(giver)
@@ -143,7 +137,7 @@ async def read_party(giver: Shop) -> Party:
 
 async def test_a_refund_that_has_not_left_waits_for_the_end_of_a_contest_and_is_a_case(giver: Shop) -> None:
     await giver.allow()
-    pix = await receive(giver)
+    pix = await giver.receive()
     await give_back_due(giver.at, giver.opened)
     report = await be_contested(giver, pix)
     for _ in range(3):
@@ -163,7 +157,7 @@ async def test_a_refund_that_has_not_left_waits_for_the_end_of_a_contest_and_is_
 
 async def test_what_a_person_returned_there_is_left_alone(giver: Shop) -> None:
     await giver.allow()
-    pix = await receive(giver)
+    pix = await giver.receive()
     now = giver.live.clock.real_now()
     returned = ListedRefund(
         id="theirs", return_id=None, amount_cents=1, status="returned", asked_at=now, settled_at=now
@@ -176,7 +170,7 @@ async def test_what_a_person_returned_there_is_left_alone(giver: Shop) -> None:
 
 async def test_without_a_reading_it_waits(giver: Shop) -> None:
     await giver.allow()
-    await receive(giver)
+    await giver.receive()
     giver.there.is_reachable = False
     await give_back_due(giver.at, giver.opened)
     giver.there.is_reachable = True
@@ -189,7 +183,7 @@ async def test_without_a_reading_it_waits(giver: Shop) -> None:
 
 async def test_whoever_died_after_it_was_begun_begins_no_second_one(giver: Shop) -> None:
     await giver.allow()
-    pix = await receive(giver)
+    pix = await giver.receive()
     await work(giver)
     await giver.live.execute_as_owner(
         "alter table give_back disable trigger check_give_back; update give_back set state = 'waiting';"
@@ -205,7 +199,7 @@ async def test_whoever_died_after_it_was_begun_begins_no_second_one(giver: Shop)
 async def test_what_has_paid_a_charge_does_not_go_back_though_it_is_noted(giver: Shop) -> None:
     await giver.allow()
     charge = await giver.charge()
-    await receive(giver, txid=charge.txid)
+    await giver.receive(txid=charge.txid)
     await giver.context.pool.execute(
         "insert into give_back (transfer_id, holder_id, institution_id, state, due_at, created_at) "
         "select id, holder_id, institution_id, 'waiting', created_at, created_at from transfer"

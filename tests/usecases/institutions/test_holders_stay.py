@@ -57,8 +57,7 @@ async def send(shop: Shop, caller: Caller, key: str, amount_cents: int = 100) ->
 
 async def test_who_has_ever_had_money_stays(shop: Shop) -> None:
     banco, tenant = await add_banco(shop), await make_tenant(shop)
-    shop.pay(900, key=own_key("2"))
-    await shop.read()
+    await shop.receive(900, key=own_key("2"))
     assert await send(shop, tenant, own_key("1"), 900) == "CONFIRMED"
     assert await read_funds(shop.live, tenant) == (0, 0)
     with pytest.raises(errors.BadRequest, match=r"it has had money there.*holder succeed"):
@@ -99,8 +98,7 @@ async def test_a_charge_that_is_made_meanwhile_and_the_change_never_wait_for_eac
 
 
 async def test_a_payee_put_on_the_account_since_it_was_read_is_paid_by_book(shop: Shop) -> None:
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     tenant = await make_tenant(shop, on=None)
     assert (await shop.context.directory.read_account(tenant.holder_id)).institution_id is None
     await move_holder(as_operator(shop.live.context), tenant.holder_id, "loja")
@@ -110,8 +108,7 @@ async def test_a_payee_put_on_the_account_since_it_was_read_is_paid_by_book(shop
 
 async def test_nothing_goes_by_book_to_a_payee_put_elsewhere_since_it_was_read(shop: Shop) -> None:
     await add_banco(shop)
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     tenant = await make_tenant(shop)
     party = (await shop.context.directory.read_account(tenant.holder_id)).party
     await move_holder(as_operator(shop.live.context), tenant.holder_id, "banco")

@@ -37,8 +37,7 @@ Act = Callable[[], Awaitable[object]]
 
 async def receive(shop: Shop, **changes: Any) -> ReceivedPix:
     await shop.allow()
-    pix = shop.pay(1000, **changes)
-    await shop.read()
+    pix = await shop.receive(1000, **changes)
     shop.live.clock.advance(minutes=1)
     return pix
 

@@ -22,8 +22,7 @@ async def test_by_book_goes_what_stays_on_one_account(shop: Shop) -> None:
     sister = await make_owner(shop.live, "2")
     stranger = await make_owner(shop.live, "3")
     await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {sister}")
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     assert await send(shop, shop.house, own_key("2")) == "CONFIRMED"
     with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
         await send(shop, shop.house, own_key("3"))
@@ -35,8 +34,7 @@ async def test_by_book_goes_what_stays_on_one_account(shop: Shop) -> None:
 
 
 async def test_nothing_is_sent_outside(shop: Shop) -> None:
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
     with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
         await transfer_usecases.start_transfer(shop.context, shop.house, request)

@@ -38,8 +38,7 @@ async def begin(shop: Shop) -> Transfer:
     await shop.allow_sending()
     operator = as_operator(shop.live.context)
     await set_holder(operator, shop.house.holder_id, HolderChanges(approve_new_payees=True))
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     return await send(shop)
 
 

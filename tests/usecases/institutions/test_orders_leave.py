@@ -36,8 +36,7 @@ def there(live: Service) -> FakeInstitution:
 
 async def begin(shop: Shop, amount_cents: int = 1000, external_id: str | None = None) -> Transfer:
     await shop.allow_sending()
-    shop.pay(amount_cents)
-    await shop.read()
+    await shop.receive(amount_cents)
     return await send(shop, amount_cents, external_id)
 
 
@@ -72,8 +71,7 @@ async def test_a_transfer_leaves_under_a_name_of_ours_and_has_the_networks_from_
 async def test_one_is_under_way_at_a_time_until_it_is_silent_for_long(shop: Shop) -> None:
     shop.there.send_status = "under_way"
     first = await begin(shop, 400)
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     second = await send(shop, 300)
     for _ in range(3):
         await shop.move_orders()
@@ -94,8 +92,7 @@ async def test_what_a_dead_worker_had_marked_does_not_miss_its_turn(shop: Shop) 
     shop.there.send_status = "under_way"
     await begin(shop, 400)
     await shop.move_orders()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     second = await send(shop, 300)
     await _die(shop, second, "marked")
     for _ in range(20):

@@ -31,8 +31,7 @@ async def by_code(live: Service) -> Shop:
 
 async def begin(shop: Shop, external_id: str | None = None) -> Transfer:
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     request = KeyTransferRequest(amount_cents=1000, key="joana@pix.example", key_type="EMAIL", external_id=external_id)
     return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
 

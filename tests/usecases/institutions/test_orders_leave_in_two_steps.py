@@ -77,8 +77,7 @@ async def shop(live: Service, there: InTwoSteps) -> Shop:
 
 async def begin(shop: Shop, external_id: str | None = None, tax_id: str | None = None) -> Transfer:
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     request = KeyTransferRequest(amount_cents=1000, key="joana@pix.example", key_type="EMAIL", external_id=external_id)
     terms = SendingTerms(payee_tax_id=tax_id)
     return (await transfer_usecases.start_transfer(shop.context, shop.house, request, terms)).transfer
@@ -206,8 +205,7 @@ async def test_the_owner_whom_the_caller_named_is_compared_before_money_moves(
 
 async def test_an_account_is_not_paid_there_and_nothing_is_reserved_for_it(shop: Shop) -> None:
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
     with pytest.raises(errors.InvalidAccount, match="name a key"):
         await transfer_usecases.start_transfer(shop.context, shop.house, request)
@@ -248,8 +246,7 @@ async def test_a_request_that_may_have_been_paid_in_a_forgotten_time_is_not_acce
         text="a Pix that no order here is",
     )  # fmt: skip
     await note_loss(shop)
-    shop.pay(5000)
-    await shop.read()
+    await shop.receive(5000)
     await record_listed(shop.at, shop.account, [line, structs.replace(line, item_id="L2")])
     await note_listed(shop.at, shop.account, (line.day, line.day))
     await settle_items(shop.at, shop.account)

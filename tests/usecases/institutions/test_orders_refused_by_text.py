@@ -27,8 +27,7 @@ async def by_text(live: Service) -> Shop:
 
 async def begin(shop: Shop) -> Transfer:
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     request = KeyTransferRequest(amount_cents=1000, key="joana@pix.example", key_type="EMAIL")
     return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
 

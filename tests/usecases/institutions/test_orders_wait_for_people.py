@@ -31,8 +31,7 @@ def there(live: Service) -> FakeInstitution:
 
 async def send(shop: Shop) -> Transfer:
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
     return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
 

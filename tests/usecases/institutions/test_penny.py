@@ -31,18 +31,15 @@ async def send(shop: Shop) -> Transfer:
 
 async def test_one_cent_leaves_the_house_and_what_comes_in_after_it_is_told(shop: Shop) -> None:
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     shop.live.clock.advance(seconds=1)
     sent = await send(shop)
     await shop.move_orders()
     arrived = await follow_penny(shop.context, sent)
     assert (arrived.transfer.status, arrived.transfer.amount_cents, arrived.is_back) == ("CONFIRMED", 1, False)
-    shop.pay(2000)
-    await shop.read()
+    await shop.receive(2000)
     assert not (await follow_penny(shop.context, sent)).is_back, "a customer has paid"
-    shop.pay(1)
-    await shop.read()
+    await shop.receive(1)
     back = await follow_penny(shop.context, sent)
     assert ([one.amount_cents for one in back.came_back], back.is_back) == ([1], True)
     assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((3000, 0), 1)
@@ -53,8 +50,7 @@ async def test_one_cent_leaves_the_house_and_what_comes_in_after_it_is_told(shop
 
 
 async def test_it_leaves_only_where_a_transfer_may(shop: Shop) -> None:
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     with pytest.raises(errors.RuleBroken):
         await send(shop)
     assert shop.there.calls == []

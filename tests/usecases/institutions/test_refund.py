@@ -88,8 +88,7 @@ async def movements(shop: Shop) -> list[tuple[str, str, int, str | None]]:
 
 
 async def test_a_return_made_there_is_recorded_once_however_often_it_is_listed(shop: Shop) -> None:
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     refund = give_back(shop, pix, 300)
     for _ in range(3):
         await shop.read()
@@ -115,8 +114,7 @@ async def test_a_payment_and_its_return_may_be_listed_at_once_and_in_parts(shop:
 
 async def test_what_pays_back_all_of_a_charge_returns_the_charge(shop: Shop) -> None:
     charge = await shop.charge(amount_cents=1000)
-    pix = shop.pay(1000, txid=charge.txid)
-    await shop.read()
+    pix = await shop.receive(1000, txid=charge.txid)
     give_back(shop, pix, 400)
     await shop.read()
     assert (await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)).status == "APPROVED"
@@ -141,8 +139,7 @@ async def test_what_is_not_over_there_or_was_refused_is_not_recorded(shop: Shop)
 
 
 async def test_what_is_lacking_is_owed_and_repaid_by_what_comes_in(shop: Shop) -> None:
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     await take_fee(shop, 800)
     give_back(shop, pix, 1000)
     await shop.read()
@@ -152,8 +149,7 @@ async def test_what_is_lacking_is_owed_and_repaid_by_what_comes_in(shop: Shop) -
     )
     assert [tuple(entry) for entry in entries] == [("available", 200), ("deficit", 800)]
     await check_books(shop.live)
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     assert await funds(shop) == (200, 0, 0)
     await check_books(shop.live)
 
@@ -261,8 +257,7 @@ async def test_a_movement_is_taken_back_on_whoever_has_it(shop: Shop) -> None:
     sister = await make_owner(shop.live, "2")
     await shop.live.execute_as_owner(f"update holder set institution_id = {shop.account.id} where id = {sister}")
     shop.live.clock.advance(minutes=1)
-    pix = shop.pay(1000, key=own_key("2"))
-    await shop.read()
+    pix = await shop.receive(1000, key=own_key("2"))
     refund = give_back(shop, pix, 300)
     await tell_line(shop, shop.live.clock.real_now(), return_id=refund.return_id)
     assert (await funds(shop), await funds(shop, sister)) == ((0, 0, 300), (1000, 0, 0))
@@ -285,8 +280,7 @@ async def test_two_lines_that_look_alike_are_left_to_a_person(shop: Shop) -> Non
 
 async def test_a_listed_return_of_ours_is_the_report_of_our_refund(shop: Shop) -> None:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     shop.there.refund_status = "under_way"
     refund = await shop.give_back(pix, 600)
     await shop.move_orders()
@@ -322,8 +316,7 @@ async def test_a_line_read_after_the_return_is_joined_and_no_movement(shop: Shop
 
 
 async def test_a_day_that_closed_without_it_is_judged_anew(shop: Shop) -> None:
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     at = shop.live.clock.real_now()
     line = InstitutionItem(
         item_id="P1", day=to_day(at), settled_at=at, direction="IN", amount_cents=1000, kind="pix",
@@ -432,8 +425,7 @@ async def name_ours(shop: Shop, external_id: str) -> str:
 
 async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(shop: Shop) -> None:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     # The database was put back to before it: only the institution knows of it.
     give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
     await shop.read()
@@ -461,8 +453,7 @@ async def test_a_request_that_was_forgotten_here_finds_what_it_had_made_there(sh
 
 async def test_a_successor_finds_what_the_former_one_had_made_and_was_forgotten(shop: Shop) -> None:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
     await shop.read()
     shop.live.clock.advance(minutes=1)
@@ -483,8 +474,7 @@ async def test_a_successor_finds_what_the_former_one_had_made_and_was_forgotten(
 
 async def test_a_request_that_came_again_before_the_list_was_read_is_ended_by_it(shop: Shop) -> None:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     give_back(shop, pix, 600, id=await name_ours(shop, "r1"))
     # Accepted again, and no worker has noted yet how it will be called there.
     refund = await shop.give_back(pix, 600, external_id="r1")

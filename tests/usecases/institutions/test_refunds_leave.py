@@ -36,8 +36,7 @@ def there(live: Service) -> FakeInstitution:
 
 async def begin(shop: Shop, amount_cents: int = 1000, **changes: object) -> Refund:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     return await shop.give_back(pix, amount_cents, **changes)
 
 
@@ -220,8 +219,7 @@ async def _die(shop: Shop, refund: Refund, dies: str) -> None:
 
 async def test_the_same_request_has_the_same_name_there_whatever_was_forgotten_here(shop: Shop) -> None:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     refund = await shop.give_back(pix, external_id="r1")
     before = (await shop.memory.open([refund.return_id]))[refund.return_id]
     await shop.live.execute_as_owner("delete from rail_step")
@@ -230,8 +228,7 @@ async def test_the_same_request_has_the_same_name_there_whatever_was_forgotten_h
 
 
 async def test_nothing_leaves_unless_it_is_allowed_and_the_days_sum_counts_all_holders(shop: Shop) -> None:
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     with pytest.raises(errors.LimitExceeded, match="0 cents"):
         await shop.give_back(pix, 1)
     await shop.allow(700)

@@ -43,8 +43,7 @@ async def send(shop: Shop, request: TransferRequest, payee_tax_id: str | None = 
 
 
 async def fill(shop: Shop, amount_cents: int = 10_000) -> None:
-    shop.pay(amount_cents)
-    await shop.read()
+    await shop.receive(amount_cents)
 
 
 async def test_nothing_is_sent_before_it_is_allowed(shop: Shop) -> None:

@@ -60,8 +60,7 @@ def returns_of(shop: Shop) -> Returns:
 async def send(shop: Shop, amount_cents: int = 2000) -> Transfer:
     """A transfer that settled there, as it is recorded now."""
     await shop.allow_sending()
-    shop.pay(amount_cents)
-    await shop.read()
+    await shop.receive(amount_cents)
     request = KeyTransferRequest(amount_cents=amount_cents, key="joana@pix.example", key_type="EMAIL")
     sent = (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
     for _ in range(2):
@@ -142,8 +141,7 @@ async def test_while_an_order_has_no_name_there_nothing_is_taken_for_another_one
     await send(shop)
     shop.there.send_status = "under_way"
     shop.there.tells_codes = True
-    shop.pay(100)
-    await shop.read()
+    await shop.receive(100)
     request = KeyTransferRequest(amount_cents=100, key="joana@pix.example", key_type="EMAIL")
     await transfer_usecases.start_transfer(shop.context, shop.house, request)
     await shop.move_orders()

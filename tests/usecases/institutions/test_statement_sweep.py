@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import date, timedelta
 from typing import Any
 
-import asyncpg
 import pytest
 
 from pixconnect.domain.frame.civil_time import to_day
@@ -20,7 +19,7 @@ from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
+from support.postgres import Addresses, execute_as_owner, make_live
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 from support.verifier import open_book_reader
@@ -105,8 +104,7 @@ async def test_equal_parts_of_one_pix_are_the_returns_whose_lines_name_the_pix_a
     await sweep(shop)
     there, day = there_of(shop), to_day(shop.live.clock.real_now())
     await shop.allow(1000)
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     for _ in range(2):
         await shop.give_back(pix, 300)
     await shop.move_orders()
@@ -221,9 +219,9 @@ async def test_a_closed_day_that_was_changed_by_hand_is_found_by_who_verifies(sh
     shop.live.clock.advance(days=1)
     assert (await sweep(shop))[-2] == "closed"
     assert await verify_account(shop, database) == ([], "provisional", f"closed until {first}")
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("set session_replication_role = replica; update institution_item set amount_cents = 90")
-    await owner.close()
+    await execute_as_owner(
+        database, "set session_replication_role = replica; update institution_item set amount_cents = 90"
+    )
     found, *_ = await verify_account(shop, database)
     name = shop.account.name
     assert found == [

@@ -38,6 +38,7 @@ from support.account_shop import Shop, make_owner, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution, a_description
 from support.operators import as_operator
+from support.postgres import as_owner
 from support.records import own_key
 from support.service import Service, read_funds
 
@@ -141,8 +142,7 @@ async def test_charges_that_are_being_opened_end_first(shop: Shop) -> None:
 
 async def test_a_repeat_of_what_the_former_one_asked_for_is_answered_and_not_done_again(shop: Shop) -> None:
     company = await make_company(shop)
-    shop.pay(1000, key=own_key("2"))
-    await shop.read()
+    await shop.receive(1000, key=own_key("2"))
     made = await transfer_usecases.start_transfer(shop.context, company, request())
     charge = await structs.replace(shop, house=company).charge("charge-1", key="2")
     heir = await heir_of(shop, company)
@@ -167,8 +167,7 @@ async def test_the_former_one_receives_and_gives_back_of_its_own(shop: Shop) -> 
     charge = await structs.replace(shop, house=company).charge("charge-1", key="2")
     heir = await heir_of(shop, company)
     shop.pay(960, txid=charge.txid, key=own_key("2"))
-    pix = shop.pay(500, key=own_key("2"))
-    await shop.read()
+    pix = await shop.receive(500, key=own_key("2"))
     assert await read_funds(shop.live, company) == (1460, 0)
     assert await read_funds(shop.live, heir) == (0, 0)
     refund = await structs.replace(shop, house=heir).give_back(pix, 200, external_id="refund-1")
@@ -183,8 +182,7 @@ async def test_the_former_one_receives_and_gives_back_of_its_own(shop: Shop) -> 
 
 async def test_the_former_one_starts_nothing(shop: Shop) -> None:
     company = await make_company(shop)
-    shop.pay(1000, key=own_key("2"))
-    await shop.read()
+    await shop.receive(1000, key=own_key("2"))
     await succeed(shop, company)
     with pytest.raises(errors.HolderBlocked, match="succeeded"):
         await transfer_usecases.start_transfer(shop.context, company, request())
@@ -213,8 +211,7 @@ async def test_the_successors_webhooks_are_told_of_what_comes_to_the_former_one(
         EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40),
     )
     await heir_of(shop, company)
-    shop.pay(500, key=own_key("2"))
-    await shop.read()
+    await shop.receive(500, key=own_key("2"))
     rows = await shop.live.fetch("select endpoint_id, holder_id from delivery")
     assert [tuple(row) for row in rows] == [(endpoint.id, company.holder_id)]
     await check_books(shop.live)
@@ -225,8 +222,7 @@ async def test_the_successor_reads_receipts_and_deliveries_of_the_former_one(sho
     wanted = EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40)
     await endpoint_usecases.create_endpoint(shop.context, company, wanted)
     heir = await heir_of(shop, company)
-    pix = shop.pay(500, key=own_key("2"))
-    await shop.read()
+    pix = await shop.receive(500, key=own_key("2"))
     paid = (await transfer_usecases.read_transfer_by_end_to_end_id(shop.context, heir, pix.end_to_end_id)).transfer
     viewer = Viewer(holder_id=heir.holder_id, scopes=READING_SCOPES)
     assert (await read_receipt(shop.context, viewer, "transfer", paid.id)).amount_cents == 500
@@ -246,12 +242,9 @@ async def test_the_audit_says_what_has_gone_over(shop: Shop) -> None:
     request = EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40)
     await endpoint_usecases.create_endpoint(shop.context, structs.replace(company, token_id="t"), request)
     await succeed(shop, company)
-    owner = await asyncpg.connect(shop.live.database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(shop.live.database) as owner:
         rules = [rule for rule in AUDIT if rule.name.endswith("_as_audited")]
         assert [await look.ask(owner, rule, None, None) for rule in rules] == [[] for _ in rules]
-    finally:
-        await owner.close()
 
 
 async def test_who_succeeds_is_succeeded_and_all_are_one_family(shop: Shop) -> None:
@@ -278,8 +271,7 @@ async def test_a_printed_code_of_the_former_one_is_paid_by_book(live: Service, t
     company = await make_company(shop)
     payer = await make_owner(live, "3")
     await move_holder(as_operator(live.context), payer, "loja")
-    shop.pay(5000, key=own_key("3"))
-    await shop.read()
+    await shop.receive(5000, key=own_key("3"))
     there.answers = [NotSent(reason="no connection")]
     charge = await structs.replace(shop, house=company).charge("charge-1", key="2")
     heir = await heir_of(shop, company)
@@ -298,8 +290,7 @@ async def test_the_successor_changes_and_reads_charges_of_the_former_one(shop: S
     for txid in txids:
         await standard_usecases.put_charge(shop.context, company, txid, contents)
     heir = await heir_of(shop, company)
-    shop.pay(1000, txid=txids[0], key=own_key("2"))
-    await shop.read()
+    await shop.receive(1000, txid=txids[0], key=own_key("2"))
     paid = await standard_usecases.read_charge(shop.context, heir, txids[0])
     assert [pix.txid for pix in (await find_pix(shop.context, [paid])).values()] == [txids[0]]
     change = ContentsChange(amount_cents=2000)
@@ -313,11 +304,9 @@ async def test_what_the_former_one_was_told_goes_again_to_the_successors_endpoin
     company = await make_company(shop)
     wanted = EndpointRequest(url="https://shop.example/hook", event_types=["transfer.in.confirmed"], secret="s" * 40)
     endpoint = await endpoint_usecases.create_endpoint(shop.context, company, wanted)
-    shop.pay(500, key=own_key("2"))
-    await shop.read()
+    await shop.receive(500, key=own_key("2"))
     heir = await heir_of(shop, company)
-    shop.pay(500, key=own_key("2"))
-    await shop.read()
+    await shop.receive(500, key=own_key("2"))
     for row in await shop.live.fetch("select id from delivery"):
         assert (await redelivery_usecases.redeliver(shop.context, heir, row["id"])).status == "pending"
         with pytest.raises(errors.NotFound):
@@ -330,8 +319,7 @@ async def test_what_the_former_one_was_told_goes_again_to_the_successors_endpoin
 async def test_the_webhook_of_a_key_lists_and_sends_again_what_came_to_either(shop: Shop) -> None:
     company = await make_company(shop)
     await key_webhook.set_webhook(shop.context, company, own_key("2"), "https://shop.example/hook")
-    first = shop.pay(500, key=own_key("2"))
-    await shop.read()
+    first = await shop.receive(500, key=own_key("2"))
     heir = await heir_of(shop, company)
     shop.context.directory.forget_all()
     (banco,) = [each for each in await shop.context.institutions.list_all() if each.name == "banco"]
@@ -353,8 +341,7 @@ async def test_the_webhook_of_a_key_lists_and_sends_again_what_came_to_either(sh
 async def test_an_operator_who_blocks_either_of_them_stops_refunds_of_the_former_one(shop: Shop) -> None:
     company = await make_company(shop)
     await shop.allow()
-    pix = shop.pay(500, key=own_key("2"))
-    await shop.read()
+    pix = await shop.receive(500, key=own_key("2"))
     heir = await heir_of(shop, company)
     operator, of_heir = as_operator(shop.live.context), structs.replace(shop, house=heir)
     blocks = [(heir, HolderChanges(may_withdraw=False)), (company, HolderChanges(may_withdraw=False))]

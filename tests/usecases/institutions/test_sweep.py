@@ -42,8 +42,7 @@ async def test_a_payment_is_credited_once_however_often_it_is_listed(shop: Shop)
 
 async def test_a_payment_under_a_txid_pays_its_charge(shop: Shop) -> None:
     charge = await shop.charge()
-    shop.pay(txid=charge.txid)
-    await shop.read()
+    await shop.receive(txid=charge.txid)
     assert await read_status(shop, charge.id) == "APPROVED"
     await check_books(shop.live)
 
@@ -56,8 +55,7 @@ async def test_its_acceptance_wins_over_expiry_and_amount(shop: Shop) -> None:
     await shop.read()
     assert await expire_there(shop.at, shop.there) == 1
     assert await read_status(shop, charge.id) == "EXPIRED"
-    shop.pay(900, txid=charge.txid)
-    await shop.read()
+    await shop.receive(900, txid=charge.txid)
     paid = await charge_usecases.read_charge_by_id(shop.context, shop.house, charge.id)
     assert (paid.status, paid.amount_cents, paid.asked_cents) == ("APPROVED", 900, 1000)
     await check_books(shop.live)
@@ -80,8 +78,7 @@ async def test_a_charge_expires_only_after_a_reading_that_found_no_payment(shop:
     await shop.read()
     shop.live.clock.advance(days=2)
     assert await expire_there(shop.at, shop.there) == 0, "nobody has looked since its end"
-    late = shop.pay(txid=charge.txid, settled_at=shop.live.clock.real_now() - timedelta(days=1, hours=12))
-    await shop.read()
+    late = await shop.receive(txid=charge.txid, settled_at=shop.live.clock.real_now() - timedelta(days=1, hours=12))
     assert await expire_there(shop.at, shop.there) == 0, late
     assert await read_status(shop, charge.id) == "APPROVED"
 
@@ -93,8 +90,7 @@ async def test_whose_a_payment_is(shop: Shop) -> None:
     shop.pay(1, key=own_key("2"))
     shop.pay(10, key=own_key("3"))
     shop.pay(100, key=None)
-    shop.pay(1000, key="nobody@test.example")
-    await shop.read()
+    await shop.receive(1000, key="nobody@test.example")
     rows = await shop.live.fetch(
         "select holder_id, sum(amount_cents)::int as cents from transfer group by 1 order by 1"
     )
@@ -103,8 +99,7 @@ async def test_whose_a_payment_is(shop: Shop) -> None:
 
 async def test_an_unknown_payer_has_what_the_contract_requires(shop: Shop) -> None:
     shop.pay(1)
-    shop.pay(2, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
-    await shop.read()
+    await shop.receive(2, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
     rows = await shop.live.fetch("select counterparty::jsonb as party from transfer order by amount_cents")
     assert '"tax_id": "00000000000"' in rows[0]["party"]
     assert '"name": "-"' in rows[0]["party"]
@@ -112,8 +107,7 @@ async def test_an_unknown_payer_has_what_the_contract_requires(shop: Shop) -> No
 
 
 async def test_a_payment_that_changed_is_kept_and_moves_nothing(shop: Shop) -> None:
-    pix = shop.pay(100)
-    await shop.read()
+    pix = await shop.receive(100)
     # What is left out is not told otherwise.
     shop.there.received[0] = structs.replace(pix, key=None)
     await shop.read()
@@ -139,8 +133,7 @@ async def test_one_page_that_says_two_things_of_a_payment_is_no_less_noticed(sho
 
 
 async def test_what_two_accounts_list_is_credited_on_the_first_alone(shop: Shop) -> None:
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     there = FakeInstitution(shop.live.clock)
     said = a_description(keys=[], receiving=Credential(client_id="branch"))
     account = await account_usecases.add_account(
@@ -157,8 +150,7 @@ async def test_what_two_accounts_list_is_credited_on_the_first_alone(shop: Shop)
 
 async def test_nothing_before_the_books_begin_is_counted(shop: Shop) -> None:
     shop.pay(5, settled_at=shop.account.opened_at - timedelta(microseconds=1))
-    shop.pay(7, settled_at=shop.account.opened_at)
-    await shop.read()
+    await shop.receive(7, settled_at=shop.account.opened_at)
     assert await read_funds(shop.live, shop.house) == (7, 0)
 
 
@@ -285,8 +277,7 @@ async def test_a_holder_that_may_not_deposit_is_credited_all_the_same(shop: Shop
 
 async def test_the_accounts_own_statement_is_kept_and_what_is_nobodys_is_a_movement(shop: Shop) -> None:
     shop.there.traits = structs.replace(shop.there.traits, has_statement=True)
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     shop.live.clock.advance(hours=1)
     now = shop.live.clock.real_now()
     day = to_day(now)
@@ -341,8 +332,7 @@ async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresse
     ):
         shop = await open_shop(service, FakeInstitution(service.clock))
         shop.live.clock.advance(minutes=1)
-        pix = shop.pay(700)
-        await shop.read()
+        pix = await shop.receive(700)
         shop.there.received[0] = structs.replace(pix, payer=KnownPayer(name="Ana", tax_id="52998224725"))
         wire.cuts = [cut]
         await shop.read()
@@ -361,8 +351,7 @@ async def test_a_payer_whose_commit_is_lost_is_completed_once(database: Addresse
     ],
 )
 async def test_another_payer_than_the_known_one_is_kept_once_and_changes_nothing(shop: Shop, other: KnownPayer) -> None:
-    pix = shop.pay(700, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
-    await shop.read()
+    pix = await shop.receive(700, payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True, ispb="12345678"))
     before = await shop.live.fetch("select counterparty from transfer")
     shop.there.received[0] = structs.replace(pix, payer=other)
     for _ in range(2):

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import asyncpg
 import pytest
 from msgspec import structs
 
@@ -17,7 +16,7 @@ from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.webhook import RegisteredWebhooks
 from support.account_shop import Shop
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 
 KEY = "loja@test.example"
 THEIRS = "https://erp.example/hooks"
@@ -144,9 +143,7 @@ async def test_a_key_without_a_webhook_cannot_pay_where_the_institution_says_so(
 
     shop.there.webhooks = []
     await check()
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("update institution_account set kind = 'efi'")
-    await owner.close()
+    await execute_as_owner(database, "update institution_account set kind = 'efi'")
     with pytest.raises(errors.BadRequest, match=f"keys: {KEY} cannot pay"):
         await check()
     shop.there.webhooks = [Webhook(key=KEY, url=THEIRS)]

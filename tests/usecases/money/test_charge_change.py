@@ -131,8 +131,7 @@ async def test_a_payment_that_was_read_first_ends_the_change(shop: Shop) -> None
     shop.there.answers, shop.there.loses_answers = [SILENT], True
     with pytest.raises(errors.OutcomeUnknown):
         await remove(shop, charge)
-    shop.pay(txid=charge.txid)
-    await shop.read()
+    await shop.receive(txid=charge.txid)
     await go_on(shop)
     assert await states(shop) == ["overtaken"]
     assert (await read(shop, charge)).status == "APPROVED"

@@ -242,8 +242,7 @@ async def test_a_static_code_while_the_bank_is_silent_is_kept(static_shop: Shop,
     assert [row["state"] for row in await shop.live.fetch("select state from charge_change")] == ["done"]
     with pytest.raises(RefusedByInstitution, match="static code"):
         await change_there(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
-    shop.pay(txid=code.txid)
-    await shop.read()
+    await shop.receive(txid=code.txid)
     found = await charge_store.find_by_id(shop.context.pool, charge.holder_id, charge.id)
     assert found is not None
     assert (found.status, found.br_code) == ("APPROVED", charge.br_code)
@@ -263,7 +262,6 @@ async def test_a_payment_of_a_charge_that_nobody_knows_to_be_open_waits_for_it(s
     with pytest.raises(errors.OutcomeUnknown):
         await shop.charge("order-1")
     (txid,) = shop.there.charges
-    shop.pay(txid=txid)
-    await shop.read()
+    await shop.receive(txid=txid)
     assert (await shop.charge("order-1")).status == "APPROVED", "it was asked about before the payment was recorded"
     await check_books(shop.live)

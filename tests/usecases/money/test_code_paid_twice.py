@@ -41,8 +41,7 @@ async def payer(shop: Shop) -> Caller:
     """Another holder of the account, with money."""
     holder_id = await make_owner(shop.live, "2")
     await move_holder(as_operator(shop.live.context), holder_id, "loja")
-    shop.pay(100_000, key=own_key("2"))
-    await shop.read()
+    await shop.receive(100_000, key=own_key("2"))
     return structs.replace(shop.house, holder_id=holder_id)
 
 
@@ -72,8 +71,7 @@ async def pay(shop: Shop, payer: Caller, road: Road, charge: Charge, amount_cent
     if road == "book":
         assert (await pay_by_book(shop, payer, charge.br_code, amount_cents)).status == "CONFIRMED"
     else:
-        shop.pay(amount_cents, txid=name_of(charge))
-        await shop.read()
+        await shop.receive(amount_cents, txid=name_of(charge))
 
 
 async def read_status(shop: Shop, charge: Charge) -> str:

@@ -3,7 +3,6 @@
 import asyncio
 from datetime import timedelta
 
-import asyncpg
 import msgspec
 import pytest
 
@@ -18,7 +17,7 @@ from pixconnect.usecases.money.incoming import receive_credit
 from support.books import check_books
 from support.credits import event_names, transfer_of
 from support.operators import as_operator
-from support.postgres import Addresses
+from support.postgres import Addresses, execute_as_owner
 from support.records import own_key
 from support.service import Service, credit_report, make_charge, open_holder, open_service, read_funds
 
@@ -161,12 +160,13 @@ async def test_a_key_is_given_to_nobody_while_payments_to_it_are_being_refused(
 
 
 async def test_refusals_are_forgotten_after_a_time(service: Service) -> None:
-    owner = await asyncpg.connect(service.database.owner_url, server_settings={"search_path": "pixconnect"})
-    await owner.execute("""
+    await execute_as_owner(
+        service.database,
+        """
         insert into refused_credit (name, kind, refusal_code, refused_at)
         select 'E' || lpad(n::text, 31, '0'), 'credit', 'AC03', now() - n * interval '20 days' from generate_series(1, 3) as n
-    """)
-    await owner.close()
+    """,
+    )
     await incoming.forget_refusals(service.context)
     assert await service.context.pool.fetchval("select count(*) from refused_credit") == 1
 

@@ -33,8 +33,7 @@ def there(live: Service) -> FakeInstitution:
 async def send(shop: Shop, request: TransferRequest = TO_KEY, told: Party | None = TOLD) -> Transfer:
     shop.there.told_payee = told
     await shop.allow_sending()
-    shop.pay(1000)
-    await shop.read()
+    await shop.receive(1000)
     sent = (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
     await shop.move_orders()
     return (await transfer_usecases.read_transfer_by_id(shop.context, shop.house, sent.id)).transfer

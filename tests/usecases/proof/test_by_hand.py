@@ -68,8 +68,7 @@ async def owner(shop: Shop, database: Addresses) -> AsyncIterator[asyncpg.Connec
     await shop.allow()
     await shop.allow_sending()
     pix = shop.pay(2000)
-    shop.pay(900)
-    await shop.read()
+    await shop.receive(900)
     # By book: both sides lie on the account.
     sister = await make_owner(shop.live, "2")
     await move_holder(as_operator(shop.live.context), sister, shop.account.name)

@@ -20,7 +20,7 @@ from pixconnect.usecases.proof import case as case_usecases
 from support.account_shop import Shop, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses, make_live
+from support.postgres import Addresses, as_owner, make_live
 from support.service import open_service
 from support.statement_files import make_ofx, make_ofx_line
 
@@ -71,13 +71,10 @@ async def test_a_day_that_does_not_add_up_is_a_case_until_its_missing_line_is_re
 
 async def test_an_account_that_cannot_be_looked_at_waits_and_keeps_nobody_else(shop: Shop, database: Addresses) -> None:
     await read(shop, closing="99.00")
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(database) as owner:
         await owner.execute("alter table kept_case add constraint fits_nowhere check (amount_cents <> -100)")
         assert await look(shop) == []
         await owner.execute("alter table kept_case drop constraint fits_nowhere")
-    finally:
-        await owner.close()
     assert told(await look(shop)) == [("day", "2026-07-01", -100, None)]
 
 
@@ -88,8 +85,7 @@ async def test_a_balance_beyond_all_amounts_is_a_case_too(shop: Shop) -> None:
 
 async def test_what_only_one_side_has_is_a_case_that_says_how_much(shop: Shop) -> None:
     shop.live.clock.advance(days=-1)
-    pix = shop.pay(700)
-    await shop.read()
+    pix = await shop.receive(700)
     shop.live.clock.advance(days=1)
     await read(shop, closing="100.00")
     (missing,) = await look(shop)

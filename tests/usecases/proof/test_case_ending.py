@@ -251,8 +251,7 @@ async def test_what_the_institution_says_before_the_other_operator_counts(shop: 
 
 async def test_a_refund_ends_so_too(shop: Shop) -> None:
     await shop.allow()
-    pix = shop.pay(1000)
-    await shop.read()
+    pix = await shop.receive(1000)
     shop.there.refund_answers.append(LOST_BEFORE)
     refund = await shop.give_back(pix, 300)
     await shop.move_orders()

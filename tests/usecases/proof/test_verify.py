@@ -1,6 +1,5 @@
 """What a run over the books finds, and how it goes on."""
 
-import asyncpg
 import pytest
 from msgspec import structs
 
@@ -12,7 +11,7 @@ from pixconnect.store.proof.look import HOLDER_ID_MAX, SLICES_MAX, HolderRange, 
 from pixconnect.store.proof.rules import RULES
 from pixconnect.usecases.proof.verify import BookReader, ProofRequest, Verification, verify
 from pixconnect.usecases.running import installation
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.service import Service
 from support.verifier import open_book_reader
 
@@ -106,13 +105,10 @@ async def _verify(reader: BookReader, request: ProofRequest) -> Verification:
 
 async def _damage(database: Addresses, *statements: str) -> None:
     """Write as nobody can but the owner, and with every trigger off."""
-    connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(database) as connection:
         await connection.execute("set session_replication_role = replica")
         for statement in statements:
             await connection.execute(statement)
-    finally:
-        await connection.close()
 
 
 async def test_what_was_found_degrades_health_until_everything_was_looked_at_again(

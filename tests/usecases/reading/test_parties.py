@@ -30,8 +30,7 @@ def certainties(party: KnownParty) -> dict[str, str]:
 
 
 async def test_each_member_of_a_payer_is_known_masked_or_unknown(shop: Shop) -> None:
-    shop.pay(payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True))
-    await shop.read()
+    await shop.receive(payer=KnownPayer(name="Ana", tax_id="***982247**", is_masked=True))
     (row,) = await shop.live.fetch("select id, end_to_end_id from transfer")
     found = await read(shop.context, shop.house, row["id"])
     payer = certainties(found.payer)
@@ -43,8 +42,7 @@ async def test_each_member_of_a_payer_is_known_masked_or_unknown(shop: Shop) -> 
 
 
 async def test_what_becomes_known_later_is_known(shop: Shop) -> None:
-    pix = shop.pay()
-    await shop.read()
+    pix = await shop.receive()
     shop.there.received[0] = structs.replace(pix, payer=KnownPayer(name="Ana", ispb="12345678"))
     await shop.read()
     (row,) = await shop.live.fetch("select id from transfer")

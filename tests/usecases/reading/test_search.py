@@ -127,8 +127,7 @@ async def test_a_day_is_that_on_which_it_settled_there(shop: Shop) -> None:
     shop.live.clock.advance(
         days=1, seconds=(midnight + timedelta(minutes=5) - shop.live.clock.real_now()).total_seconds()
     )
-    pix = shop.pay(settled_at=midnight + timedelta(days=1, seconds=-2))
-    await shop.read()
+    pix = await shop.receive(settled_at=midnight + timedelta(days=1, seconds=-2))
     for day, found in ((midnight.date(), {pix.end_to_end_id}), (midnight.date() + timedelta(days=1), set[str]())):
         assert await look(shop.live, day=day, amount_min_cents=1000) == found
 

@@ -14,7 +14,7 @@ from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.running.installation import InstallationError
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.records import own_key
 from support.service import open_holder, open_service
 
@@ -52,11 +52,8 @@ async def pool(database: Addresses, watch: ServerWatch) -> AsyncIterator["Pool"]
 
 
 async def _own(database: Addresses, statement: str) -> None:
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    try:
+    async with as_owner(database) as owner:
         await owner.execute(statement)
-    finally:
-        await owner.close()
 
 
 async def test_the_first_mode_is_kept_and_another_is_refused(pool: "Pool", database: Addresses) -> None:

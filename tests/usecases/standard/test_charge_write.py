@@ -23,7 +23,7 @@ from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
 from pixconnect.usecases.standard.pix import Componente, ComponentesValor, read_pix
 from support.books import check_books
-from support.postgres import Addresses
+from support.postgres import Addresses, as_owner
 from support.records import own_key
 from support.service import Service, accepted, cancelled, credit_report, open_holder
 
@@ -122,13 +122,12 @@ async def test_a_charge_of_before_the_rule_keeps_it_and_no_charge_changes_its_ow
     service: Service, caller: Caller, database: Addresses
 ) -> None:
     await put(service, caller)
-    owner = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
-    change = """update charge set contents = replace(contents, ',"discounts_roll":true', '')"""
-    with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refused:
-        await owner.execute(change)
-    assert refused.value.constraint_name == "a_charge_keeps_its_rule"
-    await owner.execute(f"set session_replication_role = replica; {change}")
-    await owner.close()
+    async with as_owner(database) as owner:
+        change = """update charge set contents = replace(contents, ',"discounts_roll":true', '')"""
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError) as refused:
+            await owner.execute(change)
+        assert refused.value.constraint_name == "a_charge_keeps_its_rule"
+        await owner.execute(f"set session_replication_role = replica; {change}")
     # The same request, as a program of today repeats it, makes no revision.
     assert (await put(service, caller)).revision == 0
     revised = await patch(service, caller, due=DueChange(discount=TERMS.discount), amount_cents=20_000)

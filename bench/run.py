@@ -1,4 +1,4 @@
-"""Measures what the service does on this machine; a table, ``bench/results.json``, and the page of figures with its charts.
+"""Measures what the service does on this machine; a table, ``bench/results.json``, and the page of figures.
 
     make bench                                           a selection, each briefly: about six minutes
     .venv/bin/python bench/run.py --all                  everything at its full length: hours

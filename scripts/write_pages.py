@@ -60,7 +60,6 @@ def main() -> None:
         (REFERENCE / name).write_text(write_page(), encoding="utf-8")
     for path, text in typescript.write_files().items():
         path.write_text(text, encoding="utf-8")
-    figures.write()
     dashboard.FILE.write_text(dashboard.render_dashboard(), encoding="utf-8")
     asyncio.run(_write_from_a_database())
 

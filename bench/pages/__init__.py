@@ -1,1 +1,1 @@
-"""What is written of the results: pages of ``docs/reference`` and their charts."""
+"""What is written of the results: pages of ``docs/reference``."""

@@ -1,4 +1,4 @@
-"""``docs/reference/figures.md`` and its charts, from what ``bench/run.py`` kept."""
+"""``docs/reference/figures.md``, from what ``bench/run.py`` kept."""
 
 import json
 from collections.abc import Sequence
@@ -6,20 +6,17 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import RESULTS, Row
-from bench.pages.drawings import CHARTS
 from bench.pages.lines import PARTS, Line
 
 REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
-CHARTS_FOLDER = "figures"
-"""Beside the page."""
 BEGIN = "bench/run.py --only "
 
 _HEAD = """\
 # Figures
 
-What `bench/run.py` measured; `make bench` measures a part of it again in about six minutes, and writes this page and its
-charts. Durable settings, the defaults of `make run`, everything on the same cores: the service, its PostgreSQL, the simulated
-network, the receivers and whoever makes the load. Such machines change from minute to minute, so that a ratio within one run
+What `bench/run.py` measured; `make bench` measures a part of it again in about six minutes, and writes this page.
+Durable settings, the defaults of `make run`, everything on the same cores: the service, its PostgreSQL, the simulated network,
+the receivers and the load generators. Such machines change from minute to minute, so that a ratio within one run
 says more than a rate. All rows with all their fields are in `bench/results.json`.
 
 A figure is measured again by `.venv/bin/python bench/run.py --only` and the words in the third column. What exactly is counted
@@ -33,18 +30,10 @@ goes: [profile](../guides/profile.md).
 _MACHINES = "ABCDEFGH"
 
 
-def write_charts() -> dict[str, str]:
-    """The charts that there are rows for, by the names of their files."""
-    rows = {row["name"]: row for row in _read_results()["rows"]}
-    drawn = {name: draw(rows) for charts in CHARTS.values() for name, draw in charts.items()}
-    return {name: chart for name, chart in drawn.items() if chart is not None}
-
-
 def write_page() -> str:
     """The page, of the rows that there are."""
     results = _read_results()
     rows: dict[str, Row] = {row["name"]: row for row in results["rows"]}
-    charts = write_charts()
     machines = list(dict.fromkeys(row["machine"] for row in results["rows"] if "machine" in row))
     old = results["machine"]
     parts = [_HEAD.format(old_machine=f"only {old['cores']} cores, {old['machine']} and Python {old['python']}")]
@@ -54,27 +43,14 @@ def write_page() -> str:
         measured = [line for line in lines if line.name in rows]
         if not measured:
             continue
-        drawn = [
-            f"![{_title_of(charts[name])}]({CHARTS_FOLDER}/{name})\n"
-            for name in CHARTS.get(title, {})
-            if name in charts
-        ]
         table = "".join(_line(line, rows[line.name], machines) for line in measured)
-        parts += [f"## {title}\n", *drawn, f"| | | command | commit |\n|---|---|---|---|\n{table}"]
+        parts += [f"## {title}\n", f"| | | command | commit |\n|---|---|---|---|\n{table}"]
     return "\n".join(parts)
 
 
 def write() -> None:
-    """Write the page and its charts where they belong, and remove charts of which nothing is known any more."""
+    """Write the page where it belongs."""
     (REFERENCE / "figures.md").write_text(write_page(), encoding="utf-8")
-    folder = REFERENCE / CHARTS_FOLDER
-    folder.mkdir(exist_ok=True)
-    charts = write_charts()
-    for path in folder.glob("*.svg"):
-        if path.name not in charts:
-            path.unlink()
-    for name, chart in charts.items():
-        (folder / name).write_text(chart, encoding="utf-8")
 
 
 def _line(line: Line, row: Row, machines: Sequence[str]) -> str:
@@ -83,10 +59,6 @@ def _line(line: Line, row: Row, machines: Sequence[str]) -> str:
     if "machine" in row:
         measured += f", {_MACHINES[machines.index(row['machine'])]}, {row['on']}"
     return f"| {line.what} | {line.say(row)} | `{command}` | {measured} |\n"
-
-
-def _title_of(chart: str) -> str:
-    return chart.partition('<title id="title">')[2].partition("</title>")[0]
 
 
 def _read_results() -> dict[str, Any]:

@@ -105,7 +105,7 @@ async def test_the_search_finds_by_any_word_and_leads_there(address: str, browse
     await expect(page.locator("#type-TransferParty")).to_be_in_viewport(timeout=TIMEOUT_MS)
 
 
-@pytest.mark.parametrize("name", ["guides/console", "reference/figures", "reference/schema"])
+@pytest.mark.parametrize("name", ["guides/console", "reference/schema"])
 async def test_pictures_are_there(address: str, browser: Browser, name: str) -> None:
     page = await browser.new_page()
     await page.goto(f"{address}/docs/{name}", timeout=TIMEOUT_MS)

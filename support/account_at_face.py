@@ -22,7 +22,6 @@ LIVE: Final = dict(
 
 
 def run(installation: Installation, *words: str) -> Any:
-    """What one verb says, which must end well."""
     done = run_forked(words, installation.environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout) if "--json" in words else done.stdout
@@ -43,16 +42,7 @@ def insist(installation: Installation, *words: str) -> Any:
 def open_account(
     bank: Installation, live: Installation, folder: Path, kind: str, refunds_cents: int = 100_000, base_url: str = ""
 ) -> None:
-    """Open the account of the bank's client, with a new holder as its house, and let it return so much in a day.
-
-    Args:
-        bank: Has the face.
-        live: Has nothing yet.
-        folder: For the files of the description.
-        kind: The face's, and the account's.
-        refunds_cents: What may be returned in a day.
-        base_url: Of the face, where that is not its own.
-    """
+    """Open the account of the bank's client at a face, with a new holder as its house, and let it return so much in a day."""
     shown = insist(bank, "face", "show", kind, "--json")
     (folder / "secret").write_text(shown.get("app_id") or shown["client_secret"])
     lines = dict(

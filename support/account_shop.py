@@ -43,7 +43,6 @@ class Shop(Struct, frozen=True, kw_only=True):
 
     @property
     def at(self) -> Context:
-        """The account's context, as the worker has it."""
         return at_account(self.context, self.account, InstitutionRail(self.there, self.memory, self.context.clock))
 
     @property
@@ -59,7 +58,6 @@ class Shop(Struct, frozen=True, kw_only=True):
         return await charge_usecases.create_charge(self.context, self.house, request)
 
     def pay(self, amount_cents: int = 1000, **changes: Any) -> ReceivedPix:
-        """Somebody pays to the account."""
         token = self.context.entropy.token(11)
         pix = ReceivedPix(
             end_to_end_id=f"E{OUTSIDE_ISPB}202607011500{token}",
@@ -73,27 +71,22 @@ class Shop(Struct, frozen=True, kw_only=True):
         return pix
 
     async def allow(self, cents: int = 1_000_000) -> None:
-        """Let so much be returned in a day."""
         wanted = WantedAllowance(refunds_day_cents=cents)
         await allowance_usecases.allow(as_operator(self.live.context), self.account.name, wanted)
 
     async def allow_sending(self, **changes: Any) -> None:
-        """Let transfers leave, by default of any sum and to anybody."""
         all_of_it = WantedAllowance(transfer_cents=1_000_000, transfers_day_cents=10_000_000, payees="all")
         wanted = structs.replace(all_of_it, **changes)
         await allowance_usecases.allow(as_operator(self.live.context), self.account.name, wanted)
 
     async def give_back(self, pix: ReceivedPix, amount_cents: int | None = None, **changes: Any) -> Refund:
-        """The house asks to return a Pix that was read, or a part of it."""
         request = RefundRequest(end_to_end_id=pix.end_to_end_id, amount_cents=amount_cents or pix.amount_cents)
         return await refund_usecases.start_refund(self.context, self.house, structs.replace(request, **changes))
 
     async def move_orders(self) -> int:
-        """What the worker does once for the account's orders."""
         return await move_due_there(self.at, no_fence, self.account.id, self.live.clock.now(), 16)
 
     async def receive(self, amount_cents: int = 1000, **changes: Any) -> ReceivedPix:
-        """Somebody pays, and it is read."""
         pix = self.pay(amount_cents, **changes)
         await self.read()
         return pix
@@ -144,7 +137,6 @@ async def open_shop(live: Service, there: FakeInstitution, **changes: Any) -> Sh
 
 
 async def open_banco(shop: Shop) -> InstitutionAccount:
-    """An account of the same owner at another bank."""
     operator, house_id = as_operator(shop.live.context), await make_owner(shop.live, "9")
     said = a_description(
         keys=["b@test.example"], receiving=Credential(client_id="b"), base_url="https://127.0.0.1:8106"

@@ -90,8 +90,6 @@ def make_account(kind: str, base_url: str, **changes: Any) -> InstitutionAccount
 
 
 class AccountThere(Struct, frozen=True, kw_only=True):
-    """An open account at a face, with what it was opened with."""
-
     institution: Institution
     account: InstitutionAccount
     credential: Credential

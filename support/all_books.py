@@ -85,8 +85,6 @@ class MarkedEntropy(CountedEntropy):
 
 
 class AllBooks(Struct, frozen=True, kw_only=True):
-    """A live service with holders on its rail, and one whose money lies on an account."""
-
     shop: Shop
     seller: Caller
     buyer: Caller
@@ -193,7 +191,6 @@ async def _give_back(books: AllBooks, name: str, ending: Ending | None, amount_c
 
 
 async def _trade(books: AllBooks) -> None:
-    """Payments and returns both ways, in every state, over the rail and by book."""
     context, clock = books.live.context, books.live.clock
     settled, rejected = Settled(settled_at=clock.now()), Rejected(code="AC07", reason="closed")
     names = [await receive(books, amount_cents=cents) for cents in (10_000, 20_000, 30_000, 40_000)]
@@ -225,7 +222,6 @@ async def _trade(books: AllBooks) -> None:
 
 
 async def _owe(books: AllBooks) -> None:
-    """A fee that is not there is owed, and repaid by what comes."""
     fee = movement_report(books.live, f"M1-{MARK}")
     fee = structs.replace(fee, party=structs.replace(fee.party, account_number=DEBTOR, key=marked_key(DEBTOR)))
     await receive_movement(books.live.context, fee)
@@ -235,7 +231,6 @@ async def _owe(books: AllBooks) -> None:
 
 
 async def _block(books: AllBooks) -> None:
-    """Money that the institution keeps from being spent, and some that it let go."""
     party = credit_report(books.live, account_number=BUYER).credit_party
     for cents in (300, 250):
         terms = (
@@ -261,7 +256,6 @@ async def _block(books: AllBooks) -> None:
 
 
 async def _charge(books: AllBooks) -> None:
-    """Charges of both doors: paid, being paid, changed, expired, waiting."""
     context, clock = books.live.context, books.live.clock
     for order in ("paid", "held", "waiting"):
         request = ChargeRequest(amount_cents=1_000, key=marked_key(SELLER), external_id=f"{order}-{MARK}")
@@ -358,7 +352,6 @@ async def _at_account(books: AllBooks) -> None:
 
 
 async def _act(books: AllBooks) -> None:
-    """What operators and the rail leave behind: people, hosts, refusals, reports."""
     live = books.live
     operator = as_operator(live.context)
     await console_session.add_operator(operator, "ana", "operator")

@@ -11,8 +11,6 @@ from pixconnect.domain.identity.access import SCOPES, Caller
 
 
 class Answer:
-    """One answer of the application."""
-
     def __init__(self, status: int, headers: list[tuple[bytes, bytes]], content: bytes) -> None:
         self.status = status
         self.headers = {name.decode(): value.decode() for name, value in headers}
@@ -57,8 +55,6 @@ class StubVerifier:
 
 
 class HolderVerifier(StubVerifier):
-    """Knows holders by their tokens."""
-
     def __init__(self, callers: Mapping[str, Caller]) -> None:
         self._callers = {b"Bearer " + token.encode(): caller for token, caller in callers.items()}
 
@@ -70,8 +66,6 @@ class HolderVerifier(StubVerifier):
 
 
 class Api:
-    """Calls the application as a server would."""
-
     def __init__(self, app: Callable[..., Any]) -> None:
         self.app = app
 

@@ -71,7 +71,6 @@ async def attempt(connection: Connection, *statements: str) -> None:
 
 
 async def refuse(connection: Connection, *statements: str) -> None:
-    """Try it, and see that nothing came of it."""
     before = await funds(connection)
     with pytest.raises(REFUSED):
         await attempt(connection, *statements)
@@ -79,5 +78,4 @@ async def refuse(connection: Connection, *statements: str) -> None:
 
 
 def end_order(resource_id: int) -> str:
-    """The end of the order of a transfer or refund, as SQL."""
     return f"delete from open_order where resource_id = {resource_id}"

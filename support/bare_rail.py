@@ -123,12 +123,10 @@ def install() -> None:
 
 
 def make_name(order_id: str) -> str:
-    """A new name for one try of an order."""
     return f"{order_id[0]}8{secrets.randbelow(10**7):07d}{order_id[9:]}"
 
 
 def read_name(name: str) -> str:
-    """The id of ours for which a name was made."""
     return f"{name[0]}{OUR_ISPB}{name[9:]}"
 
 

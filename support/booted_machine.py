@@ -52,7 +52,6 @@ class BootedMachine:
         return self.run("systemctl", "show", "--value", f"--property={name}", unit).stdout.strip()
 
     def journal(self) -> str:
-        """The last lines of our parts."""
         words = ["journalctl", "--no-pager", "--output=cat", "--lines=60", "--unit=pixconnect*"]
         return self.run(*words, check=False).stdout
 

@@ -164,14 +164,12 @@ class Seen(Struct, kw_only=True):
         return not self.list_unrest()
 
     def list_unrest(self) -> list[str]:
-        """What is still under way, on either side."""
         lists = (self.things, self.rail, self.rail_moved, self.contests, self.rail_contests)
         found = [str(thing) for things in lists for thing in things if thing.is_open]
         return found + ([f"deliveries that wait: {self.waiting_count}"] if self.waiting_count else [])
 
 
 async def read_things(connection: asyncpg.Connection, holder_ids: Sequence[int]) -> list[Thing]:
-    """All charges, transfers and refunds of these holders."""
     told = {(row["resource"], row["resource_id"]): row["names"] for row in await connection.fetch(_EVENTS, holder_ids)}
     return [
         Thing(**dict(row), events=told.get((row["kind"], row["id"]), []))

@@ -32,11 +32,7 @@ class CollectedSpan(Struct, frozen=True, kw_only=True):
 
 
 class Collector:
-    """Listens on loopback until it is left.
-
-    Args:
-        status: What it answers to what is sent.
-    """
+    """Listens on loopback until it is left."""
 
     def __init__(self, status: int = 200) -> None:
         self.spans: list[CollectedSpan] = []
@@ -82,7 +78,6 @@ class Collector:
         return sorted(found, key=lambda each: each.began_ns)
 
     def wait_for(self, trace_id: str, name: str, count: int = 1) -> list[CollectedSpan]:
-        """Wait until so many of a name have come."""
         wait_until(lambda: len(self.list_of(trace_id, name)) >= count, f"{count} of {name} in {trace_id}: {self.spans}")
         return self.list_of(trace_id, name)
 

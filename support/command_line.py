@@ -46,13 +46,7 @@ LIVE = dict(
 
 
 class CommandLine:
-    """``pixconnect`` beside a database.
-
-    Args:
-        database: Which.
-        home: Where there is nothing; all settings come from the environment.
-        environment: Other than the usual.
-    """
+    """``pixconnect`` beside a database; all settings come from ``environment``."""
 
     def __init__(self, database: Addresses, home: Path, **environment: str) -> None:
         self._environment = {
@@ -84,7 +78,6 @@ class CommandLine:
         return done.stderr.rstrip("\n")
 
     def create_holder(self, account_number: str = "1001") -> str:
-        """Valid by default; the holder_id."""
         made = self.json(
             "holder", "create", "--name", "Maria Silva", "--tax-id", "52998224725", "--account-number", account_number
         )

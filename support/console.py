@@ -53,7 +53,6 @@ class Browser(Struct, frozen=True, kw_only=True):
         return await self.ask("GET", target, headers)
 
     async def post(self, target: str, fields: Mapping[str, str] | None = None, **headers: str) -> Answer:
-        """Send a form as a page of the console does."""
         own = {} if self.session is None else {"csrf": self.session.visitor.csrf_token}
         body = urlencode(own | dict(fields or {}), errors="surrogatepass").encode()
         return await self.ask("POST", target, headers, body)
@@ -175,7 +174,6 @@ def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess
 
 
 def make_parts(context: Context, operator: Operator) -> ConsoleParts:
-    """What a console process gives its pages."""
     turns = Turns()
     return ConsoleParts(
         context=context,

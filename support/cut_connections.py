@@ -132,7 +132,6 @@ class Wire:
         await server_reader.read(65536)
 
     def lead_to(self, database: Addresses) -> None:
-        """Lead new connections to another server."""
         self._server = _socket_of(database)
 
     def vanish(self) -> None:
@@ -140,14 +139,12 @@ class Wire:
         self._vanished_count += 1
 
     def mend(self) -> None:
-        """Pass everything on again."""
         self.is_away = self.is_still = False
         self.delay_s = 0.0
         self.cuts.clear()
         self.held.clear()
 
     async def end(self) -> None:
-        """Cut every connection that there is."""
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

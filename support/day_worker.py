@@ -23,8 +23,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Orders(Struct, frozen=True, kw_only=True):
-    """What such a worker is told."""
-
     owner_url: str
     service_url: str
     now: datetime

@@ -33,7 +33,6 @@ class DnsServer(asyncio.DatagramProtocol):
         self._transport: asyncio.DatagramTransport | None = None
 
     def say(self, name: str, *answers: Sequence[str]) -> None:
-        """Say this of a name from now on, from the first answer on."""
         self.answers[name] = answers
         for kind in (_A, _AAAA):
             self._turns[name, kind] = 0

@@ -45,7 +45,6 @@ def _find_easter(year: int) -> date:
 
 
 def works(day: date) -> bool:
-    """Whether the calendar has it as a day of business."""
     return day.weekday() not in (5, 6) and day not in _list_holidays(day.year)
 
 

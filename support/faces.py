@@ -41,8 +41,6 @@ PAYEE = "settle@sandbox.pix.example"
 
 
 class Bank(Struct, frozen=True, kw_only=True):
-    """A face, an account holder's client of it, and who is told."""
-
     service: WebhookService
     receiver: Receiver
     services: Services
@@ -90,7 +88,6 @@ def _choose(context: Context, answers: Mapping[str, str]) -> Context:
 
 @asynccontextmanager
 async def listening(bank: Bank) -> AsyncIterator[str]:
-    """The application on loopback; its address."""
     listener = socket.create_server(("127.0.0.1", 0))
     server, is_ready = Server(bank.answering().app), asyncio.Event()
     serving = asyncio.create_task(server.serve([listener], on_ready=is_ready.set))

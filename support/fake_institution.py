@@ -203,7 +203,6 @@ class FakeInstitution:
         )
 
     def end_refunds(self, status: Literal["returned", "refused"]) -> None:
-        """What is under way there ends."""
         now = self._clock.real_now()
         for name, refund in self.refunds.items():
             if refund.status == "under_way":
@@ -252,7 +251,6 @@ class FakeInstitution:
         )
 
     def end_sent(self, status: Literal["settled", "refused"]) -> None:
-        """What is under way there ends."""
         now = self._clock.real_now()
         for name, sent in self.sent.items():
             if sent.status == "under_way":
@@ -312,7 +310,6 @@ class FakeInstitution:
             raise InstitutionUnavailable("it is away")
 
     def open(self, account: InstitutionAccount, credential: Credential) -> FakeInstitution:
-        """As ``OpenInstitution``."""
         return self
 
 

@@ -36,23 +36,18 @@ SANDBOX_PARTY = {
 
 
 class Asked(Struct, frozen=True, kw_only=True):
-    """One request."""
-
     method: str
     path: str
     body: Any = None
     content_type: str = "application/json"
 
     def written(self, host: str, token: str) -> bytes:
-        """As octets."""
         content = b"" if self.body is None else self.body.encode() if isinstance(self.body, str) else _json(self.body)
         head = f"{self.method} {self.path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n"
         return f"{head}Content-Type: {self.content_type}\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
 
 
 class Orders(Struct, frozen=True, kw_only=True):
-    """What the greedy one is to do."""
-
     base_url: str
     token: str
     asked: list[Asked]
@@ -62,8 +57,6 @@ class Orders(Struct, frozen=True, kw_only=True):
 
 
 class Told(Struct):
-    """How it was answered."""
-
     statuses: dict[int, int] = field(default_factory=dict)
     """How often each."""
     octets: int = 0
@@ -75,8 +68,6 @@ class Told(Struct):
 
 
 class Answered(Struct, frozen=True, kw_only=True):
-    """What one of the nine got."""
-
     path: str
     status: int
     took_ms: float
@@ -93,7 +84,6 @@ class HttpConnection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, request: bytes) -> tuple[int, bytes]:
-        """Status and body."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._place, local_addr=self._from, limit=2**26)
         reader, writer = self._streams
@@ -115,7 +105,6 @@ class HttpConnection:
         return body
 
     def close(self) -> None:
-        """Hang up."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
@@ -213,13 +202,7 @@ def _program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def ask_calmly(base_url: str, callers: Sequence[tuple[str, str]], seconds: float) -> list[Answered]:
-    """Five requests a second of each of the others.
-
-    Args:
-        base_url: Of the API.
-        callers: Token and Pix key of each.
-        seconds: How long.
-    """
+    """Five requests a second of each of the others, who are a token and a Pix key."""
     answered: list[Answered] = []
     asking = (
         _ask_calmly(base_url, token, key, number, seconds, answered) for number, (token, key) in enumerate(callers)

@@ -52,7 +52,6 @@ class Wire(asyncio.Transport):
         self.close()
 
     async def deliver(self, octets: bytes, random: Random, look: Callable[[], None]) -> None:
-        """Send in pieces, and look at the server after each."""
         position = 0
         size_max = random.choice([1, 7, 100, 2000, SLICE_MAX])
         if len(octets) > 200 * size_max:
@@ -79,8 +78,6 @@ async def turns(holds: Callable[[], bool]) -> None:
 
 
 class Told:
-    """One answer, as a client reads it."""
-
     def __init__(self, status: int, headers: dict[bytes, bytes], body: bytes) -> None:
         self.status = status
         self.headers = headers

@@ -36,13 +36,11 @@ async def open_context(
 
 
 def keyring_of(context: Context) -> Keyring:
-    """The context's own keyring."""
     assert isinstance(context.signer, Keyring)
     return context.signer
 
 
 async def start_keyring(context: Context) -> Keyring:
-    """The same, ready to sign."""
     keyring = keyring_of(context)
     await keyring.start()
     return keyring
@@ -53,13 +51,11 @@ def published_kids(keyring: Keyring) -> list[str]:
 
 
 async def make_holder(context: Context, account_number: str = "1001", **changes: Any) -> Holder:
-    """Valid by default."""
     new = a_new_holder(**({"account_number": account_number} | changes))
     return await holder.create_holder(as_operator(context), new)
 
 
 def token_request(client_id: str | None, client_secret: str | None, **changes: Any) -> TokenRequest:
-    """Right but for what it is given."""
     fields: dict[str, Any] = {"grant_type": "client_credentials", "address": "203.0.113.9"}
     return TokenRequest(client_id=client_id, client_secret=client_secret, **(fields | changes))
 

@@ -23,13 +23,7 @@ READY_TIMEOUT_S = 180  # the machine may be busy with other tests; the real boun
 
 
 class Installation:
-    """One ``pixconnect run``.
-
-    Args:
-        home: Its home.
-        command: What starts it.
-        settings: Its environment beside ours, without ``PIXCONNECT_`` before the names.
-    """
+    """One ``pixconnect run``; ``settings`` are without ``PIXCONNECT_`` before their names."""
 
     def __init__(self, home: Path, command: Sequence[str] = (*PIXCONNECT, "run"), **settings: str) -> None:
         self.home = home
@@ -65,7 +59,6 @@ class Installation:
         return self
 
     def wait_for(self, words: str) -> str:
-        """Read what it says until a line holds the words."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
             self.said.append(line)
@@ -97,11 +90,9 @@ class Installation:
             return False
 
     def health(self) -> str:
-        """What the health check answers."""
         return self.health_report()["status"]
 
     def health_report(self) -> dict[str, Any]:
-        """Everything that the health check answers."""
         try:
             with urlopen(f"{self.base_url}/v1/connect/health", timeout=60) as answer:  # noqa: S310 - our own
                 return json.load(answer)["data"]
@@ -109,7 +100,6 @@ class Installation:
             return {"status": "unreachable"}
 
     def children(self, part: str) -> list[int]:
-        """Pids of the processes that are a part."""
         command = f" -m pixconnect.cli.running.part {part} "
         found = [pid for pid in descendants(self.process.pid) if command in command_line(pid)]
         assert found, f"there is no {part} process"
@@ -126,7 +116,6 @@ class Installation:
 
 @contextmanager
 def running(home: Path, **settings: str) -> Iterator[Installation]:
-    """A ready installation, stopped afterwards."""
     with Installation(home, **settings) as installation:
         yield installation.wait_until_ready()
         if installation.process.poll() is None:
@@ -152,7 +141,6 @@ def environment(home: Path, **settings: str) -> dict[str, str]:
 
 
 def run_verb(home: Path, *words: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    """Run one verb to its end."""
     return run_forked(words, environment(home, **settings), timeout_s=READY_TIMEOUT_S)
 
 
@@ -189,7 +177,6 @@ def is_alive(pid: int) -> bool:
 
 
 def wait_until(condition: Any, timeout_s: float = 120) -> None:
-    """Wait for something to become true."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it never came about"

@@ -183,6 +183,5 @@ async def serving(routes: dict[str, Route]) -> AsyncIterator[tuple[int, list[str
 
 
 def http(body: bytes, status: int = 200, *headers: str) -> bytes:
-    """A whole HTTP answer."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers, "\r\n"]
     return "\r\n".join(lines).encode() + body

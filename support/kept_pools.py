@@ -37,14 +37,7 @@ class KeptPools:
 
     @asynccontextmanager
     async def take(self, url: str, *, role: str | None, connections_max: int, name: str) -> AsyncIterator[Pool]:
-        """A pool for one service.
-
-        Args:
-            url: Of the database.
-            role: Which role its connections take.
-            connections_max: How many it opens at most.
-            name: Its ``application_name`` where it is not kept.
-        """
+        """A pool for one service; ``name`` is its ``application_name`` where it is not kept."""
         kind = _Kind(url, role, connections_max)
         is_kept = url in self._urls and asyncio.get_running_loop() is self._loop
         free = self._free[kind] if is_kept else []
@@ -62,7 +55,6 @@ class KeptPools:
                 await close_pool(pool)
 
     async def forget(self, url: str) -> None:
-        """Close those of a database, and keep no more of it."""
         self._urls.discard(url)
         for kind in [kind for kind in self._free if kind.url == url]:
             for pool in self._free.pop(kind):

@@ -161,11 +161,7 @@ POINTS_THERE: Final = tuple(
 
 
 class KillPoints:
-    """The test's side.
-
-    Args:
-        home: Of the installation.
-    """
+    """The test's side."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / FOLDER_NAME
@@ -188,7 +184,6 @@ class KillPoints:
         return True
 
     def disarm_all(self) -> int:
-        """Forget what is still armed; how many that were."""
         armed = list(self._folder.iterdir())
         for file in armed:
             file.unlink(missing_ok=True)

@@ -61,7 +61,6 @@ class Listener:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def wait_until_told(self, holder_id: int, pix: dict[str, Any]) -> None:
-        """Wait until a key's webhook was told of a Pix as it is given."""
         told = self.told.setdefault(holder_id, [])
         with self._news:
             assert self._news.wait_for(lambda: pix in told, timeout=PATIENCE_S), (pix, told)

@@ -43,7 +43,6 @@ class Program:
         return [json.loads(body) for _, body in self.posts]
 
     def wait_for(self, count: int) -> None:
-        """Wait until so many posts have come."""
         with self._news:
             assert self._news.wait_for(lambda: len(self.posts) >= count, PATIENCE_S), (
                 f"only {len(self.posts)} posts came"

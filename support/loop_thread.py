@@ -12,8 +12,6 @@ _TURNS = 5
 
 
 class LoopThread:
-    """A loop that runs until it is ended."""
-
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)

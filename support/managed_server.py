@@ -38,11 +38,9 @@ class Name:
         self.port: int = self._server.sockets[0].getsockname()[1]
 
     def lead_to(self, socket_folder: str) -> None:
-        """Lead whoever connects from now on to the server there, and end what there was."""
         self._thread.ask(self._lead_to(socket_folder))
 
     def prove_by(self, context: ssl.SSLContext) -> None:
-        """Show another certificate to whoever connects from now on."""
         self._context = context
 
     def close(self) -> None:
@@ -124,7 +122,6 @@ async def open_managed_server(home: Path, version: PostgresVersion) -> AsyncIter
 
 
 async def _be_the_provider(superuser_url: str) -> None:
-    """All that a superuser does: make the one who is given to the customer."""
     connection = await asyncpg.connect(superuser_url.replace("/pixconnect?", "/postgres?"))
     try:
         await connection.execute("drop database pixconnect")

@@ -42,7 +42,6 @@ class Block:
 
 
 def read_blocks(page: Path) -> list[Block]:
-    """All fenced blocks of a page, in order."""
     text = page.read_text()
     return [
         Block(
@@ -107,7 +106,6 @@ def _run(script: Path, folder: Path, environment: Mapping[str, str]) -> tuple[li
 
 
 def _end_session(process: subprocess.Popen[bytes]) -> None:
-    """End whatever the page's shell left running."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

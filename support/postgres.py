@@ -95,7 +95,6 @@ async def make_copy(server: Addresses, name: str) -> Addresses:
 
 
 async def make_empty(server: Addresses, name: str) -> Addresses:
-    """A database without tables."""
     await _execute(server.owner_url, f"create database {name} template template0")
     return in_database(server, name)
 
@@ -182,7 +181,6 @@ class Copy:
 
     @classmethod
     def close_all(cls) -> None:
-        """At the end of the run."""
         if (loop := Copy._loop) is not None:
             for connection in list(cls._open):
                 asyncio.run_coroutine_threadsafe(cls._close(connection), loop).result()

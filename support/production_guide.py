@@ -24,7 +24,6 @@ def blocks(language: str, text: str = GUIDE) -> list[str]:
 
 
 def variables(name: str) -> dict[str, str]:
-    """The settings of a file of them, as it is installed."""
     return read_file(UNITS / name)
 
 
@@ -74,6 +73,5 @@ async def _run_sql(url: str, logins: str) -> None:
 
 
 def read_statements(text: str) -> list[str]:
-    """The statements of a file of them, without its comments."""
     lines = [line for line in text.splitlines() if not line.startswith("--")]
     return [statement for statement in "\n".join(lines).split(";") if statement.strip()]

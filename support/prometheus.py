@@ -24,12 +24,10 @@ def find_program(name: str) -> str:
 
 
 def read_groups() -> list[dict[str, Any]]:
-    """All groups of rules that we ship."""
     return [group for file in RULES for group in yaml.safe_load(file.read_text(encoding="utf-8"))["groups"]]
 
 
 def read_alerts() -> dict[str, dict[str, Any]]:
-    """All alerts that we ship, by name."""
     return {rule["alert"]: rule for group in read_groups() for rule in group["rules"] if "alert" in rule}
 
 

@@ -72,7 +72,6 @@ class Scene:
 
 
 async def play(folder: Path) -> dict[str, dict[str, object]]:
-    """All scenes."""
     authority = make_authority(folder)
     outside, inside = Receiver(), [Receiver() for _ in INNER]
     await outside.start(authority.server_context(NAME), PUBLIC, PORT)

@@ -142,7 +142,6 @@ def own_key(account_number: str = "1") -> str:
 
 
 def outside_party(*, key: str | None = None, account_number: str = "1001") -> Party:
-    """Somebody at another institution."""
     parsed = None if key is None else parse_pix_key(key)
     return Party(
         account_number=account_number,
@@ -157,7 +156,6 @@ def outside_party(*, key: str | None = None, account_number: str = "1001") -> Pa
 
 
 def make_delivery(**changes: Any) -> DueDelivery:
-    """A first attempt."""
     fields: dict[str, Any] = {
         "id": 1,
         "holder_id": 1,
@@ -175,7 +173,6 @@ def make_delivery(**changes: Any) -> DueDelivery:
 
 
 def make_line(**changes: Any) -> StatementLine:
-    """A transfer in of 12.34."""
     fields: dict[str, Any] = {
         "id": 11,
         "created_at": AT,
@@ -191,7 +188,6 @@ def make_line(**changes: Any) -> StatementLine:
 
 
 def make_refund_line(**changes: Any) -> StatementLine:
-    """A refund out of 0.34, described."""
     fields: dict[str, Any] = {
         "id": 12,
         "return_id": RETURN_ID,
@@ -204,7 +200,6 @@ def make_refund_line(**changes: Any) -> StatementLine:
 
 
 def make_deposit_line(**changes: Any) -> StatementLine:
-    """A deposit of 1.00."""
     fields: dict[str, Any] = {
         "id": 13,
         "end_to_end_id": None,
@@ -216,18 +211,15 @@ def make_deposit_line(**changes: Any) -> StatementLine:
 
 
 def make_fee_line(**changes: Any) -> StatementLine:
-    """A fee of 0.50 that the institution took."""
     item = MovedItem(kind="fee", item_id="M1", end_to_end_id=E2E)
     return make_deposit_line(**{"id": 14, "direction": "OUT", "amount_cents": 50, "movement": item} | changes)
 
 
 def make_repayment_line(**changes: Any) -> StatementLine:
-    """Of 0.40 that was owed."""
     return make_deposit_line(**{"id": 15, "direction": "OUT", "amount_cents": 40, "is_repayment": True} | changes)
 
 
 def make_adjustment_line(**changes: Any) -> StatementLine:
-    """Of 0.30 that the bank has less, as two operators say."""
     return make_deposit_line(**{"id": 16, "direction": "OUT", "amount_cents": 30, "adjustment": "bank_error"} | changes)
 
 

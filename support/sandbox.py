@@ -34,8 +34,6 @@ _number = counter(1)
 
 
 class StoppedClock(SystemClock):
-    """Its monotonic time moves when told to."""
-
     monotonic = 0.0
 
     def monotonic_s(self) -> float:
@@ -43,8 +41,6 @@ class StoppedClock(SystemClock):
 
 
 class Sandbox(Struct, frozen=True, kw_only=True):
-    """A running sandbox, and the adapter that speaks to it."""
-
     url: str
     rail: SandboxRail
     control: HttpSandboxControl
@@ -55,7 +51,6 @@ class Sandbox(Struct, frozen=True, kw_only=True):
 async def running(
     database_url: str, *, seed: int = 1, latency_ms: int = 20, two_steps_ms: int = 0, clock: Clock | None = None
 ) -> AsyncIterator[Sandbox]:
-    """The sandbox in this process, over real HTTP."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -78,7 +73,6 @@ async def running(
 async def connected(
     url: str, secret: str = SECRET, **bounds: float
 ) -> AsyncIterator[tuple[SandboxRail, HttpSandboxControl]]:
-    """The adapter."""
     connection = SandboxConnection(url, secret, **bounds)
     try:
         yield SandboxRail(connection), HttpSandboxControl(connection)
@@ -101,7 +95,6 @@ class SandboxProcess:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """However it is: end it."""
         if self._process is not None:
             self.kill()
         self._reservation.close()
@@ -186,14 +179,12 @@ def outside_transfer(**changes: Any) -> OutsideTransfer:
 
 
 async def next_reports(rail: SandboxRail, wait_s: float = 20.0) -> list[Report]:
-    """The next reports, acknowledged."""
     reports = await rail.reports(wait_s)
     await rail.acknowledge([Acknowledgement(report_id=report.report_id) for report in reports])
     return reports
 
 
 async def reports_of(rail: SandboxRail, count_min: int) -> list[Report]:
-    """So many reports, acknowledged, in the order in which they came."""
     seen: list[Report] = []
     async with asyncio.timeout(60):
         while len(seen) < count_min:

@@ -104,7 +104,6 @@ class FakeClock:
         self._monotonic_s = self.monotonic_s()
 
     def advance(self, **delta: float) -> None:
-        """Let real time pass."""
         passed = timedelta(**delta)
         self.real += passed
         if self._monotonic_s is not None:
@@ -211,8 +210,6 @@ class FakeRail:
 
 
 class FakeLocations:
-    """What a test has put behind locations."""
-
     def __init__(self) -> None:
         self.charges: dict[str, OutsideCharge] = {}
 
@@ -253,8 +250,6 @@ class FakeReceivers:
 
 
 class Service(Struct, frozen=True, kw_only=True):
-    """A service in this process: a context on a real database, and the fakes behind it."""
-
     context: Context
     clock: FakeClock
     rail: FakeRail
@@ -266,11 +261,9 @@ class Service(Struct, frozen=True, kw_only=True):
     """What is called when there are events without a position in the feed."""
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
-        """Rows, as the service may read them."""
         return await self.context.pool.fetch(query, *arguments)
 
     async def execute_as_owner(self, statement: str) -> None:
-        """Run a statement that the service may not."""
         await postgres.execute_as_owner(self.database, statement)
 
 
@@ -382,7 +375,6 @@ async def read_funds(service: Service, caller: Caller) -> tuple[int, int]:
 
 
 async def make_charge(service: Service, caller: Caller, *, amount_cents: int = 1000, key: str | None = None) -> Charge:
-    """A charge that waits to be paid."""
     request = ChargeRequest(amount_cents=amount_cents, key=key or own_key())
     return await charge_usecases.create_charge(service.context, caller, request)
 

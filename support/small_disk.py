@@ -50,7 +50,6 @@ def is_on_small_disk(server: EmbeddedPostgres) -> bool:
 
 
 def fill_disk(folder: Path) -> Path:
-    """Leave no room on the disk of a folder; answers the file that takes it."""
     filling = folder / "filling"
     with filling.open("wb", buffering=0) as file, suppress(OSError):  # it has no space left
         while True:

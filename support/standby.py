@@ -54,7 +54,6 @@ class Standby:
         )
 
     def copy(self) -> None:
-        """Copy the primary's data, and know where to follow it."""
         query = parse_qs(urlsplit(self._primary.owner_url).query)
         where = urlsplit(self._primary.owner_url)
         words = f"host={query['host'][0]} user={where.username} password={where.password} application_name=standby"
@@ -99,12 +98,10 @@ class Standby:
                     return
 
     async def promote(self) -> None:
-        """Let it take over; the old primary is not asked."""
         assert await self.ask("select pg_promote()")
 
     @contextmanager
     def standing_still(self) -> Iterator[None]:
-        """Follow no more, without a word, until the block ends."""
         self._send(signal.SIGSTOP)
         try:
             yield

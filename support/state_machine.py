@@ -9,7 +9,6 @@ from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 def run_examples(
     machine: type[RuleBasedStateMachine], examples_count: int, steps_count: int, *, is_drawn_anew: bool
 ) -> None:
-    """Run a machine; the same examples each time, unless they are to be drawn anew."""
     run_state_machine_as_test(
         machine,
         settings=settings(

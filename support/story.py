@@ -15,8 +15,6 @@ _numbers = count(1)
 
 
 class Story:
-    """One holder's one thing, on its way through an installation in which somebody dies."""
-
     def __init__(self, service: WholeInstallation) -> None:
         self.service = service
         self.account = service.open_account(FUNDS_CENTS)
@@ -41,7 +39,6 @@ class Story:
         return answer
 
     def ask_for_lot(self, number: int, charges: Sequence[Mapping[str, object]]) -> None:
-        """Ask for a lot of charges with a due date, again and again until an answer comes."""
         for charge in charges:
             asked = Asked(
                 kind="charge",
@@ -56,11 +53,9 @@ class Story:
             assert self.service.insist(self.account, "PUT", f"/v2/lotecobv/{number}", body).status == 202
 
     def be_paid(self, **how: object) -> None:
-        """Somebody outside pays; whether we hear the end of it or not."""
         self.service.ask(self.account, "POST", "/sandbox/v1/payments", how)
 
     def let_next_payment(self, effect: str) -> None:
-        """Have the sandbox treat the next payment from outside so."""
         rule = {"match": {"operation": "payment"}, "effect": effect, "times": 1}
         self.service.insist(self.account, "PUT", "/sandbox/v1/faults", {"rules": [rule]})
 

@@ -12,8 +12,6 @@ from cryptography.x509.oid import NameOID
 
 
 class Authority:
-    """Signs certificates for servers of a test."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())

@@ -21,11 +21,9 @@ class TlsInstallation(Struct, frozen=True, kw_only=True):
 
     @property
     def authority_file(self) -> str:
-        """What programs must trust."""
         return str(self.service.home / "tls" / "authority.pem")
 
     def operator(self, *words: str) -> dict[str, Any]:
-        """What an operator's verb prints."""
         done = subprocess.run(
             [*PIXCONNECT, *words, "--json"],
             env=self.service.environment,
@@ -37,11 +35,9 @@ class TlsInstallation(Struct, frozen=True, kw_only=True):
         return json.loads(done.stdout)
 
     def create_client(self) -> dict[str, Any]:
-        """A client of the demonstration's holder."""
         return self.operator("client", "create", "--holder-id", self.service.sandbox["holder_id"])
 
     def certify(self, client_id: str) -> dict[str, Any]:
-        """Bind a client to a certificate: the files."""
         return self.operator("client", "certificate", client_id)
 
     def connect(self, both_file: str | None = None, *, is_plain: bool = False) -> httpx2.Client:
@@ -56,6 +52,5 @@ class TlsInstallation(Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def running_with_tls(home: Path) -> Iterator[TlsInstallation]:
-    """A ready installation, stopped afterwards."""
     with reserved_port() as port, running(home, TLS_PORT=str(port)) as service:
         yield TlsInstallation(service=service, tls_url=f"https://127.0.0.1:{port}")

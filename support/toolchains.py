@@ -70,13 +70,11 @@ def run(folder: Path, *command: str, **variables: str) -> str:
 
 
 def run_json(folder: Path, *command: str, **variables: str) -> Any:
-    """What it prints, which is JSON."""
     return json.loads(run(folder, *command, **variables))
 
 
 @cache
 def find_missing_of_node(programs: Path = NODE) -> str | None:
-    """What is missing to run programs of Node.js, in words."""
     if not _has_node():
         return "there is no Node.js 20 or later, with npm, on this machine"
     stamp = _stamp_of(programs)
@@ -87,7 +85,6 @@ def find_missing_of_node(programs: Path = NODE) -> str | None:
 
 @cache
 def find_missing_of_go() -> str | None:
-    """What is missing to run the programs of Go, in words."""
     if shutil.which("go") is None:
         return "there is no Go on this machine"
     asked = _call(["go", "mod", "download"], GO, GOPROXY="off")
@@ -125,7 +122,6 @@ def _call(command: list[str], folder: Path, **variables: str) -> subprocess.Comp
 
 
 def main() -> int:
-    """Install the packages of each tool that the machine has."""
     done = [True]
     for missing in (None if _has_node() else find_missing_of_node(), None if shutil.which("go") else "there is no Go"):
         if missing is not None:

@@ -98,7 +98,6 @@ class There(Struct, frozen=True, kw_only=True):
         return self.bank.service.caller
 
     async def give_back(self, name: str, amount_cents: int) -> None:
-        """A person returns a received Pix in the bank's app."""
         request = RefundRequest(end_to_end_id=name, amount_cents=amount_cents)
         with suppress(errors.Refusal):
             await refund_usecases.start_refund(self.context, self.caller, request)
@@ -128,13 +127,11 @@ class There(Struct, frozen=True, kw_only=True):
         return True
 
     async def move(self, item_id: str, kind: str, amount_cents: int, *, about: str | None = None) -> None:
-        """The bank takes a fee, or a wire leaves."""
         own = (await self.context.directory.read_account(self.caller.holder_id)).party
         changes: dict[str, Any] = dict(kind=kind, amount_cents=amount_cents, end_to_end_id=about, party=own)
         await receive_movement(self.context, movement_report(self.bank.service, item_id, **changes))
 
     async def contest(self, name: str, paid: str, amount_cents: int) -> InfractionReport:
-        """Whoever paid contests some of it, and the bank blocks it."""
         own = (await self.context.directory.read_account(self.caller.holder_id)).party
         report = infraction_report(self.bank.service, paid, name, amount_cents=amount_cents, party=own)
         await take_reports(self.context, [report])
@@ -168,7 +165,6 @@ class There(Struct, frozen=True, kw_only=True):
         return row["left_cents"], row["is_going"]
 
     async def list_contests(self) -> dict[str, tuple[str, int]]:
-        """How each contest is there, and what it has taken."""
         return await _list_contests(self.bank.service)
 
     async def end(self, chance: Random, share_rejected: float = 0.2, refusing_key: str = "") -> None:
@@ -242,11 +238,9 @@ class Here(Struct, kw_only=True):
         return bool(rows)
 
     async def list_contests(self) -> dict[str, tuple[str, int]]:
-        """As they are known here."""
         return await _list_contests(self.live)
 
     async def work(self) -> None:
-        """What the worker's tasks of an account do once, side by side."""
         opened = await self.accounts.find(self.account.id)
         assert opened is not None, "a loss paused the account"
         context = self.at(opened)
@@ -260,7 +254,6 @@ class Here(Struct, kw_only=True):
         await asyncio.gather(*map(do_one, range(len(tasks))))
 
     def at(self, opened: OpenAccount) -> Context:
-        """The worker's context of the account."""
         if self.rail is None:
             memory = StoredRailMemory(self.live.context.pool, no_fence, self.live.clock, opened)
             self.rail = InstitutionRail(opened.institution, memory, self.live.clock, opened.own_sender)

@@ -77,5 +77,4 @@ _server = _Server()
 def run_forked(
     words: Sequence[str], environment: Mapping[str, str], *, folder: Path = ROOT, timeout_s: float = 300
 ) -> "subprocess.CompletedProcess[str]":
-    """Run one verb to its end, whatever comes of it."""
     return _server.run(Wanted(words, environment, str(folder)), timeout_s)

@@ -19,7 +19,6 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def wait_until(is_so: Callable[[], bool], what: str, *, every_s: float = 0.3) -> None:
-    """Wait until other processes have made something so."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():
         assert time.monotonic() < deadline_s, what

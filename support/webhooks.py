@@ -33,8 +33,6 @@ SECRET = "a secret for tests only"
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """One request as it came."""
-
     path: str
     headers: dict[str, str]
     body: bytes
@@ -49,14 +47,12 @@ Behaviour = Callable[[Received, asyncio.StreamReader, asyncio.StreamWriter], Awa
 
 
 def answer(status: int = 200, body: bytes = b"ok", **headers: str) -> bytes:
-    """A plain answer."""
     lines = [f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "\r\n"]).encode() + body
 
 
 def answering(status: int = 200, body: bytes = b"ok", **headers: str) -> Behaviour:
-    """Says the same to everybody."""
     octets = answer(status, body, **headers)
 
     async def behave(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -66,8 +62,6 @@ def answering(status: int = 200, body: bytes = b"ok", **headers: str) -> Behavio
 
 
 class Receiver:
-    """A webhook receiver on loopback that remembers what came and answers as it is told."""
-
     def __init__(self) -> None:
         self.behave: Behaviour = answering()
         self.received: list[Received] = []
@@ -91,7 +85,6 @@ class Receiver:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def wait_for(self, count: int, seconds: float = 60) -> list[Received]:
-        """Wait until this many requests have come."""
         async with asyncio.timeout(seconds), self._news:
             await self._news.wait_for(lambda: len(self.received) >= count)
         return self.received
@@ -150,8 +143,6 @@ async def open_http(
 
 
 class WebhookService(Service, frozen=True, kw_only=True):
-    """A service in this process that posts webhooks, and a holder who is told."""
-
     caller: Caller
 
     async def add_endpoint(self, url: str, *event_types: EventName, secret: str = SECRET) -> Endpoint:
@@ -178,7 +169,6 @@ class WebhookService(Service, frozen=True, kw_only=True):
         return made
 
     async def statuses(self) -> dict[str, int]:
-        """How many deliveries there are of each status."""
         rows = await self.fetch("select status, count(*) from delivery group by status")
         return {row["status"]: row["count"] for row in rows}
 
@@ -211,21 +201,17 @@ async def open_webhook_service(
 
 
 class RunningWorker(Struct, kw_only=True):
-    """A worker of its own identity, in this process."""
-
     leases: SlotLeases
     delivery: DeliveryWorker
     tasks: list[asyncio.Task[None]]
 
     async def stop(self) -> None:
-        """As a process that is asked to end."""
         self.delivery.stop()
         await self.tasks[0]
         self.leases.stop()
         await self.tasks[1]
 
     async def kill(self) -> None:
-        """As a process that is killed."""
         for task in self.tasks:
             task.cancel()
         self.delivery.slots_lost()
@@ -261,7 +247,6 @@ async def running_worker(service: WebhookService, limits: QueueLimits | None = N
 
 
 async def eventually(condition: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
-    """Wait until something has become so."""
     async with asyncio.timeout(seconds):
         while not await condition():  # noqa: ASYNC110  what changes is in the database
             await asyncio.sleep(0.02)

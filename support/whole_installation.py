@@ -53,8 +53,6 @@ _SINCE, _UNTIL = "2020-01-01T00:00:00Z", "2099-12-31T23:59:59Z"
 
 
 class Answer(Struct, frozen=True, kw_only=True):
-    """What the service answered."""
-
     status: int
     body: dict[str, Any]
 
@@ -77,12 +75,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
 
 class WholeInstallation:
-    """Drives one installation over HTTP, and looks at both sides' tables.
-
-    Args:
-        installation: Ready.
-        runner: Where coroutines of ours run.
-    """
+    """Drives one installation over HTTP, and looks at both sides' tables."""
 
     def __init__(self, installation: Installation, runner: asyncio.Runner) -> None:
         self.installation = installation
@@ -98,7 +91,6 @@ class WholeInstallation:
         self._reading.start()
 
     def stop(self) -> None:
-        """Stop the installation, and hear its last words."""
         self.installation.process.terminate()
         self.installation.process.wait(120)
         self._reading.join(60)
@@ -109,7 +101,6 @@ class WholeInstallation:
         self._forget_connection()
 
     def open_account(self, funds_cents: int = 0) -> Account:
-        """A new holder that hears of every event."""
         number = next(self._numbers)
         account = self._runner.run(self._make_account(f"7{number:06d}", f"holder-{number}@prove.example"))
         hook = {
@@ -145,15 +136,7 @@ class WholeInstallation:
     def insist(
         self, account: Account, method: str, path: str, body: object = None, *, until_done: bool = True
     ) -> Answer:
-        """Ask until an answer comes, as a caller does who has named what is asked for by an ``external_id``.
-
-        Args:
-            account: Who asks.
-            method: HTTP's.
-            path: Of the API.
-            body: As JSON.
-            until_done: 503, where nothing was done, is no answer either.
-        """
+        """Ask until an answer comes, under one ``external_id``; with ``until_done`` 503, where nothing was done, is none."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             answer = self.ask(account, method, path, body)
@@ -243,7 +226,6 @@ class WholeInstallation:
         return self._read(lambda connection: connection.fetchval(due))
 
     def advance_clock(self, account: Account, seconds: int) -> None:
-        """Let time pass."""
         began_s = time.monotonic()
         self.insist(account, "POST", "/sandbox/v1/clock", {"advance_s": seconds})
         self.longest_walk_s = max(self.longest_walk_s, time.monotonic() - began_s)
@@ -395,7 +377,6 @@ class WholeInstallation:
         return found if self._read(lambda connection: connection.fetchval(asked)) else [*found, "no worker"]
 
     def log_in(self, account: Account) -> str:
-        """A token of its own."""
         form = {
             "grant_type": "client_credentials",
             "client_id": account.client_id,

@@ -61,7 +61,6 @@ class Words:
         return [errors.InsufficientFunds("refused") if word.text == "refused" else word.text for word in batch]
 
     async def first_batch(self) -> None:
-        """Wait until a batch is being written."""
         async with asyncio.timeout(60):
             while not self.batches:  # noqa: ASYNC110  nothing tells
                 await asyncio.sleep(0.01)

@@ -160,13 +160,7 @@ def put_work_in_flight(base_url: str, sandbox: dict[str, Any], hook_url: str) ->
 
 
 async def check_that_all_ends(base_url: str, owner: asyncpg.Connection, known: Acknowledged) -> None:
-    """Find everything that was acknowledged, and wait until all that is under way has ended as it must.
-
-    Args:
-        base_url: Of an installation that has the clock and the network of the one that acknowledged it.
-        owner: Sees its tables.
-        known: What its callers were told before.
-    """
+    """Find everything that was acknowledged, by the tables too, and wait until all that is under way has ended."""
     before = await owner.fetchval("select array_agg(id) from event")
     holder = HolderOfHome(base_url, known.client_id, known.client_secret)
     for kind in ("charge", "transfer", "refund"):

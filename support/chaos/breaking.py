@@ -79,7 +79,6 @@ class Breaker:
         self._second = self._start_second()
 
     def run(self, faults: Sequence[Fault], seconds: float, tell: Callable[[str], None]) -> None:
-        """Break everything in its time, and mend it after so many seconds."""
         began_s = time.monotonic()
 
         def say(words: str) -> None:
@@ -96,7 +95,6 @@ class Breaker:
         say("all is mended")
 
     def mend(self) -> None:
-        """Let everybody go on and everything pass, as operators do after an outage."""
         self._wires.mend()
         self._service.points.disarm_all()
         self._service.listener.is_deaf = False
@@ -185,7 +183,6 @@ class Breaker:
                 os.kill(pid, signal.SIGCONT)
 
     def _standing_still(self) -> list[int]:
-        """Processes of the service that somebody has stopped."""
         pids = [*descendants(self._service.installation.process.pid), self._second.pid]
         return [pid for pid in pids if _is_stopped(pid)]
 

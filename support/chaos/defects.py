@@ -94,7 +94,6 @@ def without_any() -> Defect:
 
 @contextmanager
 def planted(defect: Defect) -> Iterator[Path]:
-    """A folder with a copy of the service that has this defect."""
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-defect-"))
     try:
         shutil.copytree(ROOT / "src" / "pixconnect", folder / "pixconnect")
@@ -119,14 +118,12 @@ class Search(Struct, frozen=True, kw_only=True):
         return sorted({each.partition(":")[0] for each in self.findings if not each.startswith(_UNDECIDED)})
 
     def says(self) -> str:
-        """In one line."""
         by = f"found by {', '.join(self.judges)}" if self.judges else "not found"
         counted = f"{len(self.findings)} findings: {_sum_up(self.findings)}" if self.findings else "no findings"
         return f"{self.defect.name}: {by} after {self.took_s:.0f} s, seed {self.seed}; {counted}"
 
 
 def find(defect: Defect, seeds: Sequence[int], seconds: float) -> Search:
-    """Try one seed after the other until it is found."""
     began_s = time.monotonic()
     # Each of its faults comes once at least.
     seconds = max(seconds, defect.every_s)

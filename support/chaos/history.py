@@ -67,8 +67,6 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Entry(Struct, frozen=True, kw_only=True):
-    """A numbered entry of a holder's, as it stands in the end."""
-
     holder_id: int
     number: int
     change_cents: int
@@ -82,8 +80,6 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """All that callers were told, and what stands in the end."""
-
     calls: Sequence[Call]
     things: Sequence[Thing]
     entries: Sequence[Entry]
@@ -268,7 +264,6 @@ def _cause_of(entry: Entry) -> tuple[str, int]:
 
 
 def _judge_order(bounds: _Bounds) -> list[str]:
-    """The entries themselves follow each other."""
     found: list[str] = []
     running_cents = 0
     for number, entry in enumerate(bounds.entries, 1):

@@ -49,7 +49,6 @@ def judge_history(
 
 
 def judge(service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen) -> list[str]:
-    """Everything that is wrong, in words."""
     found = judge_history(service, accounts, calls, seen)
     model = model_of(calls)
     # Of what is still under way it is said elsewhere that it does not end.

@@ -104,13 +104,7 @@ class Caller:
     """One caller of a holder's, who asks for one thing after the other, and for each until it is answered.
 
     Some requests are made twice at the same time, by connections of their own; some callers believe a 503 and leave it at that.
-
-    Args:
-        base_url: The service's.
-        purse: The holder's, which all its callers share.
-        chance: What it does.
-        amounts: Each is given once, over all callers.
-        weights: How often each act is chosen, where that is not as usual.
+    Over all callers each amount is given once; ``weights`` say how often each act is chosen, where that is not as usual.
     """
 
     def __init__(

@@ -72,7 +72,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
     things_count: int
 
     def says(self) -> str:
-        """In one line."""
         return (
             f"chaos, seed {self.seed}: {self.lasted_s:.0f} s, {sum(self.calls.values())} requests, {self.things_count} "
             f"charges, transfers and refunds, {sum(self.faults.values())} faults ({_tell(self.faults)}; "
@@ -82,7 +81,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Let chaos reign, and say what was found."""
     file = Path(tempfile.mkdtemp(prefix="pixconnect-chaos-")) / f"seed-{options.seed}.jsonl"
     book = Book(file)
     began_s = time.monotonic()
@@ -161,7 +159,6 @@ def hear_out(
 
 
 def rest_here(service: WholeInstallation, accounts: list[Account], patience_s: float) -> list[str]:
-    """Let whatever is under way end."""
     try:
         # Then the network takes no more what never came to it: such orders are many after an hour, and end at once.
         for _ in range(_STEPS_PAST_THE_WINDOW):

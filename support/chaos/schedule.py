@@ -151,7 +151,6 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 def plan(seed: int, seconds: float) -> list[Fault]:
-    """All faults of a run; several may be there at once."""
     first = [kind for kind in TARGETS if kind not in _LATER for _ in range(_OFTEN.get(kind, 1))]
     later = [kind for kind, often in _LATER.items() for _ in range(often)]
     found = _draw(Random(seed), first, _PAUSE_S, seconds)
@@ -160,7 +159,6 @@ def plan(seed: int, seconds: float) -> list[Fault]:
 
 
 def plan_of(side: str, targets: Targets, seed: int, seconds: float) -> list[Fault]:
-    """All faults of one of two installations."""
     often = _LATER | _OFTEN
     kinds = [kind for kind in targets for _ in range(often.get(kind, 1))]
     return _draw(Random(f"{seed} {side}"), kinds, _LONG_PAUSE_S, seconds, targets)

@@ -102,7 +102,6 @@ class ThereCaller(Caller):
 
 
 def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Let chaos reign on both sides, and say what was found."""
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-chaos-"))
     file = folder / f"seed-{options.seed}-there.jsonl"
     book = Book(file)
@@ -136,7 +135,6 @@ def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) ->
 
 @contextmanager
 def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[Sides, tuple[Breaker, Breaker]]]:
-    """Both, each wired, and the account between them."""
     # However long those who die take to come back, nothing is given up: no clock of a live one can be moved past that.
     policy = {"handover_timeout_s": 36_000} | dict(options.policy)
     with (
@@ -246,7 +244,6 @@ def rest(sides: Sides, callers: Sequence[threading.Thread], patience_s: float) -
 
 
 def judge_both(sides: Sides, calls: Sequence[Call], here: Sequence[Thing], there: Sequence[Thing]) -> list[str]:
-    """Everything that is wrong, in words."""
     found = [f"{UNREST}: {thing}" for thing in (*here, *there) if thing.is_open]
     ours, theirs = _settled(here), _settled(there)
     found += [f"both books: lost here: {item}" for item in theirs - ours]

@@ -13,8 +13,6 @@ from support.loop_thread import LoopThread
 
 
 class Wires:
-    """Both, served by a thread of their own."""
-
     def __init__(self, database_socket: str, rail: tuple[str, int]) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="wire-"))
         self.by_name = {"database": Wire(database_socket), "rail": Wire(rail)}
@@ -36,7 +34,6 @@ class Wires:
             wire.mend()
 
     def end(self) -> None:
-        """Cut whatever is connected."""
         self.ask(self._end())
         self._thread.end()
         shutil.rmtree(self.folder, ignore_errors=True)

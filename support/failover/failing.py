@@ -53,7 +53,6 @@ def plan(seed: int, rounds_count: int, kinds: Sequence[Kind] = KINDS) -> list[Fa
 
 
 def fail(cluster: Cluster, failure: Failure) -> None:
-    """Break it, wait for as long as it lasts, and mend it; it has come to rest later."""
     leader = cluster.find_leader()
     assert leader is not None, "nobody is primary"
     primary = cluster.machines[leader]

@@ -74,7 +74,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outcome:
-    """Let the machines fail, and say what was found."""
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-failover-"))
     began_s, load_before = time.monotonic(), os.getloadavg()[0]
     files = folder / "here.jsonl", folder / "there.jsonl"
@@ -165,7 +164,6 @@ def _count_writes(file: Path, since_s: float) -> int:
 def _judge(
     serving: Serving, callers: list[threading.Thread], files: tuple[Path, Path], tell: Callable[[str], None]
 ) -> list[str]:
-    """Let everything come to rest, and say what is wrong."""
     tell("everything comes to rest")
     findings = hear_out(serving.here, serving.accounts, callers, PATIENCE_S)
     findings += rest_here(serving.here, serving.accounts, PATIENCE_S)

@@ -71,7 +71,6 @@ def prepare_database(cluster: Cluster) -> None:
 
 
 def addresses(cluster: Cluster, database: str) -> dict[str, str]:
-    """The settings that lead to a database of the cluster's."""
     logins = dict(
         database_url="app", owner_database_url="owner", operator_database_url="ops", console_database_url="console"
     )
@@ -82,7 +81,6 @@ def addresses(cluster: Cluster, database: str) -> dict[str, str]:
 
 @contextmanager
 def open_serving(cluster: Cluster, folder: Path, **settings: str) -> Iterator[Serving]:
-    """Both installations, healthy, with accounts that have funds."""
     prepare_database(cluster)
     settings = dict(database_cluster="pixconnect") | settings
     named = {name.upper(): value for name, value in (addresses(cluster, "there") | settings).items()}

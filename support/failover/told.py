@@ -46,8 +46,6 @@ class Round(Struct, frozen=True, kw_only=True):
 
 
 class Line(Struct, kw_only=True):
-    """All failures of one kind."""
-
     kind: str
     count: int = 0
     silent_s: list[float] = field(default_factory=list)
@@ -95,7 +93,6 @@ def _find_silence(calls: Iterable[Call], began_s: float, ended_s: float) -> tupl
 
 
 def sum_up(rounds: Sequence[Round]) -> list[Line]:
-    """A line for each kind that failed, and one for all."""
     lines = {kind: Line(kind=kind) for kind in (*KINDS, "all")}
     for each in rounds:
         for line in (lines[each.kind], lines["all"]):
@@ -108,7 +105,6 @@ def sum_up(rounds: Sequence[Round]) -> list[Line]:
 
 
 def write_table(rounds: Sequence[Round]) -> str:
-    """As Markdown."""
     head = (
         "| What failed | times | seconds without writes, p50 | max | 200 | 503 | 504 | no answer | 500 "
         "| slowest 503 or 504 | 503 once it was noticed, p50 | p99 |"

@@ -98,13 +98,11 @@ class Cluster:
             self._proxy = None
 
     def kill(self) -> None:
-        """End everything at once."""
         for machine in self.machines.values():
             machine.kill()
         self.stop_proxy()
 
     def see(self) -> dict[str, Any] | None:
-        """The members, as any of the machines that answers sees them."""
         for machine in self.machines.values():
             with suppress(OSError, ValueError):
                 address = f"http://{machine.address}:8008/cluster"
@@ -175,7 +173,6 @@ class Cluster:
         return shlex.join([self.programs.python, "-c", _PATRONICTL, "-c", str(DEPLOYED / "patroni.yml")])
 
     def patronictl(self, *words: str) -> str:
-        """What the operators' verbs of Patroni say."""
         machine = self.machines["one"]
         command = [*shlex.split(self.patronictl_words), *words]
         # Whatever may be asked of it is asked of any machine: it knows all of them.
@@ -186,7 +183,6 @@ class Cluster:
         return done.stdout
 
     def say(self, lines_count: int = 5) -> str:
-        """The last words of everything that runs."""
         logs = [self.home / "haproxy.log", *sorted(self.home.glob("*/*.log"))]
         return "\n".join(
             f"{log.relative_to(self.home)}: {line}"

@@ -63,7 +63,6 @@ class Machine:
         return base | self._environment
 
     def start(self, *parts: Part) -> None:
-        """Start etcd and Patroni, or those named; Patroni starts PostgreSQL."""
         for part in parts or ("etcd", "patroni"):
             if part == "etcd":
                 self._run("etcd", self._programs.etcd)
@@ -106,7 +105,6 @@ class Machine:
                 os.kill(pid, number)
 
     def end(self, *parts: Part) -> None:
-        """End cleanly, and for certain after a while."""
         self.send(signal.SIGCONT, *parts)
         self.send(signal.SIGTERM, *(part for part in (parts or ("patroni", "etcd")) if part != "postgres"))
         until_s = time.monotonic() + _STOP_TIMEOUT_S
@@ -129,7 +127,6 @@ def _part_of(pid: int) -> Part | None:
 
 
 def fill(file: Path, places: Mapping[str, str]) -> dict[str, str]:
-    """A file of settings with everything in its place."""
     text = file.read_text(encoding="utf-8")
     for name, value in places.items():
         text = text.replace(f"@{name}@", value)

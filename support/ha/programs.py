@@ -47,7 +47,6 @@ class Programs(Struct, frozen=True, kw_only=True):
 
 
 def find_missing() -> str | None:
-    """What is missing to run the machines, in words."""
     absent = [name for name in _SYSTEM if shutil.which(name) is None]
     if absent:
         return f"{', '.join(absent)} not installed (Debian: etcd-server etcd-client haproxy)"

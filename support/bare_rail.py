@@ -12,33 +12,14 @@ from msgspec import structs
 
 from pixconnect.adapters.rails import sandbox as rail_sandbox
 from pixconnect.adapters.rails.sandbox import SandboxConnection, SandboxRail
+from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceUnknown
-from pixconnect.domain.money.rail import (
-    Abilities,
-    Acknowledgement,
-    AlreadyKnown,
-    CreditReport,
-    DirectoryEntry,
-    Order,
-    Position,
-    QueryAnswer,
-    RailUnavailable,
-    RefundOrder,
-    Rejected,
-    RejectedReport,
-    Report,
-    SettledItem,
-    SettledReport,
-    SubmitAnswer,
-    Taken,
-    Unknown,
-)
 
 OUR_ISPB = "99999003"
 
 
 class BareRail:
-    abilities = Abilities(
+    abilities = rails.Abilities(
         refuses_credits=False,
         refunds_partly=False,
         resolves_keys=False,
@@ -53,17 +34,17 @@ class BareRail:
         self._rail = SandboxRail(connection)
         self._received: dict[str, int] = {}
 
-    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        raise RailUnavailable("this rail has no directory")
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> rails.DirectoryEntry | None:
+        raise rails.RailUnavailable("this rail has no directory")
 
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         names = [make_name(order.end_to_end_id) for order in orders]
         answers = await self._rail.submit(
             [structs.replace(order, end_to_end_id=name) for order, name in zip(orders, names, strict=True)]
         )
         return [_tell(name, answer) for name, answer in zip(names, answers, strict=True)]
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    async def submit_refunds(self, orders: Sequence[rails.RefundOrder]) -> list[rails.SubmitAnswer]:
         """Send refunds of all that was paid, and reject all others."""
         names = [make_name(order.return_id) for order in orders]
         whole = [
@@ -72,29 +53,29 @@ class BareRail:
             if self._received.get(order.original_end_to_end_id, order.amount_cents) == order.amount_cents
         ]
         answers = dict(zip((order.return_id for order in whole), await self._rail.submit_refunds(whole), strict=True))
-        part = Rejected(code="AM09", reason="only all of it can be returned")
+        part = rails.Rejected(code="AM09", reason="only all of it can be returned")
         return [_tell(name, answers.get(name, part)) for name in names]
 
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+    async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
         # Asked by our ids, it has never heard of them.
         ours = [order_id[1:9] == OUR_ISPB for order_id in ids]
         theirs = [order_id for order_id, is_ours in zip(ids, ours, strict=True) if not is_ours]
         if not theirs:
             await self._rail.check()
         answers = iter(await self._rail.query(theirs))
-        return [Unknown() if is_ours else next(answers) for is_ours in ours]
+        return [rails.Unknown() if is_ours else next(answers) for is_ours in ours]
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
         return [DefenceUnknown() for _ in defences]
 
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         reports = await self._rail.reports(wait_s)
         self._received.update(
-            {report.end_to_end_id: report.amount_cents for report in reports if isinstance(report, CreditReport)}
+            {report.end_to_end_id: report.amount_cents for report in reports if isinstance(report, rails.CreditReport)}
         )
         return [
             structs.replace(report, id=read_name(report.id), network_id=report.id)
-            if isinstance(report, SettledReport | RejectedReport)
+            if isinstance(report, rails.SettledReport | rails.RejectedReport)
             else report
             for report in reports
         ]
@@ -102,13 +83,13 @@ class BareRail:
     async def waiting_since(self) -> datetime | None:
         return await self._rail.waiting_since()
 
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        await self._rail.acknowledge([Acknowledgement(report_id=one.report_id) for one in acknowledgements])
+    async def acknowledge(self, acknowledgements: Sequence[rails.Acknowledgement]) -> None:
+        await self._rail.acknowledge([rails.Acknowledgement(report_id=one.report_id) for one in acknowledgements])
 
-    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         return self._rail.statement(since, until)
 
-    async def position(self) -> Position:
+    async def position(self) -> rails.Position:
         return await self._rail.position()
 
     async def check(self) -> None:
@@ -130,13 +111,13 @@ def read_name(name: str) -> str:
     return f"{name[0]}{OUR_ISPB}{name[9:]}"
 
 
-def _tell(name: str, answer: SubmitAnswer) -> SubmitAnswer:
+def _tell(name: str, answer: rails.SubmitAnswer) -> rails.SubmitAnswer:
     """An answer with the order's name, of every other order; of the others only a report tells it."""
     match answer:
-        case Taken() if ord(name[-1]) % 2:
-            return Taken(network_id=name)
-        case AlreadyKnown():
+        case rails.Taken() if ord(name[-1]) % 2:
+            return rails.Taken(network_id=name)
+        case rails.AlreadyKnown():
             # Each try has an id of its own, so it can only be too late.
-            return Rejected(code="FF08", reason="too late")
+            return rails.Rejected(code="FF08", reason="too late")
         case _:
             return answer

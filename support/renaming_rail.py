@@ -13,18 +13,7 @@ from msgspec import structs
 
 from pixconnect.adapters.rails import sandbox as rail_sandbox
 from pixconnect.adapters.rails.sandbox import SandboxConnection, SandboxRail
-from pixconnect.domain.money.rail import (
-    Acknowledgement,
-    Order,
-    QueryAnswer,
-    RefundOrder,
-    RejectedReport,
-    Report,
-    ReturnReport,
-    SettledReport,
-    SubmitAnswer,
-    Taken,
-)
+from pixconnect.domain.money import rail as rails
 from support.records import ISPB
 
 EARLY: Final = 0
@@ -45,49 +34,53 @@ class RenamingRail(SandboxRail):
     def __init__(self, connection: SandboxConnection) -> None:
         super().__init__(connection)
         self._told_after_end: set[str] = set()
-        self._ended: dict[str, SettledReport | RejectedReport] = {}
-        self._late: dict[str, Report] = {}
+        self._ended: dict[str, rails.SettledReport | rails.RejectedReport] = {}
+        self._late: dict[str, rails.Report] = {}
 
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         named = [(order.end_to_end_id, order.amount_cents) for order in orders]
         return self._tell(named, await super().submit(orders))
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    async def submit_refunds(self, orders: Sequence[rails.RefundOrder]) -> list[rails.SubmitAnswer]:
         named = [(order.return_id, order.amount_cents) for order in orders]
         return self._tell(named, await super().submit_refunds(orders))
 
-    def _tell(self, named: Sequence[tuple[str, int]], answers: Sequence[SubmitAnswer]) -> list[SubmitAnswer]:
+    def _tell(
+        self, named: Sequence[tuple[str, int]], answers: Sequence[rails.SubmitAnswer]
+    ) -> list[rails.SubmitAnswer]:
         self._told_after_end |= {name for name, amount_cents in named if amount_cents % 3 == AFTER_THE_END}
         return [
-            Taken(network_id=network_name(name)) if answer == Taken() and amount_cents % 3 == EARLY else answer
+            rails.Taken(network_id=network_name(name))
+            if answer == rails.Taken() and amount_cents % 3 == EARLY
+            else answer
             for (name, amount_cents), answer in zip(named, answers, strict=True)
         ]
 
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+    async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
         answers = await super().query(ids)
         return [
             structs.replace(answer, network_id=network_name(name)) if hasattr(answer, "network_id") else answer
             for name, answer in zip(ids, answers, strict=True)
         ]
 
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         # Not for long: what is told late comes from here, and not from the sandbox that is asked.
         reported = await super().reports(min(wait_s, _WAIT_MAX_S))
         return [*map(self._rename, reported), *self._late.values()]
 
-    def _rename(self, report: Report) -> Report:
+    def _rename(self, report: rails.Report) -> rails.Report:
         match report:
-            case ReturnReport(original_end_to_end_id=name):
+            case rails.ReturnReport(original_end_to_end_id=name):
                 return structs.replace(report, original_end_to_end_id=network_name(name))
-            case SettledReport(id=name) | RejectedReport(id=name) if name in self._told_after_end:
+            case rails.SettledReport(id=name) | rails.RejectedReport(id=name) if name in self._told_after_end:
                 self._ended[report.report_id] = report
                 return report
-            case SettledReport(id=name) | RejectedReport(id=name):
+            case rails.SettledReport(id=name) | rails.RejectedReport(id=name):
                 return structs.replace(report, network_id=network_name(name))
             case _:
                 return report
 
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+    async def acknowledge(self, acknowledgements: Sequence[rails.Acknowledgement]) -> None:
         ids = {acknowledgement.report_id for acknowledgement in acknowledgements}
         await super().acknowledge([each for each in acknowledgements if not each.report_id.startswith(_LATE_REPORT)])
         for report_id in ids:

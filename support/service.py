@@ -19,29 +19,10 @@ from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.frame.clock import Clock, Reading
 from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceTaken, InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.rail import (
-    Abilities,
-    Acknowledgement,
-    CreditAccepted,
-    CreditCancelled,
-    CreditHeld,
-    CreditReport,
-    DirectoryEntry,
-    MovementReport,
-    Order,
-    Position,
-    QueryAnswer,
-    RailUnavailable,
-    RefundOrder,
-    Report,
-    SettledItem,
-    SubmitAnswer,
-    Taken,
-    Unknown,
-)
 from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.delivery import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection
@@ -136,44 +117,44 @@ class CountedEntropy:
 class FakeRail:
     """A network that answers what a test has laid out, and remembers what it was sent."""
 
-    def __init__(self, abilities: Abilities | None = None) -> None:
-        self.abilities = abilities or Abilities()
-        self.entries: dict[str, DirectoryEntry] = {}
-        self.orders: list[Order] = []
-        self.refund_orders: list[RefundOrder] = []
+    def __init__(self, abilities: rails.Abilities | None = None) -> None:
+        self.abilities = abilities or rails.Abilities()
+        self.entries: dict[str, rails.DirectoryEntry] = {}
+        self.orders: list[rails.Order] = []
+        self.refund_orders: list[rails.RefundOrder] = []
         self.queried: list[str] = []
-        self.acknowledged: list[Acknowledgement] = []
-        self.answers: dict[str, deque[SubmitAnswer]] = {}
-        self.outcomes: dict[str, QueryAnswer] = {}
-        self.settled: list[SettledItem] = []
+        self.acknowledged: list[rails.Acknowledgement] = []
+        self.answers: dict[str, deque[rails.SubmitAnswer]] = {}
+        self.outcomes: dict[str, rails.QueryAnswer] = {}
+        self.settled: list[rails.SettledItem] = []
         self.defences: list[Defence] = []
         self.defence_answers: deque[DefenceAnswer] = deque()
         self.is_reachable = True
         self.oldest_waits_since: datetime | None = None
 
-    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> rails.DirectoryEntry | None:
         self._check()
         return self.entries.get(key)
 
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         self.orders += orders
         return [self._answer(order.end_to_end_id) for order in orders]
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    async def submit_refunds(self, orders: Sequence[rails.RefundOrder]) -> list[rails.SubmitAnswer]:
         self.refund_orders += orders
         return [self._answer(order.return_id) for order in orders]
 
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+    async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
         self._check()
         self.queried += ids
-        return [self.outcomes.get(name, Unknown()) for name in ids]
+        return [self.outcomes.get(name, rails.Unknown()) for name in ids]
 
     async def defend(self, defences: Sequence[Defence]) -> list[DefenceAnswer]:
         self.defences += defences
         laid_out = self.defence_answers
         return [laid_out.popleft() if laid_out else DefenceTaken() for _ in defences]
 
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         self._check()
         return []
 
@@ -181,32 +162,32 @@ class FakeRail:
         self._check()
         return self.oldest_waits_since
 
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
+    async def acknowledge(self, acknowledgements: Sequence[rails.Acknowledgement]) -> None:
         self._check()
         self.acknowledged += acknowledgements
 
-    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncGenerator[Sequence[rails.SettledItem]]:
         self._check()
         yield [item for item in self.settled if since <= item.settled_at < until]
 
-    async def position(self) -> Position:
+    async def position(self) -> rails.Position:
         self._check()
-        return Position(amount_cents=0, as_of=STARTED_AT)
+        return rails.Position(amount_cents=0, as_of=STARTED_AT)
 
     async def check(self) -> None:
         self._check()
 
-    def answer(self, *answers: SubmitAnswer, name: str = "") -> None:
+    def answer(self, *answers: rails.SubmitAnswer, name: str = "") -> None:
         """Lay out the answers to the next submissions, of one order or of any."""
         self.answers.setdefault(name, deque()).extend(answers)
 
-    def _answer(self, name: str) -> SubmitAnswer:
+    def _answer(self, name: str) -> rails.SubmitAnswer:
         laid_out = self.answers.get(name) or self.answers.get("")
-        return laid_out.popleft() if laid_out else Taken()
+        return laid_out.popleft() if laid_out else rails.Taken()
 
     def _check(self) -> None:
         if not self.is_reachable:
-            raise RailUnavailable("switched off")
+            raise rails.RailUnavailable("switched off")
 
 
 class FakeLocations:
@@ -392,9 +373,9 @@ class EverySlot:
 no_fence = EverySlot()
 
 
-def movement_report(service: Service, item_id: str = "M1", **changes: Any) -> MovementReport:
+def movement_report(service: Service, item_id: str = "M1", **changes: Any) -> rails.MovementReport:
     """The institution takes a fee of 1.00 from holder 1."""
-    report = MovementReport(
+    report = rails.MovementReport(
         report_id=item_id,
         item_id=item_id,
         party=credit_report(service).credit_party,
@@ -466,10 +447,10 @@ def credit_report(
     txid: str | None = None,
     end_to_end_id: str | None = None,
     report_id: str = "r1",
-) -> CreditReport:
+) -> rails.CreditReport:
     """Somebody pays to a holder's key."""
     token = service.context.entropy.token(11)
-    return CreditReport(
+    return rails.CreditReport(
         report_id=report_id,
         end_to_end_id=end_to_end_id or f"E{OUTSIDE_ISPB}202607011500{token}",
         amount_cents=amount_cents,
@@ -490,19 +471,19 @@ def credit_report(
     )
 
 
-def accepted(report: CreditReport) -> CreditAccepted:
+def accepted(report: rails.CreditReport) -> rails.CreditAccepted:
     """The first of two steps of the same payment."""
     fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/accepted"}
-    return CreditAccepted(**fields)
+    return rails.CreditAccepted(**fields)
 
 
-def held(report: CreditReport, days: int = 3) -> CreditHeld:
+def held(report: rails.CreditReport, days: int = 3) -> rails.CreditHeld:
     """The institution holds the same payment as suspect."""
     fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/held"}
-    return CreditHeld(**fields, until=report.reported_at + timedelta(days=days))
+    return rails.CreditHeld(**fields, until=report.reported_at + timedelta(days=days))
 
 
-def cancelled(report: CreditReport, code: str = "AB03") -> CreditCancelled:
+def cancelled(report: rails.CreditReport, code: str = "AB03") -> rails.CreditCancelled:
     """The other end of the same payment, which was accepted before."""
     fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/cancelled"}
-    return CreditCancelled(**fields, code=code)
+    return rails.CreditCancelled(**fields, code=code)

@@ -54,24 +54,8 @@ from conformance.under_test import (
     take_payment,
     unknown_id,
 )
+from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.rail import (
-    Acknowledgement,
-    AlreadyKnown,
-    CreditAccepted,
-    CreditCancelled,
-    CreditReport,
-    NeverTaken,
-    NotTaken,
-    RailUnavailable,
-    Rejected,
-    RejectedReport,
-    ReturnReport,
-    Settled,
-    SettledReport,
-    Taken,
-    Unknown,
-)
 
 STRANGE_NAME: Final = 'O\'Neill \\ "José" \u202e\U0001f600 %s {} \x00\x1f'
 """What breaks programs: quotes, control characters, an end of a string, a change of direction."""
@@ -112,32 +96,32 @@ class RailConformance:
     async def test_an_order_settles_and_everybody_says_the_same(self, under: RailUnderTest) -> None:
         order = under.make_order()
         [answer] = await submit(under, [order])
-        assert isinstance(answer, Taken | Settled)
+        assert isinstance(answer, rails.Taken | rails.Settled)
         told = await outcome(under, order.end_to_end_id)
-        assert isinstance(told, SettledReport)
+        assert isinstance(told, rails.SettledReport)
         assert is_aware(told.settled_at)
-        assert await ask(under, order.end_to_end_id) == [Settled(settled_at=told.settled_at)]
-        if isinstance(answer, Settled):
-            assert answer == Settled(settled_at=told.settled_at)
+        assert await ask(under, order.end_to_end_id) == [rails.Settled(settled_at=told.settled_at)]
+        if isinstance(answer, rails.Settled):
+            assert answer == rails.Settled(settled_at=told.settled_at)
 
     @asks("orders", "reports")
     async def test_an_order_is_rejected_with_the_schemes_reason(self, under: RailUnderTest) -> None:
         order = under.make_order("rejected")
         [answer] = await submit(under, [order])
-        assert isinstance(answer, Taken | Rejected)
-        if isinstance(answer, Rejected) and not under.rail.abilities.answers_by_our_id:
+        assert isinstance(answer, rails.Taken | rails.Rejected)
+        if isinstance(answer, rails.Rejected) and not under.rail.abilities.answers_by_our_id:
             # What was rejected at once may have no name by which it could be asked about.
             asked = answer
         else:
             asked = await final_answer(under, order.end_to_end_id)
-        assert isinstance(asked, Rejected)
+        assert isinstance(asked, rails.Rejected)
         assert asked.code in reject_code.REASONS
         assert asked.reason
-        if isinstance(answer, Rejected):
+        if isinstance(answer, rails.Rejected):
             assert answer == asked
         else:
             told = await outcome(under, order.end_to_end_id)
-            assert isinstance(told, RejectedReport)
+            assert isinstance(told, rails.RejectedReport)
             assert (told.code, told.reason) == (asked.code, asked.reason)
 
     @asks("orders")
@@ -147,13 +131,13 @@ class RailConformance:
         answers = await submit_until_taken(under, orders)
         assert len(answers) == 3
         # A busy rail may leave a submission without an answer in time; what became of it is asked below.
-        assert all(isinstance(answer, Taken | Settled | Unknown) for answer in answers[::2])
-        assert isinstance(answers[1], Taken | Rejected | Unknown)
+        assert all(isinstance(answer, rails.Taken | rails.Settled | rails.Unknown) for answer in answers[::2])
+        assert isinstance(answers[1], rails.Taken | rails.Rejected | rails.Unknown)
         ids = [order.end_to_end_id for order in orders]
         for order_id in ids:
             await final_answer(under, order_id)
         asked = await ask(under, *reversed(ids), unknown_id(orders[0]))
-        assert [type(answer) for answer in asked] == [Settled, Rejected, Settled, Unknown]
+        assert [type(answer) for answer in asked] == [rails.Settled, rails.Rejected, rails.Settled, rails.Unknown]
 
     async def test_no_orders_are_no_answers(self, under: RailUnderTest) -> None:
         assert await submit(under, []) == []
@@ -163,7 +147,7 @@ class RailConformance:
 
     @asks("orders")
     async def test_what_was_never_sent_is_unknown(self, under: RailUnderTest) -> None:
-        assert await ask(under, unknown_id(under.make_order())) == [Unknown()]
+        assert await ask(under, unknown_id(under.make_order())) == [rails.Unknown()]
 
     # -- names
 
@@ -174,7 +158,7 @@ class RailConformance:
             settled = await final_answer(under, order_id)
             answers = await under.rail.query([order_id])
             by_our_id = [note_name(under, order_id, answer) for answer in answers]
-            assert by_our_id == [settled if under.rail.abilities.answers_by_our_id else Unknown()]
+            assert by_our_id == [settled if under.rail.abilities.answers_by_our_id else rails.Unknown()]
 
     @asks("orders", "refunds", "reports")
     async def test_a_name_of_the_network_is_told_by_the_time_of_the_outcome(self, under: RailUnderTest) -> None:
@@ -190,8 +174,8 @@ class RailConformance:
         needs(under, "answers_by_our_id")
         order = under.make_order()
         first, second = await submit(under, [order, order])
-        assert sum(isinstance(answer, Taken | Settled) for answer in (first, second)) >= 1
-        assert not any(isinstance(answer, Rejected | NotTaken) for answer in (first, second))
+        assert sum(isinstance(answer, rails.Taken | rails.Settled) for answer in (first, second)) >= 1
+        assert not any(isinstance(answer, rails.Rejected | rails.NotTaken) for answer in (first, second))
         await settles_once(under, order.end_to_end_id)
 
     @asks("orders", "reports")
@@ -199,7 +183,7 @@ class RailConformance:
         needs(under, "answers_by_our_id")
         orders = [under.make_order() for _ in range(5)]
         groups = await asyncio.gather(submit(under, orders), submit(under, orders[::-1]))
-        assert not any(isinstance(answer, Rejected | NotTaken) for answers in groups for answer in answers)
+        assert not any(isinstance(answer, rails.Rejected | rails.NotTaken) for answers in groups for answer in answers)
         for order in orders:
             await settles_once(under, order.end_to_end_id)
 
@@ -210,7 +194,7 @@ class RailConformance:
         await submit(under, [order])
         settled = await final_answer(under, order.end_to_end_id)
         [again] = await submit(under, [order])
-        assert isinstance(again, AlreadyKnown | Settled)
+        assert isinstance(again, rails.AlreadyKnown | rails.Settled)
         assert await ask(under, order.end_to_end_id) == [settled]
         await settles_once(under, order.end_to_end_id)
 
@@ -222,7 +206,7 @@ class RailConformance:
         settled = await final_answer(under, order.end_to_end_id)
         await under.pass_time(timedelta(hours=13))
         [again] = await submit(under, [order])
-        assert isinstance(again, AlreadyKnown | Settled)
+        assert isinstance(again, rails.AlreadyKnown | rails.Settled)
         assert await ask(under, order.end_to_end_id) == [settled]
 
     @asks("orders")
@@ -232,7 +216,7 @@ class RailConformance:
         await submit(under, [order])
         rejected = await final_answer(under, order.end_to_end_id)
         [again] = await submit(under, [order])
-        assert isinstance(again, AlreadyKnown) or again == rejected
+        assert isinstance(again, rails.AlreadyKnown) or again == rejected
         assert await ask(under, order.end_to_end_id) == [rejected]
 
     @asks("orders")
@@ -243,7 +227,7 @@ class RailConformance:
         rejected = await final_answer(under, order.end_to_end_id)
         await under.pass_time(timedelta(hours=13))
         [again] = await submit(under, [order])
-        assert isinstance(again, AlreadyKnown) or again == rejected
+        assert isinstance(again, rails.AlreadyKnown) or again == rejected
         assert await ask(under, order.end_to_end_id) == [rejected]
 
     @asks("orders")
@@ -254,7 +238,7 @@ class RailConformance:
             await submit_until_taken(under, [order])
             final = await final_answer(under, order.end_to_end_id)
             [again] = await submit(under, [structs.replace(order, amount_cents=order.amount_cents + 1)])
-            assert isinstance(again, AlreadyKnown) or again == final
+            assert isinstance(again, rails.AlreadyKnown) or again == final
             assert await ask(under, order.end_to_end_id) == [final]
 
     # -- what is never taken
@@ -265,7 +249,7 @@ class RailConformance:
         order = under.make_order()
         await under.pass_time(timedelta(hours=13))
         [late] = await submit(under, [order])
-        assert isinstance(late, AlreadyKnown | Unknown)
+        assert isinstance(late, rails.AlreadyKnown | rails.Unknown)
         await stays_never_taken(under, order)
 
     @asks("orders")
@@ -273,14 +257,14 @@ class RailConformance:
         needs(under, "answers_by_our_id")
         order = under.make_order()
         await under.lose_next_message()
-        assert await submit(under, [order]) == [Unknown()]
-        assert isinstance((await ask(under, order.end_to_end_id))[0], Unknown)
+        assert await submit(under, [order]) == [rails.Unknown()]
+        assert isinstance((await ask(under, order.end_to_end_id))[0], rails.Unknown)
         await under.pass_time(timedelta(hours=13))
         if "memory" in under.does:
             # It has called, and whoever it called may tell of it yet: that stays unknown.
-            assert isinstance((await ask(under, order.end_to_end_id))[0], Unknown)
+            assert isinstance((await ask(under, order.end_to_end_id))[0], rails.Unknown)
             [again] = await submit(under, [order])
-            assert isinstance(again, AlreadyKnown | Unknown)
+            assert isinstance(again, rails.AlreadyKnown | rails.Unknown)
         else:
             await stays_never_taken(under, order)
 
@@ -290,7 +274,7 @@ class RailConformance:
         await under.lose_next_answer()
         await submit(under, [order])
         await under.pass_time(timedelta(hours=13))
-        assert isinstance(await final_answer(under, order.end_to_end_id), Settled)
+        assert isinstance(await final_answer(under, order.end_to_end_id), rails.Settled)
 
     # -- unknown outcomes
 
@@ -298,8 +282,8 @@ class RailConformance:
     async def test_a_lost_answer_is_unknown_until_it_is_asked_for(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await under.lose_next_answer()
-        assert await submit(under, [order]) == [Unknown()]
-        assert isinstance(await final_answer(under, order.end_to_end_id, order), Settled)
+        assert await submit(under, [order]) == [rails.Unknown()]
+        assert isinstance(await final_answer(under, order.end_to_end_id, order), rails.Settled)
 
     @asks("orders")
     async def test_a_resend_after_a_lost_answer_is_no_rejection(self, under: RailUnderTest) -> None:
@@ -309,26 +293,26 @@ class RailConformance:
         await submit(under, [order])
         await final_answer(under, order.end_to_end_id, order)
         [again] = await submit(under, [order])
-        assert isinstance(again, AlreadyKnown | Settled)
-        assert isinstance(await final_answer(under, order.end_to_end_id), Settled)
+        assert isinstance(again, rails.AlreadyKnown | rails.Settled)
+        assert isinstance(await final_answer(under, order.end_to_end_id), rails.Settled)
 
     @asks("orders", "reports")
     async def test_a_lost_message_is_unknown_and_can_be_sent_again(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         order = under.make_order()
         await under.lose_next_message()
-        assert await submit(under, [order]) == [Unknown()]
-        assert await ask(under, order.end_to_end_id) == [Unknown()]
+        assert await submit(under, [order]) == [rails.Unknown()]
+        assert await ask(under, order.end_to_end_id) == [rails.Unknown()]
         [again] = await submit(under, [order])
-        assert isinstance(again, Taken | Settled)
+        assert isinstance(again, rails.Taken | rails.Settled)
         await settles_once(under, order.end_to_end_id)
 
     @asks("orders")
     async def test_a_rejection_whose_answer_is_lost_is_found_out(self, under: RailUnderTest) -> None:
         order = under.make_order("rejected")
         await under.lose_next_answer()
-        assert await submit(under, [order]) == [Unknown()]
-        assert isinstance(await final_answer(under, order.end_to_end_id, order), Rejected)
+        assert await submit(under, [order]) == [rails.Unknown()]
+        assert isinstance(await final_answer(under, order.end_to_end_id, order), rails.Rejected)
 
     @asks("orders")
     async def test_a_lost_answer_to_a_question_is_no_answer(self, under: RailUnderTest) -> None:
@@ -337,8 +321,8 @@ class RailConformance:
         settled = await final_answer(under, order.end_to_end_id)
         await (under.disturb_next_list("lost") if "lists" in under.does else under.lose_next_answer())
         # It may ask once more by itself, and "it may have it" lets nobody send again either; "unknown" would.
-        with suppress(RailUnavailable):
-            assert (await ask(under, order.end_to_end_id))[0] in (Taken(), settled)
+        with suppress(rails.RailUnavailable):
+            assert (await ask(under, order.end_to_end_id))[0] in (rails.Taken(), settled)
         assert await final_answer(under, order.end_to_end_id) == settled
 
     @asks("orders", "memory")
@@ -352,9 +336,9 @@ class RailConformance:
             # Once before a sending, and once before a question.
             await under.forget(remembered)
             [answer] = await submit_until_taken(under, [order])
-            assert not isinstance(answer, Rejected), (remembered, answer)
+            assert not isinstance(answer, rails.Rejected), (remembered, answer)
             for _ in range(2):
-                assert isinstance(await final_answer(under, order.end_to_end_id, order), Settled)
+                assert isinstance(await final_answer(under, order.end_to_end_id, order), rails.Settled)
                 await under.forget(remembered)
             assert before_cents - await read_funds_there(under) == 300, remembered
 
@@ -366,13 +350,15 @@ class RailConformance:
         refunds = [under.make_refund_order(unknown_id(orders[0]), 100)]
         await under.rail.check()
         async with under.unavailable():
-            assert await submit(under, orders) == [NotTaken(), NotTaken()]
+            assert await submit(under, orders) == [rails.NotTaken(), rails.NotTaken()]
             # Who does not repeat a refund asks first, and without an answer never knows.
-            assert await submit_refunds(under, refunds) == [NotTaken() if "repeats" in under.does else Unknown()]
+            assert await submit_refunds(under, refunds) == [
+                rails.NotTaken() if "repeats" in under.does else rails.Unknown()
+            ]
         ids = [*(order.end_to_end_id for order in orders), refunds[0].return_id]
-        assert await ask(under, *ids) == [Unknown(), Unknown(), Unknown()]
+        assert await ask(under, *ids) == [rails.Unknown(), rails.Unknown(), rails.Unknown()]
         [answer] = await submit_until_taken(under, orders[:1])
-        assert isinstance(answer, Taken | Settled)
+        assert isinstance(answer, rails.Taken | rails.Settled)
 
     @asks("orders", "reports", "statement")
     async def test_while_nothing_can_be_reached_every_question_says_so(self, under: RailUnderTest) -> None:
@@ -382,12 +368,12 @@ class RailConformance:
                 under.rail.lookup_key(under.known_key, order.debit_party.tax_id, order.end_to_end_id),
                 ask(under, order.end_to_end_id),
                 under.rail.reports(0.1),
-                under.rail.acknowledge([Acknowledgement(report_id=order.end_to_end_id)]),
+                under.rail.acknowledge([rails.Acknowledgement(report_id=order.end_to_end_id)]),
                 under.rail.position(),
                 read_statement(under, order.ordered_at, order.ordered_at + timedelta(hours=1)),
                 under.rail.check(),
             ):
-                with pytest.raises(RailUnavailable):
+                with pytest.raises(rails.RailUnavailable):
                     await asking
         await under.rail.check()
 
@@ -397,7 +383,7 @@ class RailConformance:
         await submit(under, [order])
         async with under.unavailable():
             await asyncio.sleep(0.1)
-        assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
+        assert isinstance(await outcome(under, order.end_to_end_id), rails.SettledReport)
 
     # -- refunds
 
@@ -405,13 +391,13 @@ class RailConformance:
     async def test_a_refund_settles_and_everybody_says_the_same(self, under: RailUnderTest) -> None:
         refund = under.make_refund_order(await receive(under, 1000), 1000)
         [answer] = await submit_refunds(under, [refund])
-        assert isinstance(answer, Taken | Settled)
+        assert isinstance(answer, rails.Taken | rails.Settled)
         await settles_once(under, refund.return_id)
 
     @asks("refunds")
     async def test_a_refund_that_was_never_sent_is_unknown(self, under: RailUnderTest) -> None:
         refund = under.make_refund_order(await receive(under, 1000), 1000)
-        assert await ask(under, refund.return_id) == [Unknown()]
+        assert await ask(under, refund.return_id) == [rails.Unknown()]
 
     @asks("refunds")
     async def test_a_refund_moves_its_amount_once_however_often_it_is_sent(self, under: RailUnderTest) -> None:
@@ -421,7 +407,7 @@ class RailConformance:
         before_cents = await read_funds_there(under)
         groups = await asyncio.gather(*(submit_refunds(under, [refund, refund]) for _ in range(2)))
         answers = [answer for group in groups for answer in group]
-        assert not any(isinstance(answer, Rejected | NotTaken) for answer in answers), answers
+        assert not any(isinstance(answer, rails.Rejected | rails.NotTaken) for answer in answers), answers
         await settles_once(under, refund.return_id)
         settled = await ask(under, refund.return_id)
         await submit_refunds(under, [refund])
@@ -434,10 +420,10 @@ class RailConformance:
         second = under.make_refund_order(await receive(under, 700), 700)
         await submit_refunds(under, [first])
         settled = await final_answer(under, first.return_id)
-        assert isinstance(settled, Settled)
-        assert await ask(under, second.return_id) == [Unknown()]
+        assert isinstance(settled, rails.Settled)
+        assert await ask(under, second.return_id) == [rails.Unknown()]
         await submit_refunds(under, [second])
-        assert isinstance(await final_answer(under, second.return_id), Settled)
+        assert isinstance(await final_answer(under, second.return_id), rails.Settled)
         assert await ask(under, first.return_id) == [settled]
 
     @asks("refunds")
@@ -447,8 +433,8 @@ class RailConformance:
         async with under.unavailable():
             [answer] = await submit_refunds(under, [refund])
             # Who does not repeat asks first, and without an answer never knows.
-            assert answer == (NotTaken() if "repeats" in under.does else Unknown())
-        assert await ask(under, refund.return_id) == [Unknown()]
+            assert answer == (rails.NotTaken() if "repeats" in under.does else rails.Unknown())
+        assert await ask(under, refund.return_id) == [rails.Unknown()]
         assert await read_funds_there(under) == before_cents
         await submit_refunds(under, [refund])
         await settles_once(under, refund.return_id)
@@ -465,10 +451,10 @@ class RailConformance:
         await submit_refunds(under, [other])
         async with under.unavailable():
             # "It may have it" lets nobody send again either; "unknown" would.
-            with suppress(RailUnavailable):
-                assert await ask(under, other.return_id) == [Taken()]
+            with suppress(rails.RailUnavailable):
+                assert await ask(under, other.return_id) == [rails.Taken()]
         assert await ask(under, refund.return_id) == [settled]
-        assert isinstance(await final_answer(under, other.return_id), Settled)
+        assert isinstance(await final_answer(under, other.return_id), rails.Settled)
 
     @asks("refunds")
     async def test_a_refund_that_never_left_is_never_taken_once_its_time_is_over(self, under: RailUnderTest) -> None:
@@ -477,12 +463,12 @@ class RailConformance:
         before_cents = await read_funds_there(under)
         async with under.unavailable():
             await submit_refunds(under, [refund])
-        assert await ask(under, refund.return_id) == [Unknown()]
+        assert await ask(under, refund.return_id) == [rails.Unknown()]
         await under.pass_time(timedelta(hours=13))
-        assert await ask(under, refund.return_id) == [NeverTaken()]
+        assert await ask(under, refund.return_id) == [rails.NeverTaken()]
         [late] = await submit_refunds(under, [refund])
-        assert isinstance(late, AlreadyKnown | Unknown | Rejected)
-        assert await ask(under, refund.return_id) == [NeverTaken()]
+        assert isinstance(late, rails.AlreadyKnown | rails.Unknown | rails.Rejected)
+        assert await ask(under, refund.return_id) == [rails.NeverTaken()]
         assert await read_funds_there(under) == before_cents
 
     @asks("refunds")
@@ -491,7 +477,7 @@ class RailConformance:
         await under.lose_next_answer()
         await submit_refunds(under, [refund])
         await under.pass_time(timedelta(hours=13))
-        assert isinstance(await final_answer(under, refund.return_id), Settled)
+        assert isinstance(await final_answer(under, refund.return_id), rails.Settled)
 
     @asks("refunds", "memory")
     async def test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost(self, under: RailUnderTest) -> None:
@@ -503,7 +489,7 @@ class RailConformance:
             await submit_refunds(under, [refund])
             await under.forget()
         answers = await submit_refunds(under, [refund])
-        assert not any(isinstance(answer, Rejected | NotTaken) for answer in answers), answers
+        assert not any(isinstance(answer, rails.Rejected | rails.NotTaken) for answer in answers), answers
         await settles_once(under, refund.return_id)
         await under.forget()
         await settles_once(under, refund.return_id)
@@ -520,7 +506,7 @@ class RailConformance:
             # Once before a sending, and once before a question.
             await under.forget(remembered)
             [answer] = await submit_refunds(under, [refund])
-            assert not isinstance(answer, Rejected | NotTaken), (remembered, answer)
+            assert not isinstance(answer, rails.Rejected | rails.NotTaken), (remembered, answer)
             await settles_once(under, refund.return_id)
             await under.forget(remembered)
             await settles_once(under, refund.return_id)
@@ -531,9 +517,9 @@ class RailConformance:
         part = under.make_refund_order(await receive(under, 1000), 400)
         [answer] = await submit_refunds(under, [part])
         # What was rejected at once may have no name by which it could be asked about.
-        if not isinstance(answer, Rejected):
+        if not isinstance(answer, rails.Rejected):
             answer = await final_answer(under, part.return_id)
-        assert isinstance(answer, Settled if under.rail.abilities.refunds_partly else Rejected)
+        assert isinstance(answer, rails.Settled if under.rail.abilities.refunds_partly else rails.Rejected)
 
     @asks("refunds")
     async def test_refunds_above_the_original_move_nothing(self, under: RailUnderTest) -> None:
@@ -542,11 +528,11 @@ class RailConformance:
         before_cents = await read_funds_there(under)
         first, second = under.make_refund_order(original, 600), under.make_refund_order(original, 600)
         await submit_refunds(under, [first])
-        assert isinstance(await final_answer(under, first.return_id), Settled)
+        assert isinstance(await final_answer(under, first.return_id), rails.Settled)
         [answer] = await submit_refunds(under, [second])
-        assert not isinstance(answer, Settled)
+        assert not isinstance(answer, rails.Settled)
         [asked] = await ask(under, second.return_id)
-        assert not isinstance(asked, Settled | NeverTaken)
+        assert not isinstance(asked, rails.Settled | rails.NeverTaken)
         assert before_cents - await read_funds_there(under) == 600
 
     @asks("refunds", "refusals")
@@ -555,12 +541,12 @@ class RailConformance:
         original = await receive(under, 1000)
         first, second = under.make_refund_order(original, 600), under.make_refund_order(original, 600)
         await submit_refunds(under, [first])
-        assert isinstance(await final_answer(under, first.return_id), Settled)
+        assert isinstance(await final_answer(under, first.return_id), rails.Settled)
         await submit_refunds(under, [second])
-        assert isinstance(await final_answer(under, second.return_id), Rejected)
+        assert isinstance(await final_answer(under, second.return_id), rails.Rejected)
         rest = under.make_refund_order(original, 400)
         await submit_refunds(under, [rest])
-        assert isinstance(await final_answer(under, rest.return_id), Settled)
+        assert isinstance(await final_answer(under, rest.return_id), rails.Settled)
 
     @asks("refunds")
     async def test_a_resend_of_a_refund_is_no_rejection(self, under: RailUnderTest) -> None:
@@ -569,26 +555,26 @@ class RailConformance:
         await submit_refunds(under, [refund])
         settled = await final_answer(under, refund.return_id)
         [again] = await submit_refunds(under, [refund])
-        assert isinstance(again, AlreadyKnown | Settled)
+        assert isinstance(again, rails.AlreadyKnown | rails.Settled)
         await under.pass_time(timedelta(hours=13))
         [again] = await submit_refunds(under, [refund])
-        assert isinstance(again, AlreadyKnown | Settled)
+        assert isinstance(again, rails.AlreadyKnown | rails.Settled)
         assert await ask(under, refund.return_id) == [settled]
 
     @asks("refunds")
     async def test_a_refund_whose_answer_is_lost_is_asked_for(self, under: RailUnderTest) -> None:
         refund = under.make_refund_order(await receive(under, 1000), 1000)
         await under.lose_next_answer()
-        assert await submit_refunds(under, [refund]) == [Unknown()]
-        assert isinstance(await final_answer(under, refund.return_id), Settled)
+        assert await submit_refunds(under, [refund]) == [rails.Unknown()]
+        assert isinstance(await final_answer(under, refund.return_id), rails.Settled)
 
     @asks("refunds", "repeats")
     async def test_a_refund_that_never_arrived_can_be_sent_again(self, under: RailUnderTest) -> None:
         needs(under, "answers_by_our_id")
         refund = under.make_refund_order(await receive(under, 1000), 1000)
         await under.lose_next_message()
-        assert await submit_refunds(under, [refund]) == [Unknown()]
-        assert await ask(under, refund.return_id) == [Unknown()]
+        assert await submit_refunds(under, [refund]) == [rails.Unknown()]
+        assert await ask(under, refund.return_id) == [rails.Unknown()]
         await submit_refunds(under, [refund])
         await settles_once(under, refund.return_id)
 
@@ -616,7 +602,7 @@ class RailConformance:
         await under.pay_in(1234, txid)
         first = await find_listed(under, txid)
         await under.disturb_next_list("lost")
-        with suppress(RailUnavailable):
+        with suppress(rails.RailUnavailable):
             assert first in await under.list_received()
         assert await find_listed(under, txid) == first
 
@@ -636,9 +622,9 @@ class RailConformance:
         txid = make_txid()
         await under.pay_in(1234, txid)
         async with under.unavailable():
-            with pytest.raises(RailUnavailable):
+            with pytest.raises(rails.RailUnavailable):
                 await under.list_received()
-            with pytest.raises(RailUnavailable):
+            with pytest.raises(rails.RailUnavailable):
                 await under.rail.check()
         assert (await find_listed(under, txid)).amount_cents == 1234
         await under.rail.check()
@@ -658,7 +644,7 @@ class RailConformance:
     @asks("orders", "reports")
     async def test_our_word_on_what_was_never_reported_changes_nothing(self, under: RailUnderTest) -> None:
         order = under.make_order()
-        await under.rail.acknowledge([Acknowledgement(report_id=unknown_id(order), refusal_code="AC03")])
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=unknown_id(order), refusal_code="AC03")])
         await submit(under, [order])
         await settles_once(under, order.end_to_end_id)
 
@@ -674,7 +660,7 @@ class RailConformance:
     async def test_a_payment_is_reported_and_waits_for_our_word(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = begin(under.pay_in(1234, txid))
-        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
+        report = await next_report(under, rails.CreditReport, lambda one: one.txid == txid)
         assert report.amount_cents == 1234
         assert len(report.end_to_end_id) == 32
         assert is_aware(report.reported_at)
@@ -696,11 +682,11 @@ class RailConformance:
     async def test_our_second_word_changes_nothing(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = begin(under.pay_in(1234, txid))
-        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
-        word = Acknowledgement(report_id=report.report_id)
+        report = await next_report(under, rails.CreditReport, lambda one: one.txid == txid)
+        word = rails.Acknowledgement(report_id=report.report_id)
         await under.rail.acknowledge([word])
         await under.rail.acknowledge([word])
-        if isinstance(report, CreditAccepted):
+        if isinstance(report, rails.CreditAccepted):
             await take_payment(under, txid)
         assert await paying is None
 
@@ -708,13 +694,13 @@ class RailConformance:
     async def test_our_word_whose_answer_is_lost_can_be_given_again(self, under: RailUnderTest) -> None:
         txid = make_txid()
         paying = begin(under.pay_in(1234, txid))
-        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
-        word = Acknowledgement(report_id=report.report_id)
+        report = await next_report(under, rails.CreditReport, lambda one: one.txid == txid)
+        word = rails.Acknowledgement(report_id=report.report_id)
         await under.lose_next_answer()
-        with pytest.raises(RailUnavailable):
+        with pytest.raises(rails.RailUnavailable):
             await under.rail.acknowledge([word])
         await under.rail.acknowledge([word])
-        if isinstance(report, CreditAccepted):
+        if isinstance(report, rails.CreditAccepted):
             await take_payment(under, txid)
         assert await paying is None
 
@@ -723,16 +709,16 @@ class RailConformance:
         txid = make_txid()
         before = await under.rail.position()
         paying = begin(under.pay_in_two_steps(1234, txid, "settles"))
-        accepted = await next_report(under, CreditAccepted, lambda one: one.txid == txid)
-        await under.rail.acknowledge([Acknowledgement(report_id=accepted.report_id)])
-        end = await next_report(under, CreditReport, lambda one: is_end(one, txid))
-        assert type(end) is CreditReport
+        accepted = await next_report(under, rails.CreditAccepted, lambda one: one.txid == txid)
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=accepted.report_id)])
+        end = await next_report(under, rails.CreditReport, lambda one: is_end(one, txid))
+        assert type(end) is rails.CreditReport
         assert is_same_payment(accepted, end)
         assert end.report_id != accepted.report_id
         assert not paying.done()
         middle = await under.rail.position()
         assert end.end_to_end_id not in {item.id for item in await read_statement(under, before.as_of, middle.as_of)}
-        await under.rail.acknowledge([Acknowledgement(report_id=end.report_id)])
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=end.report_id)])
         assert await paying is None
 
     @asks("reports", "statement")
@@ -740,14 +726,14 @@ class RailConformance:
         txid = make_txid()
         before = await under.rail.position()
         paying = begin(under.pay_in_two_steps(1234, txid, "rejected"))
-        accepted = await next_report(under, CreditAccepted, lambda one: one.txid == txid)
-        await under.rail.acknowledge([Acknowledgement(report_id=accepted.report_id)])
-        end = await next_report(under, CreditReport, lambda one: is_end(one, txid))
-        assert isinstance(end, CreditCancelled)
+        accepted = await next_report(under, rails.CreditAccepted, lambda one: one.txid == txid)
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=accepted.report_id)])
+        end = await next_report(under, rails.CreditReport, lambda one: is_end(one, txid))
+        assert isinstance(end, rails.CreditCancelled)
         assert end.code in reject_code.REASONS
         assert is_same_payment(accepted, end)
         assert end.report_id != accepted.report_id
-        await under.rail.acknowledge([Acknowledgement(report_id=end.report_id)])
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=end.report_id)])
         assert await paying == end.code
         after = await under.rail.position()
         assert end.end_to_end_id not in {item.id for item in await read_statement(under, before.as_of, after.as_of)}
@@ -756,23 +742,25 @@ class RailConformance:
     async def test_a_return_is_reported_and_waits_for_our_word(self, under: RailUnderTest) -> None:
         order = under.make_order(amount_cents=500)
         await submit(under, [order])
-        assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
+        assert isinstance(await outcome(under, order.end_to_end_id), rails.SettledReport)
         returning = begin(under.give_back(order.end_to_end_id, 200))
-        report = await next_report(under, ReturnReport, lambda one: one.original_end_to_end_id == order.end_to_end_id)
+        report = await next_report(
+            under, rails.ReturnReport, lambda one: one.original_end_to_end_id == order.end_to_end_id
+        )
         assert report.amount_cents == 200
         assert report.return_id != order.end_to_end_id
         assert is_aware(report.reported_at)
-        await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id)])
         assert await returning is None
 
     @asks("orders", "reports")
     async def test_a_report_comes_again_until_it_is_acknowledged(self, under: RailUnderTest) -> None:
         order = under.make_order()
         await submit(under, [order])
-        first = await next_report(under, SettledReport, lambda one: one.id == order.end_to_end_id)
-        again = await next_report(under, SettledReport, lambda one: one.id == order.end_to_end_id)
+        first = await next_report(under, rails.SettledReport, lambda one: one.id == order.end_to_end_id)
+        again = await next_report(under, rails.SettledReport, lambda one: one.id == order.end_to_end_id)
         assert again == first
-        await under.rail.acknowledge([Acknowledgement(report_id=first.report_id)])
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=first.report_id)])
 
     @asks("orders", "reports")
     async def test_a_report_that_is_lost_comes_again(self, under: RailUnderTest) -> None:
@@ -780,9 +768,9 @@ class RailConformance:
         await submit(under, [order])
         await final_answer(under, order.end_to_end_id)
         await under.lose_next_answer()
-        with pytest.raises(RailUnavailable):
+        with pytest.raises(rails.RailUnavailable):
             await under.rail.reports(under.timeout_s)
-        assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
+        assert isinstance(await outcome(under, order.end_to_end_id), rails.SettledReport)
 
     @asks("orders", "reports")
     async def test_a_report_that_comes_twice_is_the_same(self, under: RailUnderTest) -> None:
@@ -803,9 +791,9 @@ class RailConformance:
         ids = [order.end_to_end_id for order in orders]
         seen: list[str] = []
         async for report in incoming(under):
-            if isinstance(report, SettledReport) and report.id in ids and report.id not in seen:
+            if isinstance(report, rails.SettledReport) and report.id in ids and report.id not in seen:
                 seen.append(report.id)
-                await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+                await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id)])
             if len(seen) == len(ids):
                 break
         assert seen == ids
@@ -813,7 +801,7 @@ class RailConformance:
     @asks("reports")
     async def test_without_reports_it_waits_as_long_as_it_was_told(self, under: RailUnderTest) -> None:
         while quiet := await under.rail.reports(0):
-            await under.rail.acknowledge([Acknowledgement(report_id=one.report_id) for one in quiet])
+            await under.rail.acknowledge([rails.Acknowledgement(report_id=one.report_id) for one in quiet])
         started_s = time.monotonic()
         assert await under.rail.reports(0.5) == []
         assert 0.4 < time.monotonic() - started_s < 0.5 + under.timeout_s
@@ -835,7 +823,7 @@ class RailConformance:
         waiting.cancel()
         order = under.make_order()
         await submit(under, [order])
-        assert isinstance(await outcome(under, order.end_to_end_id), SettledReport)
+        assert isinstance(await outcome(under, order.end_to_end_id), rails.SettledReport)
 
     # -- what has settled
 
@@ -867,7 +855,7 @@ class RailConformance:
         assert len({item.id for item in items}) == len(items)
         told = {item.id: item.settled_at for item in items}
         for order, answer in zip(orders, answers, strict=True):
-            assert answer == Settled(settled_at=told[order.end_to_end_id])
+            assert answer == rails.Settled(settled_at=told[order.end_to_end_id])
 
     @asks("orders", "statement")
     async def test_a_statement_begins_with_its_first_instant_and_ends_before_its_last(
@@ -877,7 +865,7 @@ class RailConformance:
         order = under.make_order()
         await submit(under, [order])
         answer = await final_answer(under, order.end_to_end_id)
-        assert isinstance(answer, Settled)
+        assert isinstance(answer, rails.Settled)
         await under.rail.position()
         at = answer.settled_at
         until = await read_statement(under, before.as_of, at)
@@ -892,7 +880,7 @@ class RailConformance:
         await submit(under, [rejected])
         await final_answer(under, rejected.end_to_end_id)
         paying = begin(under.pay_in(1234, txid))
-        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
+        report = await next_report(under, rails.CreditReport, lambda one: one.txid == txid)
         waiting = await under.rail.position()
         refused = await refuse_payment(under, txid, paying)
         after = await under.rail.position()
@@ -907,7 +895,7 @@ class RailConformance:
         before = await under.rail.position()
         txid, order = make_txid(), under.make_order()
         paying = begin(under.pay_in(1234, txid))
-        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
+        report = await next_report(under, rails.CreditReport, lambda one: one.txid == txid)
         await submit(under, [order])
         await final_answer(under, order.end_to_end_id)
         middle = await under.rail.position()

@@ -10,16 +10,7 @@ from conformance.under_test import WORK, Fate, UnofferedHooks
 from conformance.wire import BreakableWire
 from pixconnect.adapters.rails.sandbox import SandboxConnection
 from pixconnect.domain.money.rail import Order, Rail, RefundOrder
-from pixconnect.domain.simulation.sandbox_control import (
-    GIVE_BACK,
-    PAY,
-    REPLACE_FAULTS,
-    SET_OFFSET,
-    Arrival,
-    FaultRule,
-    OutsidePayer,
-    OutsideReturn,
-)
+from pixconnect.domain.simulation import sandbox_control as commands
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox
@@ -49,19 +40,19 @@ class SandboxUnderTest(UnofferedHooks):
         return support.refund_order(original_end_to_end_id, amount_cents=amount_cents, ordered_at=ordered_at)
 
     def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> Awaitable[str | None]:
-        payer = OutsidePayer(name=payer_name)
+        payer = commands.OutsidePayer(name=payer_name)
         transfer = support.outside_transfer(amount_cents=amount_cents, txid=txid, payer=payer)
-        return _told(self._sandbox.control.call(PAY, transfer))
+        return _told(self._sandbox.control.call(commands.PAY, transfer))
 
     async def pay_in_two_steps(self, amount_cents: int, txid: str, fate: Fate) -> str | None:
         effect = "two_steps:30" if fate == "settles" else "cancel:AB03:30"
-        await self._sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect=effect, times=1)])
+        await self._sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect=effect, times=1)])
         return await self.pay_in(amount_cents, txid)
 
     def give_back(self, end_to_end_id: str, amount_cents: int) -> Awaitable[str | None]:
         name = self.names.get(end_to_end_id, end_to_end_id)
-        asked = OutsideReturn(end_to_end_id=name, amount_cents=amount_cents, reason="MD06")
-        return _told(self._sandbox.control.call(GIVE_BACK, asked))
+        asked = commands.OutsideReturn(end_to_end_id=name, amount_cents=amount_cents, reason="MD06")
+        return _told(self._sandbox.control.call(commands.GIVE_BACK, asked))
 
     async def lose_next_message(self) -> None:
         self._wire.lose("message")
@@ -70,7 +61,9 @@ class SandboxUnderTest(UnofferedHooks):
         self._wire.lose("answer")
 
     async def repeat_next_report(self) -> None:
-        await self._sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="duplicate_answer", times=1)])
+        await self._sandbox.control.call(
+            commands.REPLACE_FAULTS, [commands.FaultRule(effect="duplicate_answer", times=1)]
+        )
 
     @asynccontextmanager
     async def unavailable(self) -> AsyncIterator[None]:
@@ -80,10 +73,10 @@ class SandboxUnderTest(UnofferedHooks):
 
     async def pass_time(self, span: timedelta) -> None:
         self._passed += span
-        await self._sandbox.control.call(SET_OFFSET, self._passed)
+        await self._sandbox.control.call(commands.SET_OFFSET, self._passed)
 
 
-async def _told(arriving: Awaitable[Arrival]) -> str | None:
+async def _told(arriving: Awaitable[commands.Arrival]) -> str | None:
     arrival = await arriving
     assert arrival.status != "PROCESSING", "the service's word never came"
     return arrival.code

@@ -12,29 +12,7 @@ from conformance.rail import RailConformance
 from conformance.sandbox_under_test import SandboxUnderTest, open_sandbox
 from conformance.under_test import RailUnderTest
 from pixconnect.adapters.rails.sandbox import SandboxRail
-from pixconnect.domain.money.rail import (
-    Abilities,
-    Acknowledgement,
-    AlreadyKnown,
-    CreditAccepted,
-    CreditCancelled,
-    CreditReport,
-    DirectoryEntry,
-    NeverTaken,
-    NotTaken,
-    Order,
-    Position,
-    QueryAnswer,
-    Rail,
-    RefundOrder,
-    Rejected,
-    Report,
-    SettledItem,
-    SettledReport,
-    SubmitAnswer,
-    Taken,
-    Unknown,
-)
+from pixconnect.domain.money import rail as rails
 from support import sandbox as support
 from support.bare_rail import BareRail, make_name
 from support.postgres import Addresses
@@ -43,7 +21,7 @@ from support.postgres import Addresses
 class Liar:
     """A rail like another one, but for one lie."""
 
-    def __init__(self, rail: Rail) -> None:
+    def __init__(self, rail: rails.Rail) -> None:
         self._rail = rail
 
     def __getattr__(self, name: str) -> Any:
@@ -51,122 +29,128 @@ class Liar:
 
 
 class TellsDuplicatesAsRejected(Liar):
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit(orders)
-        return [Rejected(code="ED05", reason="x") if isinstance(one, AlreadyKnown) else one for one in answers]
+        return [
+            rails.Rejected(code="ED05", reason="x") if isinstance(one, rails.AlreadyKnown) else one for one in answers
+        ]
 
-    async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+    async def submit_refunds(self, orders: Sequence[rails.RefundOrder]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit_refunds(orders)
-        return [Rejected(code="ED05", reason="x") if isinstance(one, AlreadyKnown) else one for one in answers]
+        return [
+            rails.Rejected(code="ED05", reason="x") if isinstance(one, rails.AlreadyKnown) else one for one in answers
+        ]
 
 
 class TellsUnknownAsNotTaken(Liar):
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit(orders)
-        return [NotTaken() if isinstance(one, Unknown) else one for one in answers]
+        return [rails.NotTaken() if isinstance(one, rails.Unknown) else one for one in answers]
 
 
 class TellsNotTakenAsUnknown(Liar):
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit(orders)
-        return [Unknown() if isinstance(one, NotTaken) else one for one in answers]
+        return [rails.Unknown() if isinstance(one, rails.NotTaken) else one for one in answers]
 
 
 class ResendsUnderAnotherName(Liar):
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         return await self._rail.submit([structs.replace(one, end_to_end_id=support.network_id()) for one in orders])
 
 
 class AnswersOutOfOrder(Liar):
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
+    async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
         return (await self._rail.query(ids))[::-1]
 
 
 class TakesTheUnseenForTaken(Liar):
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        return [Taken() if isinstance(one, Unknown) else one for one in await self._rail.query(ids)]
+    async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
+        return [rails.Taken() if isinstance(one, rails.Unknown) else one for one in await self._rail.query(ids)]
 
 
 class TellsTheUnseenAsNeverTaken(Liar):
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        return [NeverTaken() if isinstance(one, Unknown) else one for one in await self._rail.query(ids)]
+    async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
+        return [rails.NeverTaken() if isinstance(one, rails.Unknown) else one for one in await self._rail.query(ids)]
 
 
 class NeverEndsWhatIsNeverTaken(Liar):
-    async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        return [Unknown() if isinstance(one, NeverTaken) else one for one in await self._rail.query(ids)]
+    async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
+        return [rails.Unknown() if isinstance(one, rails.NeverTaken) else one for one in await self._rail.query(ids)]
 
 
 class TellsLateOrdersAsTaken(Liar):
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit(orders)
-        return [Taken() if isinstance(one, AlreadyKnown) else one for one in answers]
+        return [rails.Taken() if isinstance(one, rails.AlreadyKnown) else one for one in answers]
 
 
 class AcknowledgesWhatItReads(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         reports = await self._rail.reports(wait_s)
-        await self._rail.acknowledge([Acknowledgement(report_id=one.report_id) for one in reports])
+        await self._rail.acknowledge([rails.Acknowledgement(report_id=one.report_id) for one in reports])
         return reports
 
 
 class ForgetsRefusals(Liar):
-    async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        await self._rail.acknowledge([Acknowledgement(report_id=one.report_id) for one in acknowledgements])
+    async def acknowledge(self, acknowledgements: Sequence[rails.Acknowledgement]) -> None:
+        await self._rail.acknowledge([rails.Acknowledgement(report_id=one.report_id) for one in acknowledgements])
 
 
 class DatesReportsItself(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         reports = await self._rail.reports(wait_s)
         now = datetime.now(UTC)
-        return [structs.replace(one, settled_at=now) if isinstance(one, SettledReport) else one for one in reports]
+        return [
+            structs.replace(one, settled_at=now) if isinstance(one, rails.SettledReport) else one for one in reports
+        ]
 
 
 class LeavesOutReturns(Liar):
-    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         async for batch in self._rail.statement(since, until):
             yield [item for item in batch if item.kind != "return"]
 
 
 class TellsPagesTwice(Liar):
-    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         async for batch in self._rail.statement(since, until):
             yield batch
             yield batch
 
 
 class TellsTheLatestFirst(Liar):
-    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         async for batch in self._rail.statement(since, until):
             yield batch[::-1]
 
 
 class IncludesTheEnd(Liar):
-    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         async for batch in self._rail.statement(since, until + timedelta(microseconds=1)):
             yield batch
 
 
 class BeginsAfterTheBeginning(Liar):
-    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         async for batch in self._rail.statement(since + timedelta(microseconds=1), until):
             yield batch
 
 
 class DatesStatementsByTheDay(Liar):
-    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         today = since.replace(hour=0, minute=0, second=0, microsecond=0)
         async for batch in self._rail.statement(today, today + timedelta(days=2)):
             yield batch
 
 
 class NeverMovesItsPosition(Liar):
-    async def position(self) -> Position:
+    async def position(self) -> rails.Position:
         return structs.replace(await self._rail.position(), amount_cents=0)
 
 
 class SumsUpYesterday(Liar):
-    async def position(self) -> Position:
+    async def position(self) -> rails.Position:
         position = await self._rail.position()
         return structs.replace(position, as_of=position.as_of - timedelta(days=1))
 
@@ -175,104 +159,104 @@ class RefusesAfterAll(Liar):
     """It takes refusals though it says that it does not."""
 
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> rails.Abilities:
         return structs.replace(self._rail.abilities, refuses_credits=False)
 
 
 class SettlesWhatItWasToldToRefuse(Liar):
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> rails.Abilities:
         return structs.replace(self._rail.abilities, refuses_credits=True)
 
 
 class SaysThatItRefundsPartly(Liar):
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> rails.Abilities:
         return structs.replace(self._rail.abilities, refunds_partly=True)
 
 
 class SaysThatItHasADirectory(Liar):
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> rails.Abilities:
         return structs.replace(self._rail.abilities, resolves_keys=True)
 
-    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
+    async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> rails.DirectoryEntry | None:
         return None
 
 
 class SaysThatItAnswersByOurIds(Liar):
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> rails.Abilities:
         return structs.replace(self._rail.abilities, answers_by_our_id=True)
 
 
 class SaysThatItKeepsOurIds(Liar):
     @property
-    def abilities(self) -> Abilities:
+    def abilities(self) -> rails.Abilities:
         return structs.replace(self._rail.abilities, keeps_our_id=True)
 
 
 class NeverTellsNames(Liar):
-    async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
+    async def submit(self, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
         answers = await self._rail.submit(orders)
-        return [Taken() if isinstance(one, Taken) else one for one in answers]
+        return [rails.Taken() if isinstance(one, rails.Taken) else one for one in answers]
 
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         return [
-            structs.replace(one, network_id=None) if isinstance(one, SettledReport) else one
+            structs.replace(one, network_id=None) if isinstance(one, rails.SettledReport) else one
             for one in await self._rail.reports(wait_s)
         ]
 
 
 class ChangesNames(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         return [
-            structs.replace(one, network_id=make_name(one.id)) if isinstance(one, SettledReport) else one
+            structs.replace(one, network_id=make_name(one.id)) if isinstance(one, rails.SettledReport) else one
             for one in await self._rail.reports(wait_s)
         ]
 
 
 class GivesAllOneName(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         return [
-            structs.replace(one, network_id=f"{one.id[0]}{'8' * 31}") if isinstance(one, SettledReport) else one
+            structs.replace(one, network_id=f"{one.id[0]}{'8' * 31}") if isinstance(one, rails.SettledReport) else one
             for one in await self._rail.reports(wait_s)
         ]
 
 
 class TellsNamesThatAreNone(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         return [
-            structs.replace(one, network_id="payment 7") if isinstance(one, SettledReport) else one
+            structs.replace(one, network_id="payment 7") if isinstance(one, rails.SettledReport) else one
             for one in await self._rail.reports(wait_s)
         ]
 
 
 class SettlesAtOnceWhatItAccepts(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         return [
-            CreditReport(**structs.asdict(one)) if isinstance(one, CreditAccepted) else one
+            rails.CreditReport(**structs.asdict(one)) if isinstance(one, rails.CreditAccepted) else one
             for one in await self._rail.reports(wait_s)
         ]
 
 
 class SettlesWhatWasCancelled(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
-        reports: list[Report] = []
+    async def reports(self, wait_s: float) -> list[rails.Report]:
+        reports: list[rails.Report] = []
         for one in await self._rail.reports(wait_s):
-            if isinstance(one, CreditCancelled):
+            if isinstance(one, rails.CreditCancelled):
                 fields = structs.asdict(one)
                 del fields["code"]
-                reports.append(CreditReport(**fields))
+                reports.append(rails.CreditReport(**fields))
             else:
                 reports.append(one)
         return reports
 
 
 class SettlesAnotherAmount(Liar):
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         return [
-            structs.replace(one, amount_cents=one.amount_cents - 1) if type(one) is CreditReport else one
+            structs.replace(one, amount_cents=one.amount_cents - 1) if type(one) is rails.CreditReport else one
             for one in await self._rail.reports(wait_s)
         ]
 
@@ -280,18 +264,18 @@ class SettlesAnotherAmount(Liar):
 class SettlesWhenItAccepts(Liar):
     """Its statement has a payment as soon as it was accepted."""
 
-    def __init__(self, rail: Rail) -> None:
+    def __init__(self, rail: rails.Rail) -> None:
         super().__init__(rail)
-        self._accepted: list[CreditAccepted] = []
+        self._accepted: list[rails.CreditAccepted] = []
 
-    async def reports(self, wait_s: float) -> list[Report]:
+    async def reports(self, wait_s: float) -> list[rails.Report]:
         reports = await self._rail.reports(wait_s)
-        self._accepted += [one for one in reports if isinstance(one, CreditAccepted)]
+        self._accepted += [one for one in reports if isinstance(one, rails.CreditAccepted)]
         return reports
 
-    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[SettledItem]]:
+    async def statement(self, since: datetime, until: datetime) -> AsyncIterator[Sequence[rails.SettledItem]]:
         yield [
-            SettledItem(id=one.end_to_end_id, kind="credit", amount_cents=one.amount_cents, settled_at=since)
+            rails.SettledItem(id=one.end_to_end_id, kind="credit", amount_cents=one.amount_cents, settled_at=since)
             for one in self._accepted
         ]
         async for batch in self._rail.statement(since, until):
@@ -366,7 +350,7 @@ async def test_a_bare_rail_that_lies_fails(
         await fails(under, test)
 
 
-def make_liar(liar: type[Liar], rail: Rail) -> Rail:
+def make_liar(liar: type[Liar], rail: rails.Rail) -> rails.Rail:
     lying: Any = liar(rail)
     return lying
 

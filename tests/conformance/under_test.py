@@ -11,28 +11,7 @@ from typing import Final, Literal, NoReturn, Protocol, TypeVar
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.money.rail import (
-    Acknowledgement,
-    AlreadyKnown,
-    CreditAccepted,
-    CreditReport,
-    NeverTaken,
-    NotTaken,
-    Order,
-    QueryAnswer,
-    Rail,
-    RefundOrder,
-    Rejected,
-    RejectedReport,
-    Report,
-    ReturnReport,
-    Settled,
-    SettledItem,
-    SettledReport,
-    SubmitAnswer,
-    Taken,
-    Unknown,
-)
+from pixconnect.domain.money import rail as rails
 
 Work = Literal["orders", "refunds", "refusals", "repeats", "reports", "statement", "lists", "memory"]
 """What a rail may do at all:
@@ -52,9 +31,9 @@ FATES: Final[tuple[Fate, ...]] = ("settles", "rejected")
 Remembered = Literal["minted", "calling", "asked"]
 """Of the calls of an order: none, one that was cut off, or one that may be done."""
 REMEMBERED: Final[tuple[Remembered, ...]] = ("minted", "calling", "asked")
-Outcome = SettledReport | RejectedReport
-OUTCOME: Final = (SettledReport, RejectedReport)
-OneReport = TypeVar("OneReport", bound=Report)
+Outcome = rails.SettledReport | rails.RejectedReport
+OUTCOME: Final = (rails.SettledReport, rails.RejectedReport)
+OneReport = TypeVar("OneReport", bound=rails.Report)
 Told = TypeVar("Told")
 
 
@@ -71,7 +50,7 @@ class RailUnderTest(Protocol):
         ...
 
     @property
-    def rail(self) -> Rail:
+    def rail(self) -> rails.Rail:
         """The adapter."""
         ...
 
@@ -95,11 +74,11 @@ class RailUnderTest(Protocol):
         """Empty: the suite notes here what the network calls our orders, where it does not use our ids."""
         ...
 
-    def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> Order:
+    def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> rails.Order:
         """A new order under a new id, dated now by the network's clock, to somebody with whom it will end that way."""
         ...
 
-    def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> RefundOrder:
+    def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> rails.RefundOrder:
         """A new refund order under a new id, for a payment that came in."""
         ...
 
@@ -119,7 +98,7 @@ class RailUnderTest(Protocol):
         """Let the receiver of a settled order start to return it; as ``pay_in``."""
         ...
 
-    async def list_received(self) -> Sequence[CreditReport]:
+    async def list_received(self) -> Sequence[rails.CreditReport]:
         """All that came in, as the institution lists it and the service takes it; of a rail whose work is *lists*.
 
         Raises:
@@ -163,10 +142,10 @@ class RailUnderTest(Protocol):
 class UnofferedHooks:
     """Every hook, each of which skips its test and says so: what an environment offers overrides its own."""
 
-    def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> Order:
+    def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> rails.Order:
         _skip("make_order")
 
-    def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> RefundOrder:
+    def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> rails.RefundOrder:
         _skip("make_refund_order")
 
     async def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> str | None:
@@ -178,7 +157,7 @@ class UnofferedHooks:
     async def give_back(self, end_to_end_id: str, amount_cents: int) -> str | None:
         _skip("give_back")
 
-    async def list_received(self) -> Sequence[CreditReport]:
+    async def list_received(self) -> Sequence[rails.CreditReport]:
         _skip("list_received")
 
     async def read_funds(self) -> int:
@@ -227,30 +206,30 @@ def needs(under: RailUnderTest, ability: str) -> None:
         pytest.skip(f"the rail says that it cannot do this: {ability}")
 
 
-async def submit(under: RailUnderTest, orders: Sequence[Order]) -> list[SubmitAnswer]:
+async def submit(under: RailUnderTest, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
     answers = await under.rail.submit(orders)
     return [note_name(under, order.end_to_end_id, one) for order, one in zip(orders, answers, strict=True)]
 
 
-async def submit_until_taken(under: RailUnderTest, orders: Sequence[Order]) -> list[SubmitAnswer]:
+async def submit_until_taken(under: RailUnderTest, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
     """Hand over again what was certainly not taken: a rail may have a rate, and answer only what it can pass on."""
     answers = await submit(under, orders)
     deadline_s = time.monotonic() + under.timeout_s
-    while NotTaken() in answers and time.monotonic() < deadline_s:
+    while rails.NotTaken() in answers and time.monotonic() < deadline_s:
         await asyncio.sleep(min(0.05, under.timeout_s / 20))
         left = iter(
-            await submit(under, [order for order, one in zip(orders, answers, strict=True) if one == NotTaken()])
+            await submit(under, [order for order, one in zip(orders, answers, strict=True) if one == rails.NotTaken()])
         )
-        answers = [next(left) if one == NotTaken() else one for one in answers]
+        answers = [next(left) if one == rails.NotTaken() else one for one in answers]
     return answers
 
 
-async def submit_refunds(under: RailUnderTest, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]:
+async def submit_refunds(under: RailUnderTest, orders: Sequence[rails.RefundOrder]) -> list[rails.SubmitAnswer]:
     answers = await under.rail.submit_refunds(orders)
     return [note_name(under, order.return_id, one) for order, one in zip(orders, answers, strict=True)]
 
 
-async def ask(under: RailUnderTest, *order_ids: str) -> list[QueryAnswer]:
+async def ask(under: RailUnderTest, *order_ids: str) -> list[rails.QueryAnswer]:
     """Ask by the names that the rail can be asked by."""
     is_by_ours = under.rail.abilities.answers_by_our_id
     asked = [order_id if is_by_ours else under.names.get(order_id, order_id) for order_id in order_ids]
@@ -260,14 +239,17 @@ async def ask(under: RailUnderTest, *order_ids: str) -> list[QueryAnswer]:
 
 def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
     """Note what the network calls an order; leave that out of what was told, so that this can be compared."""
-    if isinstance(told, Unknown):
+    if isinstance(told, rails.Unknown):
         # Of orders the institution may promise more than of refunds.
         is_refund = order_id.startswith("D")
         assert "repeats" in under.does or not (is_refund and told.is_repeatable), (
             "it repeats nothing, and says that it may"
         )
         return structs.replace(told, is_repeatable=False)
-    if not isinstance(told, Taken | Settled | Rejected | SettledReport | RejectedReport) or told.network_id is None:
+    if (
+        not isinstance(told, rails.Taken | rails.Settled | rails.Rejected | rails.SettledReport | rails.RejectedReport)
+        or told.network_id is None
+    ):
         return told
     if told.network_id != order_id:
         assert not under.rail.abilities.keeps_our_id, "the rail says that it keeps our ids"
@@ -278,19 +260,21 @@ def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
     return structs.replace(told, network_id=None)
 
 
-async def final_answer(under: RailUnderTest, order_id: str, again: Order | None = None) -> Settled | Rejected:
+async def final_answer(
+    under: RailUnderTest, order_id: str, again: rails.Order | None = None
+) -> rails.Settled | rails.Rejected:
     """Ask until the answer is final; as long as it is unknown, hand over ``again``: not every rail can be asked before."""
     if not under.rail.abilities.answers_by_our_id and order_id not in under.names:
         # Its name comes with the report, which comes again.
         await next_report(under, OUTCOME, lambda one: one.id == order_id)
     deadline_s = time.monotonic() + under.timeout_s
-    answer: QueryAnswer | None = None
+    answer: rails.QueryAnswer | None = None
     while time.monotonic() < deadline_s:
         [answer] = await ask(under, order_id)
-        if isinstance(answer, Settled | Rejected):
+        if isinstance(answer, rails.Settled | rails.Rejected):
             return answer
-        assert not isinstance(answer, NeverTaken), "it was taken"
-        if isinstance(answer, Unknown) and again is not None:
+        assert not isinstance(answer, rails.NeverTaken), "it was taken"
+        if isinstance(answer, rails.Unknown) and again is not None:
             await submit(under, [again])
         await asyncio.sleep(min(0.05, under.timeout_s / 20))
     raise AssertionError(f"no outcome of {order_id} within {under.timeout_s} s; the last answer was {answer}")
@@ -299,8 +283,8 @@ async def final_answer(under: RailUnderTest, order_id: str, again: Order | None 
 async def outcome(under: RailUnderTest, order_id: str) -> Outcome:
     """The report of an order's outcome, acknowledged."""
     async for report in incoming(under):
-        if isinstance(report, SettledReport | RejectedReport) and report.id == order_id:
-            await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+        if isinstance(report, rails.SettledReport | rails.RejectedReport) and report.id == order_id:
+            await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id)])
             return report
     raise AssertionError(f"no report of {order_id} within {under.timeout_s} s")
 
@@ -315,7 +299,7 @@ async def next_report(
     raise AssertionError(f"no such {kind} within {under.timeout_s} s")
 
 
-async def incoming(under: RailUnderTest) -> AsyncIterator[Report]:
+async def incoming(under: RailUnderTest) -> AsyncIterator[rails.Report]:
     """Reports as they come, none acknowledged, until the timeout."""
     deadline_s = time.monotonic() + under.timeout_s
     while (left_s := deadline_s - time.monotonic()) > 0:
@@ -323,14 +307,14 @@ async def incoming(under: RailUnderTest) -> AsyncIterator[Report]:
             yield in_our_names(under, report)
 
 
-def in_our_names(under: RailUnderTest, report: Report) -> Report:
+def in_our_names(under: RailUnderTest, report: rails.Report) -> rails.Report:
     """The report with our ids in the place of those that the network uses."""
     ours = {name: order_id for order_id, name in under.names.items()}
     match report:
-        case SettledReport() | RejectedReport():
+        case rails.SettledReport() | rails.RejectedReport():
             report = structs.replace(report, id=ours.get(report.id, report.id))
             return note_name(under, report.id, report)
-        case ReturnReport():
+        case rails.ReturnReport():
             original = report.original_end_to_end_id
             return structs.replace(report, original_end_to_end_id=ours.get(original, original))
         case _:
@@ -340,31 +324,31 @@ def in_our_names(under: RailUnderTest, report: Report) -> Report:
 async def settles_once(under: RailUnderTest, order_id: str) -> None:
     """However often it was sent: one outcome, the same to whoever asks and, on a rail that reports, whoever is told."""
     answer = await final_answer(under, order_id)
-    assert isinstance(answer, Settled)
+    assert isinstance(answer, rails.Settled)
     assert is_aware(answer.settled_at)
     assert await ask(under, order_id) == [answer]
     if "reports" not in under.does:
         return
     told = await outcome(under, order_id)
-    assert isinstance(told, SettledReport)
+    assert isinstance(told, rails.SettledReport)
     assert told.settled_at == answer.settled_at
 
 
-async def stays_never_taken(under: RailUnderTest, order: Order) -> None:
+async def stays_never_taken(under: RailUnderTest, order: rails.Order) -> None:
     """Nothing settles under this id any more, whoever asks and whatever is still sent."""
-    assert await ask(under, order.end_to_end_id) == [NeverTaken()]
+    assert await ask(under, order.end_to_end_id) == [rails.NeverTaken()]
     [again] = await submit(under, [order])
-    assert isinstance(again, AlreadyKnown | Unknown | Rejected)
+    assert isinstance(again, rails.AlreadyKnown | rails.Unknown | rails.Rejected)
     await asyncio.sleep(min(0.3, under.timeout_s / 10))
-    assert await ask(under, order.end_to_end_id) == [NeverTaken()]
+    assert await ask(under, order.end_to_end_id) == [rails.NeverTaken()]
 
 
-async def take_payment(under: RailUnderTest, txid: str) -> CreditReport:
+async def take_payment(under: RailUnderTest, txid: str) -> rails.CreditReport:
     """Acknowledge what is reported of a payment until it has settled."""
     while True:
-        report = await next_report(under, CreditReport, lambda one: one.txid == txid)
-        await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
-        if type(report) is CreditReport:
+        report = await next_report(under, rails.CreditReport, lambda one: one.txid == txid)
+        await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id)])
+        if type(report) is rails.CreditReport:
             return report
 
 
@@ -372,18 +356,18 @@ async def refuse_payment(under: RailUnderTest, txid: str, paying: asyncio.Future
     """Refuse each report of a payment until the payer is told how it ended, and return that."""
     while not paying.done():
         for report in await under.rail.reports(0.1):
-            if isinstance(report, CreditReport) and report.txid == txid:
-                await under.rail.acknowledge([Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
+            if isinstance(report, rails.CreditReport) and report.txid == txid:
+                await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
         # The payer is told over another connection.
         await asyncio.wait([paying], timeout=0.1)
     return paying.result()
 
 
-def is_end(report: CreditReport, txid: str) -> bool:
-    return report.txid == txid and not isinstance(report, CreditAccepted)
+def is_end(report: rails.CreditReport, txid: str) -> bool:
+    return report.txid == txid and not isinstance(report, rails.CreditAccepted)
 
 
-def is_same_payment(one: CreditReport, other: CreditReport) -> bool:
+def is_same_payment(one: rails.CreditReport, other: rails.CreditReport) -> bool:
     """Whether two reports say the same of a payment but for what has become of it, and when."""
     return all(
         getattr(one, name) == getattr(other, name)
@@ -400,7 +384,7 @@ async def receive(under: RailUnderTest, amount_cents: int) -> str:
     return report.end_to_end_id
 
 
-async def find_listed(under: RailUnderTest, txid: str) -> CreditReport:
+async def find_listed(under: RailUnderTest, txid: str) -> rails.CreditReport:
     """Read the list until a payment is in it."""
     deadline_s = time.monotonic() + under.timeout_s
     while time.monotonic() < deadline_s:
@@ -423,7 +407,7 @@ async def settle_an_order_and_a_refund(under: RailUnderTest) -> tuple[str, str, 
     await submit(under, [sent])
     await submit_refunds(under, [refund])
     for order_id in (sent.end_to_end_id, refund.return_id):
-        assert isinstance(await final_answer(under, order_id), Settled)
+        assert isinstance(await final_answer(under, order_id), rails.Settled)
     return sent.end_to_end_id, received, refund.return_id
 
 
@@ -431,13 +415,13 @@ async def settle_one_of_each(under: RailUnderTest) -> tuple[str, str, str, str]:
     """Those three, and a return of 200 of the order; by their ids."""
     sent, received, refund = await settle_an_order_and_a_refund(under)
     returning = asyncio.ensure_future(under.give_back(sent, 200))
-    report = await next_report(under, ReturnReport, lambda one: one.original_end_to_end_id == sent)
-    await under.rail.acknowledge([Acknowledgement(report_id=report.report_id)])
+    report = await next_report(under, rails.ReturnReport, lambda one: one.original_end_to_end_id == sent)
+    await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id)])
     assert await returning is None
     return sent, received, refund, report.return_id
 
 
-async def read_statement(under: RailUnderTest, since: datetime, until: datetime) -> list[SettledItem]:
+async def read_statement(under: RailUnderTest, since: datetime, until: datetime) -> list[rails.SettledItem]:
     """The whole statement, with our ids of orders where the network uses others."""
     ours = {name: order_id for order_id, name in under.names.items()}
     return [
@@ -447,7 +431,7 @@ async def read_statement(under: RailUnderTest, since: datetime, until: datetime)
     ]
 
 
-def signed_cents(item: SettledItem) -> int:
+def signed_cents(item: rails.SettledItem) -> int:
     return item.amount_cents if item.kind in {"credit", "return", "held"} else -item.amount_cents
 
 
@@ -456,7 +440,7 @@ def make_txid() -> str:
     return secrets.token_hex(16)
 
 
-def unknown_id(order: Order) -> str:
+def unknown_id(order: rails.Order) -> str:
     """An id of a valid form that nobody has sent."""
     return f"{order.end_to_end_id[:-11]}{secrets.token_hex(6)[:11]}"
 

@@ -8,16 +8,7 @@ import pytest
 
 from pixconnect.domain.money.block_report import Defence, InfractionReport
 from pixconnect.domain.money.rail import Acknowledgement, CreditReport, RejectedReport, Report
-from pixconnect.domain.simulation.sandbox_control import (
-    DECIDE_INFRACTION,
-    OPEN_INFRACTION,
-    PAY,
-    SET_OFFSET,
-    Judged,
-    OutsideDecision,
-    OutsideInfraction,
-    SandboxRefusal,
-)
+from pixconnect.domain.simulation import sandbox_control as commands
 from support import sandbox as support
 from support.sandbox import Sandbox, our_party, outside_transfer, refund_order
 
@@ -26,7 +17,7 @@ JUDGED_AFTER = timedelta(days=7, minutes=1)
 
 
 async def pay(sandbox: Sandbox) -> str:
-    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer(amount_cents=PAID_CENTS)))
+    paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer(amount_cents=PAID_CENTS)))
     [report] = await support.next_reports(sandbox.rail)
     assert isinstance(report, CreditReport)
     await paying
@@ -40,9 +31,9 @@ async def give_back(sandbox: Sandbox, paid: str, cents: int) -> Report:
 
 
 def asked_of(
-    paid: str, cents: int | None = None, funds_cents: int = 10 * PAID_CENTS, judged: Judged = "by_answer"
-) -> OutsideInfraction:
-    return OutsideInfraction(
+    paid: str, cents: int | None = None, funds_cents: int = 10 * PAID_CENTS, judged: commands.Judged = "by_answer"
+) -> commands.OutsideInfraction:
+    return commands.OutsideInfraction(
         end_to_end_id=paid,
         party=our_party(),
         amount_cents=cents,
@@ -58,20 +49,20 @@ async def contest(
     sandbox: Sandbox,
     paid: str,
     cents: int | None = None,
-    judged: Judged = "by_answer",
+    judged: commands.Judged = "by_answer",
     funds_cents: int = 10 * PAID_CENTS,
 ) -> InfractionReport:
     """Contest it, as a rule with more than enough to block, and let the service hear of it."""
     asked = asked_of(paid, cents, funds_cents, judged)
-    contesting = asyncio.create_task(sandbox.control.call(OPEN_INFRACTION, asked))
+    contesting = asyncio.create_task(sandbox.control.call(commands.OPEN_INFRACTION, asked))
     return await _hear(sandbox, contesting)
 
 
 async def decide(
     sandbox: Sandbox, name: str, cents: int | None = None, decision: Literal["take", "release", "hold"] = "take"
 ) -> InfractionReport:
-    asked = OutsideDecision(name=name, decision=decision, amount_cents=cents)
-    return await _hear(sandbox, asyncio.create_task(sandbox.control.call(DECIDE_INFRACTION, asked)))
+    asked = commands.OutsideDecision(name=name, decision=decision, amount_cents=cents)
+    return await _hear(sandbox, asyncio.create_task(sandbox.control.call(commands.DECIDE_INFRACTION, asked)))
 
 
 async def _hear(sandbox: Sandbox, asking: asyncio.Task[InfractionReport]) -> InfractionReport:
@@ -87,7 +78,7 @@ async def _hear(sandbox: Sandbox, asking: asyncio.Task[InfractionReport]) -> Inf
 
 async def live(sandbox: Sandbox, count: int) -> dict[str, InfractionReport]:
     """Let the time to answer pass; what so many contests came to."""
-    await sandbox.control.call(SET_OFFSET, JUDGED_AFTER)
+    await sandbox.control.call(commands.SET_OFFSET, JUDGED_AFTER)
     reports = await support.reports_of(sandbox.rail, count)
     return {report.name: report for report in reports if isinstance(report, InfractionReport)}
 
@@ -109,10 +100,10 @@ async def test_of_what_was_given_back_in_part_the_rest_is_contested_and_taken(sa
 async def test_more_than_is_left_is_not_contested(sandbox: Sandbox) -> None:
     paid = await pay(sandbox)
     await give_back(sandbox, paid, 40)
-    with pytest.raises(SandboxRefusal, match="amount: 60 cents"):
+    with pytest.raises(commands.SandboxRefusal, match="amount: 60 cents"):
         await contest(sandbox, paid, 61)
     await give_back(sandbox, paid, 60)
-    with pytest.raises(SandboxRefusal, match="nothing is left to contest"):
+    with pytest.raises(commands.SandboxRefusal, match="nothing is left to contest"):
         await contest(sandbox, paid)
 
 
@@ -131,10 +122,10 @@ async def test_what_one_contest_has_taken_the_other_cannot_take(sandbox: Sandbox
     paid = await pay(sandbox)
     first, second = await contest(sandbox, paid), await contest(sandbox, paid, judged="release")
     await decide(sandbox, first.name, 70)
-    with pytest.raises(SandboxRefusal, match="amount: 30 cents"):
+    with pytest.raises(commands.SandboxRefusal, match="amount: 30 cents"):
         await decide(sandbox, second.name, 31)
     assert [part.amount_cents for part in (await decide(sandbox, second.name, 30)).taken] == [30]
-    with pytest.raises(SandboxRefusal, match="amount: 0 cents"):
+    with pytest.raises(commands.SandboxRefusal, match="amount: 0 cents"):
         await decide(sandbox, first.name, 30)
     assert await position(sandbox) == 0
 
@@ -161,9 +152,9 @@ async def test_a_refund_under_way_leaves_only_the_rest(sandbox: Sandbox) -> None
     paid = await pay(sandbox)
     contested = await contest(sandbox, paid, judged="release")
     await sandbox.rail.submit_refunds([refund_order(paid, return_id=f"D{1:031}", amount_cents=70)])
-    with pytest.raises(SandboxRefusal, match="amount: 30 cents"):
+    with pytest.raises(commands.SandboxRefusal, match="amount: 30 cents"):
         await sandbox.control.call(
-            DECIDE_INFRACTION, OutsideDecision(name=contested.name, decision="take", amount_cents=31)
+            commands.DECIDE_INFRACTION, commands.OutsideDecision(name=contested.name, decision="take", amount_cents=31)
         )
     await support.next_reports(sandbox.rail)
     # No more than is left, where nobody says how much.
@@ -179,10 +170,10 @@ async def test_a_refund_of_what_a_contest_would_take_is_rejected(sandbox: Sandbo
 
 
 async def test_what_is_taken_by_hand_has_left_even_if_the_clock_was_ahead_before(sandbox: Sandbox) -> None:
-    await sandbox.control.call(SET_OFFSET, timedelta(days=30))
+    await sandbox.control.call(commands.SET_OFFSET, timedelta(days=30))
     paid = await pay(sandbox)
     contested = await contest(sandbox, paid)
-    await sandbox.control.call(SET_OFFSET, timedelta())
+    await sandbox.control.call(commands.SET_OFFSET, timedelta())
     taken = await decide(sandbox, contested.name)
     assert taken.told_at > contested.told_at
     assert await position(sandbox) == 0
@@ -196,9 +187,9 @@ async def test_what_was_taken_of_somebody_who_had_nothing_stays_taken_when_the_r
     assert (let_go.state, let_go.wanted_cents) == ("taken", 0)
 
 
-async def contest_at_once(sandbox: Sandbox, asked: list[OutsideInfraction]) -> list[int]:
+async def contest_at_once(sandbox: Sandbox, asked: list[commands.OutsideInfraction]) -> list[int]:
     """All at one moment, of which the service hears only afterwards; how much each holds."""
-    opening = [asyncio.create_task(sandbox.control.call(OPEN_INFRACTION, each)) for each in asked]
+    opening = [asyncio.create_task(sandbox.control.call(commands.OPEN_INFRACTION, each)) for each in asked]
     await support.reports_of(sandbox.rail, len(asked))
     return sorted(report.held_cents for report in await asyncio.gather(*opening))
 
@@ -221,5 +212,5 @@ async def test_what_another_contest_of_the_payment_holds_cannot_be_held_by_hand(
     await contest(sandbox, paid, 60)
     second = await contest(sandbox, paid, 60)
     assert (second.wanted_cents, second.held_cents) == (60, 40)
-    with pytest.raises(SandboxRefusal, match="amount: 0 cents"):
+    with pytest.raises(commands.SandboxRefusal, match="amount: 0 cents"):
         await decide(sandbox, second.name, 20, decision="hold")

@@ -15,15 +15,7 @@ from joserfc.jwk import KeySet
 
 from pixconnect.domain.money import br_code
 from pixconnect.domain.money.rail import Taken
-from pixconnect.domain.simulation.sandbox_control import (
-    MAKE_QR_CODE,
-    READ_AUTHORITY,
-    REPLACE_FAULTS,
-    SET_OFFSET,
-    FaultMatch,
-    FaultRule,
-    NewQrCode,
-)
+from pixconnect.domain.simulation import sandbox_control as commands
 from support.sandbox import Sandbox, order, reports_of
 
 
@@ -35,7 +27,7 @@ async def fetch(location: str) -> tuple[int, str, bytes]:
 
 async def make_code(sandbox: Sandbox, **changes: Any) -> str:
     fields: dict[str, Any] = {"kind": "dynamic", "amount_cents": 10607, "txid": "t" * 32} | changes
-    emv = await sandbox.control.call(MAKE_QR_CODE, NewQrCode(**fields))
+    emv = await sandbox.control.call(commands.MAKE_QR_CODE, commands.NewQrCode(**fields))
     location = br_code.parse_br_code(emv).location
     assert location is not None
     return location
@@ -77,7 +69,7 @@ async def test_the_key_has_a_certificate_for_this_host_that_the_authority_signed
     leaf = x509.load_der_x509_certificate(chain[0])
     names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert names.get_values_for_type(x509.IPAddress) == [ipaddress.ip_address("127.0.0.1")]
-    authority = x509.load_pem_x509_certificate((await sandbox.control.call(READ_AUTHORITY, None)).encode())
+    authority = x509.load_pem_x509_certificate((await sandbox.control.call(commands.READ_AUTHORITY, None)).encode())
     authority_key = authority.public_key()
     assert isinstance(authority_key, EllipticCurvePublicKey)
     assert leaf.signature_hash_algorithm is not None
@@ -93,10 +85,10 @@ async def test_a_paid_code_says_so(sandbox: Sandbox) -> None:
 
 @pytest.mark.long
 async def test_the_payload_is_dated_by_the_sandbox_clock_and_the_certificate_is_not(sandbox: Sandbox) -> None:
-    await sandbox.control.call(SET_OFFSET, timedelta(days=500))
+    await sandbox.control.call(commands.SET_OFFSET, timedelta(days=500))
     location = await make_code(sandbox)
     before = (await read_payload(location))["calendario"]["criacao"]
-    await sandbox.control.call(SET_OFFSET, timedelta(days=501))
+    await sandbox.control.call(commands.SET_OFFSET, timedelta(days=501))
     assert (await read_payload(location))["calendario"]["apresentacao"] > before
 
 
@@ -104,6 +96,6 @@ async def test_what_is_not_there_is_404_and_a_rule_can_hide_what_is(sandbox: San
     location = await make_code(sandbox)
     assert (await fetch(location + "x"))[0] == 404
     for effect, status in (("unavailable", 503), ("no_answer", 503), ("reject:BE17", 404), ("delay:50", 200)):
-        rule = FaultRule(match=FaultMatch(operation="resolve", amount_cents=10607), effect=effect)
-        await sandbox.control.call(REPLACE_FAULTS, [rule])
+        rule = commands.FaultRule(match=commands.FaultMatch(operation="resolve", amount_cents=10607), effect=effect)
+        await sandbox.control.call(commands.REPLACE_FAULTS, [rule])
         assert (await fetch(location))[0] == status, effect

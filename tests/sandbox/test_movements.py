@@ -14,19 +14,7 @@ from pixconnect.domain.money.rail import (
     ReturnReport,
     SettledReport,
 )
-from pixconnect.domain.simulation.sandbox_control import (
-    GIVE_BACK,
-    MOVE,
-    PAY,
-    REPLACE_FAULTS,
-    SET_OFFSET,
-    Arrival,
-    FaultMatch,
-    FaultRule,
-    OutsideMovement,
-    OutsideReturn,
-    SandboxRefusal,
-)
+from pixconnect.domain.simulation import sandbox_control as commands
 from pixconnect.sandbox.answers import FEE_TEXT, fee_id
 from support import sandbox as support
 from support.postgres import Addresses
@@ -42,8 +30,8 @@ async def next_report(sandbox: Sandbox) -> Report:
     return report
 
 
-async def pay(sandbox: Sandbox, code: str | None = None) -> tuple[CreditReport, Arrival]:
-    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
+async def pay(sandbox: Sandbox, code: str | None = None) -> tuple[CreditReport, commands.Arrival]:
+    paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer()))
     report = await next_report(sandbox)
     assert isinstance(report, CreditReport)
     await acknowledge(sandbox, [report], code)
@@ -58,8 +46,10 @@ async def position(sandbox: Sandbox) -> int:
 async def test_what_is_moved_is_reported_until_it_is_acknowledged_and_counts_then(
     sandbox: Sandbox, direction: str, change_cents: int
 ) -> None:
-    asked = OutsideMovement(party=our_party(), kind="wire", direction=direction, amount_cents=300, description="TED")  # pyright: ignore[reportArgumentType]
-    moving = asyncio.create_task(sandbox.control.call(MOVE, asked))
+    asked = commands.OutsideMovement(
+        party=our_party(), kind="wire", direction=direction, amount_cents=300, description="TED"
+    )  # pyright: ignore[reportArgumentType]
+    moving = asyncio.create_task(sandbox.control.call(commands.MOVE, asked))
     report = await next_report(sandbox)
     assert isinstance(report, MovementReport)
     assert (report.kind, report.direction, report.amount_cents, report.description) == ("wire", direction, 300, "TED")
@@ -74,15 +64,15 @@ async def test_what_is_moved_is_reported_until_it_is_acknowledged_and_counts_the
 
 
 async def test_what_the_service_refuses_is_not_moved(sandbox: Sandbox) -> None:
-    asked = OutsideMovement(party=our_party(), kind="by_hand", direction="OUT", amount_cents=300)
-    moving = asyncio.create_task(sandbox.control.call(MOVE, asked))
+    asked = commands.OutsideMovement(party=our_party(), kind="by_hand", direction="OUT", amount_cents=300)
+    moving = asyncio.create_task(sandbox.control.call(commands.MOVE, asked))
     await acknowledge(sandbox, [await next_report(sandbox)], "AM04")
     moved = await moving
     assert (moved.status, moved.code, await position(sandbox)) == ("ERROR", "AM04", 0)
 
 
 async def test_a_fee_follows_the_payment_that_settled_and_none_the_one_that_did_not(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="fee:7")])
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="fee:7")])
     _, refused = await pay(sandbox, "BE17")
     assert refused.status == "ERROR"
     assert await sandbox.rail.reports(0.0) == []
@@ -98,7 +88,7 @@ async def test_a_fee_follows_the_payment_that_settled_and_none_the_one_that_did_
 
 
 async def test_a_fee_follows_the_transfer_that_settles_and_none_the_one_that_does_not(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="fee:7")])
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="fee:7")])
     sent = support.order()
     await sandbox.rail.submit([sent, sent])
     await sandbox.rail.submit([sent])
@@ -106,7 +96,9 @@ async def test_a_fee_follows_the_transfer_that_settles_and_none_the_one_that_doe
     assert {type(one) for one in reports} == {SettledReport, MovementReport}
     assert await sandbox.rail.reports(0.1) == []
     assert await position(sandbox) == -107
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="fee:7", match=FaultMatch(operation="payment"))])
+    await sandbox.control.call(
+        commands.REPLACE_FAULTS, [commands.FaultRule(effect="fee:7", match=commands.FaultMatch(operation="payment"))]
+    )
     await sandbox.rail.submit([support.order()])
     assert [type(one) for one in await support.reports_of(sandbox.rail, 1)] == [SettledReport]
 
@@ -116,8 +108,8 @@ async def test_killed_between_a_payment_and_its_fee_the_institution_takes_it_onc
     with SandboxProcess(database.service_url) as process:
         await process.start()
         async with support.connected(process.url) as (rail, control):
-            await control.call(REPLACE_FAULTS, [FaultRule(effect="fee:7", times=2)])
-            paying = asyncio.create_task(control.call(PAY, outside_transfer()))
+            await control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="fee:7", times=2)])
+            paying = asyncio.create_task(control.call(commands.PAY, outside_transfer()))
             [paid] = await rail.reports(20.0)
             process.kill()
             await asyncio.gather(paying, return_exceptions=True)
@@ -137,15 +129,15 @@ async def test_killed_between_a_payment_and_its_fee_the_institution_takes_it_onc
 
 
 async def test_a_pix_dated_back_says_both_instants(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="dated_back:7200")])
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="dated_back:7200")])
     paid, _ = await pay(sandbox)
     assert paid.settled_at is not None
     assert timedelta(0) <= paid.reported_at - paid.settled_at - timedelta(hours=2) < timedelta(minutes=1)
     sent = support.order()
     await sandbox.rail.submit([sent])
     await support.reports_of(sandbox.rail, 1)
-    asked = OutsideReturn(end_to_end_id=sent.end_to_end_id, amount_cents=None, reason="MD06")
-    returning = asyncio.create_task(sandbox.control.call(GIVE_BACK, asked))
+    asked = commands.OutsideReturn(end_to_end_id=sent.end_to_end_id, amount_cents=None, reason="MD06")
+    returning = asyncio.create_task(sandbox.control.call(commands.GIVE_BACK, asked))
     report = await next_report(sandbox)
     assert isinstance(report, ReturnReport)
     assert report.settled_at is not None
@@ -154,11 +146,11 @@ async def test_a_pix_dated_back_says_both_instants(sandbox: Sandbox) -> None:
 
 
 async def test_a_fee_that_waits_survives_a_clock_moved_either_way(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="fee:7")])
-    await sandbox.control.call(SET_OFFSET, timedelta(hours=1))
-    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="fee:7")])
+    await sandbox.control.call(commands.SET_OFFSET, timedelta(hours=1))
+    paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer()))
     paid = await next_report(sandbox)
-    await sandbox.control.call(SET_OFFSET, timedelta(0))
+    await sandbox.control.call(commands.SET_OFFSET, timedelta(0))
     await acknowledge(sandbox, [paid])
     reports = await support.reports_of(sandbox.rail, 1)
     assert fee_id(paid.report_id) in {one.report_id for one in reports}
@@ -169,5 +161,7 @@ async def test_a_fee_that_waits_survives_a_clock_moved_either_way(sandbox: Sandb
     ("effect", "operation"), [("fee:7", "refund"), ("dated_back:60", "submit"), ("fee:7", "query")]
 )
 async def test_an_effect_that_is_nothing_there_is_refused(sandbox: Sandbox, effect: str, operation: str) -> None:
-    with pytest.raises(SandboxRefusal, match=r"rules\[0\]\.effect"):
-        await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect=effect, match=FaultMatch(operation=operation))])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(commands.SandboxRefusal, match=r"rules\[0\]\.effect"):
+        await sandbox.control.call(
+            commands.REPLACE_FAULTS, [commands.FaultRule(effect=effect, match=commands.FaultMatch(operation=operation))]
+        )  # pyright: ignore[reportArgumentType]

@@ -10,21 +10,7 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.money.rail import AlreadyKnown, CreditReport, NotTaken, Settled, Taken, Unknown
-from pixconnect.domain.simulation.sandbox_control import (
-    ADD_KEY,
-    MAKE_QR_CODE,
-    PAY,
-    READ_AUTHORITY,
-    READ_DUE,
-    READ_FAULTS,
-    REPLACE_FAULTS,
-    SET_OFFSET,
-    FaultMatch,
-    FaultRule,
-    NewKey,
-    NewQrCode,
-    SandboxUnavailable,
-)
+from pixconnect.domain.simulation import sandbox_control as commands
 from pixconnect.sandbox import tables
 from pixconnect.sandbox.server import LOCK_KEY
 from support import sandbox as support
@@ -42,31 +28,31 @@ async def process(database: Addresses) -> AsyncIterator[SandboxProcess]:
 
 async def test_kill_9_loses_no_order_no_arrival_no_rule_no_entry_and_no_code(process: SandboxProcess) -> None:
     orders = [order() for _ in range(100)]
-    rules = [FaultRule(match=FaultMatch(operation="lookup"), effect="unavailable", times=3)]
+    rules = [commands.FaultRule(match=commands.FaultMatch(operation="lookup"), effect="unavailable", times=3)]
     async with support.connected(process.url) as (rail, control):
         assert await rail.submit(orders) == [Taken()] * 100
-        paying = asyncio.create_task(control.call(PAY, outside_transfer()))
+        paying = asyncio.create_task(control.call(commands.PAY, outside_transfer()))
         credit = None
         while credit is None:  # what has settled meanwhile comes with it, and again later
             credit = next((one for one in await rail.reports(20) if isinstance(one, CreditReport)), None)
-        entry = await control.call(ADD_KEY, NewKey(key="a@b.example", key_type="EMAIL"))
-        await control.call(MAKE_QR_CODE, NewQrCode(kind="dynamic", amount_cents=5, txid="q" * 32))
-        authority = await control.call(READ_AUTHORITY, None)
-        await control.call(REPLACE_FAULTS, rules)
+        entry = await control.call(commands.ADD_KEY, commands.NewKey(key="a@b.example", key_type="EMAIL"))
+        await control.call(commands.MAKE_QR_CODE, commands.NewQrCode(kind="dynamic", amount_cents=5, txid="q" * 32))
+        authority = await control.call(commands.READ_AUTHORITY, None)
+        await control.call(commands.REPLACE_FAULTS, rules)
         process.kill()
-        with pytest.raises(SandboxUnavailable):
+        with pytest.raises(commands.SandboxUnavailable):
             await paying
         assert await rail.submit(orders[:1]) == [NotTaken()]
         await process.start()
-        assert await control.call(READ_FAULTS, None) == rules
-        await control.call(REPLACE_FAULTS, [])
+        assert await control.call(commands.READ_FAULTS, None) == rules
+        await control.call(commands.REPLACE_FAULTS, [])
         assert await rail.submit(orders) == [AlreadyKnown()] * 100
         reports = await reports_of(rail, 101)
         assert {report.report_id for report in reports} == {one.end_to_end_id for one in orders} | {credit.report_id}
         assert credit in reports
         assert all(isinstance(answer, Settled) for answer in await rail.query([one.end_to_end_id for one in orders]))
         assert await rail.lookup_key("a@b.example", "1", support.network_id()) == entry
-        assert await control.call(READ_AUTHORITY, None) == authority
+        assert await control.call(commands.READ_AUTHORITY, None) == authority
         late = order(txid="q" * 32, amount_cents=5)
         assert await rail.submit([late]) == [Taken()]
 
@@ -100,10 +86,10 @@ async def test_killed_again_and_again_under_load_everything_taken_is_reported(pr
 async def test_the_clock_stays_where_it_was_moved_over_a_kill(process: SandboxProcess) -> None:
     async with support.connected(process.url) as (rail, control):
         await rail.submit([order("lost")])
-        await control.call(SET_OFFSET, timedelta(seconds=41))
+        await control.call(commands.SET_OFFSET, timedelta(seconds=41))
         process.kill()
         await process.start()
-        assert (await control.call(READ_DUE, None)).reports_count == 1
+        assert (await control.call(commands.READ_DUE, None)).reports_count == 1
 
 
 @pytest.mark.long

@@ -14,19 +14,8 @@ from adapters.institutions.test_lying_counterpart import Liar, answer, liar, ope
 from adapters.institutions.test_standard import KEY, TXID, list_all, shown
 from pixconnect.adapters.institutions.standard_records import decode_terms, find_parts, write_calendar, write_value
 from pixconnect.adapters.institutions.wire import Malformed
+from pixconnect.domain.due import terms as due
 from pixconnect.domain.due.day_amount import DayAmount
-from pixconnect.domain.due.terms import (
-    DISCOUNT_KINDS,
-    INTEREST_KINDS,
-    UNTIL_A_DATE,
-    DatedDiscount,
-    Discount,
-    DueTerms,
-    Fine,
-    Interest,
-    Rebate,
-    are_same,
-)
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     ChargeTerms,
@@ -39,15 +28,15 @@ from support.account_there import AccountThere, open_account_there
 from support.faces import Bank
 
 DUE_ON = date(2026, 7, 10)
-ALL = DueTerms(
+ALL = due.DueTerms(
     due_on=DUE_ON,
     valid_days=5,
-    fine=Fine(kind="percentage", value=200),
-    interest=Interest(kind="percentage_a_year_of_business_days", value=1),
-    rebate=Rebate(kind="sum", value=99),
-    discount=Discount(
+    fine=due.Fine(kind="percentage", value=200),
+    interest=due.Interest(kind="percentage_a_year_of_business_days", value=1),
+    rebate=due.Rebate(kind="sum", value=99),
+    discount=due.Discount(
         kind="percentage_until_a_date",
-        dated=(DatedDiscount(until=DUE_ON, value=100), DatedDiscount(until=date(2026, 7, 1), value=1_000)),
+        dated=(due.DatedDiscount(until=DUE_ON, value=100), due.DatedDiscount(until=date(2026, 7, 1), value=1_000)),
     ),
 )
 CONTENTS = ChargeTerms(
@@ -73,21 +62,23 @@ async def institution(there: AccountThere) -> Institution:
     return there.institution
 
 
-def read(calendar: dict[str, Any], value: dict[str, Any]) -> DueTerms | None:
+def read(calendar: dict[str, Any], value: dict[str, Any]) -> due.DueTerms | None:
     return decode_terms(calendar, value)
 
 
 def test_what_is_written_is_read_again_of_every_kind() -> None:
-    for interest in INTEREST_KINDS:
-        for discount in DISCOUNT_KINDS:
+    for interest in due.INTEREST_KINDS:
+        for discount in due.DISCOUNT_KINDS:
             dated = (ALL.discount and ALL.discount.dated) or ()
             made = (
-                Discount(kind=discount, dated=dated) if discount in UNTIL_A_DATE else Discount(kind=discount, value=7)
+                due.Discount(kind=discount, dated=dated)
+                if discount in due.UNTIL_A_DATE
+                else due.Discount(kind=discount, value=7)
             )
-            terms = structs.replace(ALL, interest=Interest(kind=interest, value=3), discount=made)
+            terms = structs.replace(ALL, interest=due.Interest(kind=interest, value=3), discount=made)
             assert read(write_calendar(terms), write_value(terms, 1234)) == terms
     assert read({"expiracao": 3600}, {}) is None
-    assert read({"dataDeVencimento": "2026-07-10"}, {"original": "1.00"}) == DueTerms(due_on=DUE_ON)
+    assert read({"dataDeVencimento": "2026-07-10"}, {"original": "1.00"}) == due.DueTerms(due_on=DUE_ON)
 
 
 def test_forms_that_say_the_same_are_the_same() -> None:
@@ -95,11 +86,11 @@ def test_forms_that_say_the_same_are_the_same() -> None:
     texts = value | {"multa": {"modalidade": "2", "valorPerc": "2.00"}}
     assert read(write_calendar(ALL), texts) == ALL
     turned = structs.replace(ALL, discount=structs.replace(ALL.discount, dated=ALL.discount.dated[::-1]))  # type: ignore[union-attr]
-    assert are_same(turned, ALL)
-    nothing = Fine(kind="sum", value=0)
-    assert are_same(structs.replace(ALL, fine=nothing), structs.replace(ALL, fine=None))
-    assert not are_same(structs.replace(ALL, fine=nothing), ALL)
-    assert not are_same(structs.replace(ALL, valid_days=6), ALL)
+    assert due.are_same(turned, ALL)
+    nothing = due.Fine(kind="sum", value=0)
+    assert due.are_same(structs.replace(ALL, fine=nothing), structs.replace(ALL, fine=None))
+    assert not due.are_same(structs.replace(ALL, fine=nothing), ALL)
+    assert not due.are_same(structs.replace(ALL, valid_days=6), ALL)
 
 
 @pytest.mark.parametrize(
@@ -143,8 +134,8 @@ def test_parts_are_known_where_all_of_them_can_be_read(told: object, parts: DayA
 
 def asked_at(bank: Bank, **changes: Any) -> ChargeTerms:
     due_on = bank.service.context.clock.now().date() + timedelta(days=10)
-    dated = (DatedDiscount(until=due_on, value=100),)
-    terms = structs.replace(ALL, due_on=due_on, discount=Discount(kind="sum_until_a_date", dated=dated))
+    dated = (due.DatedDiscount(until=due_on, value=100),)
+    terms = structs.replace(ALL, due_on=due_on, discount=due.Discount(kind="sum_until_a_date", dated=dated))
     return structs.replace(CONTENTS, **{"due": terms, **changes})
 
 
@@ -162,7 +153,7 @@ async def test_one_is_opened_read_revised_paid_and_removed(institution: Institut
     # Each kind is found by itself.
     assert await institution.read_charge(TXID) is None
     later = structs.replace(
-        asked, amount_cents=2000, due=structs.replace(asked.due, rebate=Rebate(kind="sum", value=1))
+        asked, amount_cents=2000, due=structs.replace(asked.due, rebate=due.Rebate(kind="sum", value=1))
     )
     revised = shown(await institution.revise_charge(later))
     assert (revised.amount_cents, revised.revision, revised.is_as_asked(later)) == (2000, 1, True)

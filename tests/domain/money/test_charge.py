@@ -8,23 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pixconnect.domain.money.charge import (
-    PAID,
-    ChargeStatus,
-    expire_charge,
-    find_reject_code,
-    free_charge,
-    hold_charge,
-    lead_to_charge,
-    may_be_changed,
-    may_expire,
-    pay_charge,
-    read_contents,
-    remove_charge,
-    return_charge,
-    revise_charge,
-    unbind_charge,
-)
+from pixconnect.domain.money import charge as charges
 from pixconnect.domain.money.charge_contents import ChargeContents
 from support.records import NOW, a_charge
 
@@ -47,30 +31,34 @@ LATER = NOW + timedelta(hours=1)
     ],
 )
 def test_a_charge_is_paid_once_in_full_and_in_time(
-    status: ChargeStatus, amount_cents: int, seconds_left: int, code: str | None
+    status: charges.ChargeStatus, amount_cents: int, seconds_left: int, code: str | None
 ) -> None:
     charge = a_charge(status=status)
-    assert find_reject_code(charge, amount_cents, charge.expires_at - timedelta(seconds=seconds_left)) == code
+    assert charges.find_reject_code(charge, amount_cents, charge.expires_at - timedelta(seconds=seconds_left)) == code
 
 
 def test_a_transition_is_a_new_record_dated_now() -> None:
     charge = a_charge()
-    paid = pay_charge(charge, charge.amount_cents, LATER)
+    paid = charges.pay_charge(charge, charge.amount_cents, LATER)
     assert (charge.status, paid.status, paid.modified_at) == ("PENDING", "APPROVED", LATER)
-    assert return_charge(paid, LATER).status == "RETURNED"
-    assert expire_charge(charge, LATER).status == "EXPIRED"
+    assert charges.return_charge(paid, LATER).status == "RETURNED"
+    assert charges.expire_charge(charge, LATER).status == "EXPIRED"
 
 
 def test_a_held_charge_is_nobody_elses_and_waits_for_its_payment() -> None:
     charge = a_charge()
-    held = hold_charge(charge, 5)
+    held = charges.hold_charge(charge, 5)
     assert (held.status, held.held_by, held.modified_at) == ("PENDING", 5, charge.modified_at)
-    assert find_reject_code(held, 1000, NOW) == "BE17"
-    assert may_expire(charge, charge.expires_at)
-    assert not may_expire(held, charge.expires_at)
-    assert pay_charge(held, held.amount_cents, LATER).held_by is None
-    assert free_charge(held) == charge
-    for forbidden in (lambda: hold_charge(held, 6), lambda: expire_charge(held, LATER), lambda: free_charge(charge)):
+    assert charges.find_reject_code(held, 1000, NOW) == "BE17"
+    assert charges.may_expire(charge, charge.expires_at)
+    assert not charges.may_expire(held, charge.expires_at)
+    assert charges.pay_charge(held, held.amount_cents, LATER).held_by is None
+    assert charges.free_charge(held) == charge
+    for forbidden in (
+        lambda: charges.hold_charge(held, 6),
+        lambda: charges.expire_charge(held, LATER),
+        lambda: charges.free_charge(charge),
+    ):
         with pytest.raises(AssertionError):
             forbidden()
 
@@ -78,12 +66,12 @@ def test_a_held_charge_is_nobody_elses_and_waits_for_its_payment() -> None:
 def test_no_state_is_left_by_a_way_that_is_not_drawn() -> None:
     for status in ("APPROVED", "EXPIRED", "RETURNED"):
         with pytest.raises(AssertionError):
-            pay_charge(a_charge(status=status), 1000, LATER)
+            charges.pay_charge(a_charge(status=status), 1000, LATER)
         with pytest.raises(AssertionError):
-            expire_charge(a_charge(status=status), LATER)
+            charges.expire_charge(a_charge(status=status), LATER)
     for status in ("PENDING", "EXPIRED", "RETURNED"):
         with pytest.raises(AssertionError):
-            return_charge(a_charge(status=status), LATER)
+            charges.return_charge(a_charge(status=status), LATER)
 
 
 class Course:
@@ -97,39 +85,39 @@ class Course:
         self.paid_count = 0
 
     def take(self, step: str) -> None:
-        before, is_open = self.charge, may_be_changed(self.charge)
+        before, is_open = self.charge, charges.may_be_changed(self.charge)
         match step:
             case "pay" | "pay less":
                 cents = 1000 if step == "pay" else 999
-                if find_reject_code(before, cents, self.now) is None:
+                if charges.find_reject_code(before, cents, self.now) is None:
                     assert before.status == "PENDING"
                     assert self.now < before.expires_at
                     assert not before.held_by
-                    self.charge = pay_charge(before, cents, self.now)
+                    self.charge = charges.pay_charge(before, cents, self.now)
                     self.paid_count += 1
-            case "hold" if find_reject_code(before, 1000, self.now) is None:
-                self.charge = hold_charge(before, 5)
+            case "hold" if charges.find_reject_code(before, 1000, self.now) is None:
+                self.charge = charges.hold_charge(before, 5)
             case "free" if before.held_by:
-                self.charge = free_charge(before)
-            case "expire" if may_expire(before, self.now):
-                self.charge = expire_charge(before, self.now)
+                self.charge = charges.free_charge(before)
+            case "expire" if charges.may_expire(before, self.now):
+                self.charge = charges.expire_charge(before, self.now)
             case "revise" | "revive" if is_open:
                 seconds = 3600 if step == "revise" else int((self.now - NOW).total_seconds()) + 3600
-                contents = structs.replace(read_contents(before), lifetime_s=seconds)
-                self.charge = revise_charge(before, contents, self.now)
+                contents = structs.replace(charges.read_contents(before), lifetime_s=seconds)
+                self.charge = charges.revise_charge(before, contents, self.now)
                 assert self.charge.revision == (before.revision or 0) + 1
                 assert (self.charge.status == "PENDING") == (
                     before.status == "PENDING" or self.now < self.charge.expires_at
                 )
             case "remove" if is_open:
-                self.charge = remove_charge(before, "REMOVED_BY_RECEIVER", self.now)
+                self.charge = charges.remove_charge(before, "REMOVED_BY_RECEIVER", self.now)
             case "return" if before.status == "APPROVED":
-                self.charge = return_charge(before, self.now)
+                self.charge = charges.return_charge(before, self.now)
             case _:
                 self.now += timedelta(minutes=40)
         assert is_open or self.charge.contents == before.contents
         assert before.status not in {"RETURNED", "REMOVED_BY_RECEIVER"} or self.charge is before
-        assert self.paid_count == (self.charge.status in PAID) <= 1
+        assert self.paid_count == (self.charge.status in charges.PAID) <= 1
 
 
 @given(st.lists(st.sampled_from(Course.STEPS), max_size=30))
@@ -143,7 +131,7 @@ def test_a_free_amount_is_paid_with_any_and_an_unbound_charge_with_none() -> Non
     free = structs.replace(
         a_charge(), contents=ChargeContents(lifetime_s=1, amount_cents=1000, may_change_amount=True, key="k")
     )
-    assert find_reject_code(free, 1, NOW) is None
-    assert pay_charge(free, 1, NOW).amount_cents == 1
-    assert find_reject_code(unbind_charge(free), 1, NOW) == "BE17"
-    assert find_reject_code(lead_to_charge(unbind_charge(free), "0002"), 1, NOW) is None
+    assert charges.find_reject_code(free, 1, NOW) is None
+    assert charges.pay_charge(free, 1, NOW).amount_cents == 1
+    assert charges.find_reject_code(charges.unbind_charge(free), 1, NOW) == "BE17"
+    assert charges.find_reject_code(charges.lead_to_charge(charges.unbind_charge(free), "0002"), 1, NOW) is None

@@ -10,19 +10,8 @@ from msgspec import Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.order import OpenOrder
-from pixconnect.domain.money.rail import (
-    AlreadyKnown,
-    NeverTaken,
-    NotTaken,
-    QueryAnswer,
-    RailUnavailable,
-    Rejected,
-    Settled,
-    SubmitAnswer,
-    Taken,
-    Unknown,
-)
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.store.money import order as order_store
@@ -115,9 +104,9 @@ async def test_the_mark_is_durable_before_the_rail_hears_anything(
 ) -> None:
     seen = []
 
-    async def look(orders: Sequence[object]) -> list[SubmitAnswer]:
+    async def look(orders: Sequence[object]) -> list[rails.SubmitAnswer]:
         seen.append(await order.handed_at(service))
-        return [Taken() for _ in orders]
+        return [rails.Taken() for _ in orders]
 
     monkeypatch.setattr(service.rail, "submit", look)
     monkeypatch.setattr(service.rail, "submit_refunds", look)
@@ -127,7 +116,7 @@ async def test_the_mark_is_durable_before_the_rail_hears_anything(
 
 
 async def test_what_the_rail_settles_at_once_is_settled(service: Service, order: Order) -> None:
-    service.rail.answer(Settled(settled_at=STARTED_AT))
+    service.rail.answer(rails.Settled(settled_at=STARTED_AT))
     await work(service)
     assert await is_settled(service, order)
     assert await reserved(service, order.caller) == 0
@@ -136,7 +125,7 @@ async def test_what_the_rail_settles_at_once_is_settled(service: Service, order:
 async def test_a_rejection_of_the_order_itself_is_final_and_gives_the_money_back(
     service: Service, order: Order
 ) -> None:
-    service.rail.answer(Rejected(code="AC03", reason="no such account"))
+    service.rail.answer(rails.Rejected(code="AC03", reason="no such account"))
     await work(service)
     ended = await order.now(service)
     assert (ended.status, ended.outcome_code, ended.outcome_reason) == ("ERROR", "AC03", "no such account")
@@ -147,7 +136,7 @@ async def test_a_rejection_of_the_order_itself_is_final_and_gives_the_money_back
 
 
 async def test_what_never_left_is_tried_again_and_given_up_after_a_minute(service: Service, order: Order) -> None:
-    service.rail.answer(*[NotTaken()] * 100)
+    service.rail.answer(*[rails.NotTaken()] * 100)
     tries_count = 0
     for _ in range(59):
         tries_count += await work(service)
@@ -165,7 +154,7 @@ async def test_what_never_left_is_tried_again_and_given_up_after_a_minute(servic
 
 
 async def test_what_left_after_all_is_not_given_up(service: Service, order: Order) -> None:
-    service.rail.answer(NotTaken(), Taken())
+    service.rail.answer(rails.NotTaken(), rails.Taken())
     await work(service)
     service.clock.advance(seconds=1)
     await work(service)
@@ -180,13 +169,17 @@ async def test_what_left_after_all_is_not_given_up(service: Service, order: Orde
 
 @pytest.mark.parametrize(
     "answer",
-    [Unknown(), pytest.param(AlreadyKnown(), marks=pytest.mark.long), pytest.param(Taken(), marks=pytest.mark.long)],
+    [
+        rails.Unknown(),
+        pytest.param(rails.AlreadyKnown(), marks=pytest.mark.long),
+        pytest.param(rails.Taken(), marks=pytest.mark.long),
+    ],
 )
 async def test_silence_and_duplicates_are_asked_about_with_growing_waits(
-    service: Service, order: Order, answer: SubmitAnswer
+    service: Service, order: Order, answer: rails.SubmitAnswer
 ) -> None:
     service.rail.answer(answer)
-    service.rail.outcomes[order.name] = Taken()
+    service.rail.outcomes[order.name] = rails.Taken()
     await work(service)
     passed_s = 0
     for due_s in (2, 4, 8, 16, 32, 64, 128, 256, 512, 812, 1112):
@@ -196,7 +189,7 @@ async def test_silence_and_duplicates_are_asked_about_with_growing_waits(
         assert await work(service), due_s
         passed_s = due_s
     assert (order.sent_count(service), len(service.rail.queried)) == (1, 11)
-    service.rail.outcomes[order.name] = Settled(settled_at=STARTED_AT)
+    service.rail.outcomes[order.name] = rails.Settled(settled_at=STARTED_AT)
     service.clock.advance(minutes=5)
     await work(service)
     assert await is_settled(service, order)
@@ -209,7 +202,7 @@ def test_the_waits_grow_and_have_an_end() -> None:
 
 
 async def test_what_the_rail_has_never_seen_is_sent_again_under_the_same_name(service: Service, order: Order) -> None:
-    service.rail.answer(Unknown(), Unknown(), Taken())
+    service.rail.answer(rails.Unknown(), rails.Unknown(), rails.Taken())
     await work(service)
     for _ in range(2):
         service.clock.advance(seconds=10)
@@ -219,11 +212,11 @@ async def test_what_the_rail_has_never_seen_is_sent_again_under_the_same_name(se
     await check_books(service)
 
 
-@pytest.mark.parametrize("answer", [NotTaken(), AlreadyKnown(), Unknown()])
+@pytest.mark.parametrize("answer", [rails.NotTaken(), rails.AlreadyKnown(), rails.Unknown()])
 async def test_a_resend_that_fails_never_takes_the_mark_away_nor_ends_anything(
-    service: Service, order: Order, answer: SubmitAnswer
+    service: Service, order: Order, answer: rails.SubmitAnswer
 ) -> None:
-    service.rail.answer(Unknown(), answer)
+    service.rail.answer(rails.Unknown(), answer)
     await work(service)
     service.clock.advance(seconds=2)
     await work(service)
@@ -234,12 +227,13 @@ async def test_a_resend_that_fails_never_takes_the_mark_away_nor_ends_anything(
 
 
 @pytest.mark.parametrize(
-    ("outcome", "status"), [(Rejected(code="AC07", reason="closed"), "ERROR"), (Settled(settled_at=STARTED_AT), "")]
+    ("outcome", "status"),
+    [(rails.Rejected(code="AC07", reason="closed"), "ERROR"), (rails.Settled(settled_at=STARTED_AT), "")],
 )
 async def test_the_answer_to_a_query_is_final(
-    service: Service, order: Order, outcome: QueryAnswer, status: str
+    service: Service, order: Order, outcome: rails.QueryAnswer, status: str
 ) -> None:
-    service.rail.answer(Unknown())
+    service.rail.answer(rails.Unknown())
     await work(service)
     service.rail.outcomes[order.name] = outcome
     service.clock.advance(seconds=2)
@@ -255,7 +249,7 @@ async def test_the_answer_to_a_query_is_final(
 async def test_killed_between_mark_and_call_another_worker_asks_and_sends_it_once(
     service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def die(_: Sequence[object]) -> list[SubmitAnswer]:
+    async def die(_: Sequence[object]) -> list[rails.SubmitAnswer]:
         raise KilledError
 
     with monkeypatch.context() as patch:
@@ -272,8 +266,8 @@ async def test_killed_between_mark_and_call_another_worker_asks_and_sends_it_onc
 async def test_killed_between_call_and_record_the_rail_is_asked_and_nothing_is_given_back(
     service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def settle_and_die(_: Sequence[object]) -> list[SubmitAnswer]:
-        service.rail.outcomes[order.name] = Settled(settled_at=STARTED_AT)
+    async def settle_and_die(_: Sequence[object]) -> list[rails.SubmitAnswer]:
+        service.rail.outcomes[order.name] = rails.Settled(settled_at=STARTED_AT)
         raise KilledError
 
     with monkeypatch.context() as patch:
@@ -316,7 +310,7 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
 ) -> None:
     """It was told NotTaken, stood still, and the next worker has asked, or sent, meanwhile."""
     first_marked_at = service.clock.now()
-    service.rail.answer(Taken())
+    service.rail.answer(rails.Taken())
     await work(service)
     # The next worker read the mark, and it was taken back before it asked: it must not send without one.
     service.clock.advance(seconds=2)
@@ -329,7 +323,7 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
     await move(service, TakingBack())
     assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)
     marked_at = service.clock.now()
-    service.rail.answer(Taken())
+    service.rail.answer(rails.Taken())
     await work(service)
     async with service.context.pool.acquire() as connection:
         # The next worker has sent it itself, under a mark of its own.
@@ -344,12 +338,12 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
 
 async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, order: Order) -> None:
     """The first message was slow: it may settle still."""
-    service.rail.answer(Unknown(), Rejected(code="AB03", reason="too slow"))
+    service.rail.answer(rails.Unknown(), rails.Rejected(code="AB03", reason="too slow"))
     await work(service)
     service.clock.advance(seconds=2)
     await work(service)
     assert (order.sent_count(service), (await order.now(service)).status) == (2, "PROCESSING")
-    service.rail.outcomes[order.name] = Settled(settled_at=STARTED_AT)
+    service.rail.outcomes[order.name] = rails.Settled(settled_at=STARTED_AT)
     service.clock.advance(seconds=4)
     await work(service)
     assert await is_settled(service, order)
@@ -359,15 +353,15 @@ async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
     service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first worker has asked, and stops; the second asks too, and hears how the order ended."""
-    service.rail.answer(Unknown())
+    service.rail.answer(rails.Unknown())
     await work(service)
     service.clock.advance(seconds=2)
     ask = service.rail.query
 
-    async def stand_still(ids: Sequence[str]) -> list[QueryAnswer]:
+    async def stand_still(ids: Sequence[str]) -> list[rails.QueryAnswer]:
         answers = await ask(ids)
         monkeypatch.setattr(service.rail, "query", ask)
-        service.rail.outcomes[order.name] = Rejected(code="AC07", reason="closed")
+        service.rail.outcomes[order.name] = rails.Rejected(code="AC07", reason="closed")
         service.clock.advance(seconds=4)
         await work(service)
         return answers
@@ -381,15 +375,15 @@ async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
 async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an_operator(
     service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    service.rail.answer(Unknown())
+    service.rail.answer(rails.Unknown())
     await work(service)
     service.clock.advance(seconds=2)
-    service.rail.outcomes[order.name] = Rejected(code="AC07", reason="closed")
+    service.rail.outcomes[order.name] = rails.Rejected(code="AC07", reason="closed")
     ask = service.rail.query
 
-    async def be_overtaken(ids: Sequence[str]) -> list[QueryAnswer]:
+    async def be_overtaken(ids: Sequence[str]) -> list[rails.QueryAnswer]:
         answers = await ask(ids)
-        await end_orders(service.context, [(order.name, Settled(settled_at=STARTED_AT))])
+        await end_orders(service.context, [(order.name, rails.Settled(settled_at=STARTED_AT))])
         return answers
 
     monkeypatch.setattr(service.rail, "query", be_overtaken)
@@ -400,7 +394,7 @@ async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an
 
 
 async def test_a_worker_that_lost_its_slot_while_it_asked_sends_nothing_again(service: Service, order: Order) -> None:
-    service.rail.answer(Unknown())
+    service.rail.answer(rails.Unknown())
     await work(service)
     service.clock.advance(seconds=2)
     fences_count = 0
@@ -433,12 +427,12 @@ async def test_an_order_whose_slot_another_worker_has_is_neither_marked_nor_sent
 
 
 async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Service, order: Order) -> None:
-    service.rail.answer(Unknown(), AlreadyKnown())
+    service.rail.answer(rails.Unknown(), rails.AlreadyKnown())
     await work(service)
     service.clock.advance(hours=13)
     await work(service)
     assert (await order.now(service)).status == "PROCESSING"
-    service.rail.outcomes[order.name] = NeverTaken()
+    service.rail.outcomes[order.name] = rails.NeverTaken()
     service.clock.advance(minutes=5)
     await work(service)
     ended = await order.now(service)
@@ -451,8 +445,8 @@ async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Serv
 async def test_a_rail_that_says_so_while_it_could_still_be_taken_is_not_believed(
     service: Service, order: Order
 ) -> None:
-    service.rail.answer(Unknown())
-    service.rail.outcomes[order.name] = NeverTaken()
+    service.rail.answer(rails.Unknown())
+    service.rail.outcomes[order.name] = rails.NeverTaken()
     await work(service)
     service.clock.advance(hours=12)
     await work(service)
@@ -482,14 +476,14 @@ async def test_two_workers_at_once_send_an_order_once(service: Service, order: O
 
 
 async def test_a_rail_that_cannot_be_asked_is_asked_again_later(service: Service, order: Order) -> None:
-    service.rail.answer(Unknown())
+    service.rail.answer(rails.Unknown())
     await work(service)
     service.rail.is_reachable = False
     service.clock.advance(seconds=2)
     await work(service)
     asked = await order.order_now(service)
     assert (asked.asked_count, asked.due_at) == (1, service.clock.now() + timedelta(seconds=2))
-    with pytest.raises(RailUnavailable):
+    with pytest.raises(rails.RailUnavailable):
         await service.rail.query([order.name])
 
 

@@ -10,20 +10,7 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.rail import (
-    Abilities,
-    AlreadyKnown,
-    NotTaken,
-    Rejected,
-    RejectedReport,
-    Report,
-    ReturnReport,
-    Settled,
-    SettledReport,
-    SubmitAnswer,
-    Taken,
-    Unknown,
-)
+from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -41,8 +28,8 @@ from support.records import OUTSIDE_ISPB, outside_party
 from support.service import STARTED_AT, FakeClock, Service, credit_report, no_fence, open_holder, open_service
 from support.statement import EVER, read_all
 
-NAMES_ITSELF = Abilities(keeps_our_id=False)
-KNOWS_NO_ID_OF_OURS = Abilities(keeps_our_id=False, answers_by_our_id=False)
+NAMES_ITSELF = rails.Abilities(keeps_our_id=False)
+KNOWS_NO_ID_OF_OURS = rails.Abilities(keeps_our_id=False, answers_by_our_id=False)
 
 MakeOrder = Callable[[Service, Caller], Awaitable["Order"]]
 
@@ -125,8 +112,10 @@ async def kept(service: Service) -> list[tuple[str, str, str]]:
     return [(one.kind, one.reason, one.name) for one in reversed(found)]
 
 
-def settled(order: Order, network_id: str | None = None, *, name: str | None = None) -> SettledReport:
-    return SettledReport(report_id=f"s{order.id}", id=name or order.name, settled_at=STARTED_AT, network_id=network_id)
+def settled(order: Order, network_id: str | None = None, *, name: str | None = None) -> rails.SettledReport:
+    return rails.SettledReport(
+        report_id=f"s{order.id}", id=name or order.name, settled_at=STARTED_AT, network_id=network_id
+    )
 
 
 # -- told once, early or late
@@ -135,7 +124,7 @@ def settled(order: Order, network_id: str | None = None, *, name: str | None = N
 async def test_a_name_that_is_told_with_the_answer_is_shown_from_then_on_without_an_event(
     service: Service, order: Order
 ) -> None:
-    service.rail.answer(Taken(network_id=order.told))
+    service.rail.answer(rails.Taken(network_id=order.told))
     service.clock.advance(seconds=1)
     await work(service)
     under_way = await order.now(service)
@@ -156,7 +145,7 @@ async def test_a_name_that_is_told_with_the_answer_is_shown_from_then_on_without
 async def test_a_name_that_is_told_with_the_end_is_in_its_event(
     service: Service, order: Order, is_settled: bool
 ) -> None:
-    settled, rejected = Settled(settled_at=STARTED_AT), Rejected(code="AC03", reason="no such account")
+    settled, rejected = rails.Settled(settled_at=STARTED_AT), rails.Rejected(code="AC03", reason="no such account")
     service.rail.answer(structs.replace(settled if is_settled else rejected, network_id=order.told))
     await work(service)
     ended = await order.now(service)
@@ -182,7 +171,7 @@ async def test_a_name_that_is_told_after_the_end_is_shown_without_an_event(servi
 
 
 async def test_the_networks_name_may_be_ours_and_then_nothing_changes(service: Service, order: Order) -> None:
-    service.rail.answer(Taken(network_id=order.name))
+    service.rail.answer(rails.Taken(network_id=order.name))
     await work(service)
     service.clock.advance(seconds=1)
     await take_reports(service.context, [settled(order, order.name)])
@@ -192,7 +181,7 @@ async def test_the_networks_name_may_be_ours_and_then_nothing_changes(service: S
 
 
 async def test_an_end_may_come_under_the_name_that_was_told(service: Service, order: Order) -> None:
-    service.rail.answer(Taken(network_id=order.told))
+    service.rail.answer(rails.Taken(network_id=order.told))
     await work(service)
     assert await take_reports(service.context, [settled(order, name=order.told), settled(order)]) == 2
     assert (await order.now(service)).settled_at is not None
@@ -205,7 +194,7 @@ async def test_a_name_that_another_process_was_told_is_in_the_event_of_the_end(
 ) -> None:
     await work(service)  # from now on this process remembers the order as it was handed over
     async with open_service(database, clock=service.clock, abilities=NAMES_ITSELF) as other:
-        other.rail.outcomes[order.name] = Taken(network_id=order.told)
+        other.rail.outcomes[order.name] = rails.Taken(network_id=order.told)
         service.clock.advance(seconds=2)
         await work(other)
     await take_reports(service.context, [settled(order)])
@@ -217,7 +206,7 @@ async def test_lists_replays_and_statements_show_the_name_that_was_told(service:
     sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party(), external_id="order-1")
     name = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer.end_to_end_id
     told = network_id()
-    service.rail.answer(Settled(settled_at=STARTED_AT, network_id=told))
+    service.rail.answer(rails.Settled(settled_at=STARTED_AT, network_id=told))
     await work(service)
     again = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
     page = await transfer_usecases.list_transfers(service.context, caller, "CONFIRMED", Span())
@@ -230,7 +219,7 @@ async def test_lists_replays_and_statements_show_the_name_that_was_told(service:
 
 async def test_a_statement_shows_a_refunds_name_that_was_told(service: Service, caller: Caller) -> None:
     refund = await make_refund(service, caller)
-    service.rail.answer(Settled(settled_at=STARTED_AT, network_id=refund.told))
+    service.rail.answer(rails.Settled(settled_at=STARTED_AT, network_id=refund.told))
     await work(service)
     statement = await statement_usecases.open_statement(service.context, caller, *EVER)
     assert [line.return_id for line in await read_all(service, statement)] == [None, None, refund.told]
@@ -246,8 +235,8 @@ async def test_another_holder_finds_nothing_by_a_name_that_was_told(service: Ser
 # -- what comes back
 
 
-def a_return(service: Service, named: str, **changes: object) -> ReturnReport:
-    report = ReturnReport(
+def a_return(service: Service, named: str, **changes: object) -> rails.ReturnReport:
+    report = rails.ReturnReport(
         report_id=f"r{next(_numbers)}",
         return_id=network_id("D"),
         original_end_to_end_id=named,
@@ -320,7 +309,7 @@ async def test_a_return_of_nothing_that_we_know_is_kept_and_refused_after_some_t
 
 async def test_an_end_of_nothing_that_we_know_is_kept_after_some_tries(database: Addresses) -> None:
     async with open_service(database, clock=FakeClock(monotonic_s=0), abilities=NAMES_ITSELF) as service:
-        report = SettledReport(report_id="s", id=network_id(), settled_at=STARTED_AT)
+        report = rails.SettledReport(report_id="s", id=network_id(), settled_at=STARTED_AT)
         assert await tries(service, report) == [0, 0, 1]
         assert await kept(service) == [("settled", "unknown_order", report.id)]
 
@@ -329,14 +318,14 @@ async def test_an_end_under_a_name_that_is_told_meanwhile_is_recorded(service: S
     """The report is faster than the answer to the submission."""
     early = settled(order, name=order.told)
     assert await take_reports(service.context, [early]) == 0
-    service.rail.answer(Taken(network_id=order.told))
+    service.rail.answer(rails.Taken(network_id=order.told))
     await work(service)
     assert await take_reports(service.context, [early]) == 1
     assert (await order.now(service)).settled_at is not None
     assert await kept(service) == []
 
 
-async def tries(service: Service, report: Report) -> list[int]:
+async def tries(service: Service, report: rails.Report) -> list[int]:
     """How many reports were acknowledged each time: it comes three times within eleven seconds."""
     counts: list[int] = []
     for _ in range(3):
@@ -349,10 +338,10 @@ async def tries(service: Service, report: Report) -> list[int]:
 
 
 async def test_another_name_than_before_is_kept_and_the_first_one_stays(service: Service, order: Order) -> None:
-    service.rail.answer(Taken(network_id=order.told))
+    service.rail.answer(rails.Taken(network_id=order.told))
     await work(service)
     other = network_id(order.told[0])
-    service.rail.outcomes[order.name] = Taken(network_id=other)
+    service.rail.outcomes[order.name] = rails.Taken(network_id=other)
     service.clock.advance(seconds=2)
     await work(service)
     assert await kept(service) == [("taken", "contradiction", order.name)]
@@ -407,7 +396,7 @@ async def test_the_name_of_another_transfer_is_nobody_elses(service: Service, ca
 @pytest.mark.parametrize("told", ["E123", "D" + "9" * 31, "X" + "9" * 31, "E" + "9" * 30 + "\ud800", ""])
 async def test_what_is_no_name_is_kept_and_hinders_no_end(service: Service, caller: Caller, told: str) -> None:
     order = await make_transfer(service, caller)
-    service.rail.answer(Settled(settled_at=STARTED_AT, network_id=told))
+    service.rail.answer(rails.Settled(settled_at=STARTED_AT, network_id=told))
     await work(service)
     ended = await order.now(service)
     assert (ended.settled_at is not None, ended.network_id) == (True, None)
@@ -434,9 +423,9 @@ async def mute(database: Addresses) -> AsyncIterator[Service]:
 
 
 @pytest.mark.parametrize("make", [make_transfer, make_refund])
-@pytest.mark.parametrize("answer", [Unknown(), AlreadyKnown(), Taken()])
+@pytest.mark.parametrize("answer", [rails.Unknown(), rails.AlreadyKnown(), rails.Taken()])
 async def test_after_a_lost_answer_it_is_neither_asked_nor_sent_to_again(
-    mute: Service, make: MakeOrder, answer: SubmitAnswer
+    mute: Service, make: MakeOrder, answer: rails.SubmitAnswer
 ) -> None:
     caller = await open_holder(mute, funds_cents=1_000_000)
     order = await make(mute, caller)
@@ -458,7 +447,7 @@ async def test_after_a_lost_answer_it_is_neither_asked_nor_sent_to_again(
 
 async def test_what_certainly_never_left_is_sent_again_all_the_same(mute: Service) -> None:
     order = await make_transfer(mute, await open_holder(mute, funds_cents=1_000_000))
-    mute.rail.answer(NotTaken(), Taken())
+    mute.rail.answer(rails.NotTaken(), rails.Taken())
     await work(mute)
     mute.clock.advance(seconds=1)
     await work(mute)
@@ -467,7 +456,7 @@ async def test_what_certainly_never_left_is_sent_again_all_the_same(mute: Servic
 
 async def test_it_is_asked_by_the_name_that_it_has_told_and_never_sent_to_again(mute: Service) -> None:
     order = await make_transfer(mute, await open_holder(mute, funds_cents=1_000_000))
-    mute.rail.answer(Taken(network_id=order.told))
+    mute.rail.answer(rails.Taken(network_id=order.told))
     for _ in range(3):
         await work(mute)
         mute.clock.advance(minutes=10)
@@ -475,7 +464,7 @@ async def test_it_is_asked_by_the_name_that_it_has_told_and_never_sent_to_again(
     ((_, transfer),) = await list_unresolved(mute.context, timedelta(seconds=60), None, order.told)
     assert isinstance(transfer, Transfer)
     assert transfer.shown_id == order.told
-    mute.rail.outcomes[order.told] = Settled(settled_at=STARTED_AT)
+    mute.rail.outcomes[order.told] = rails.Settled(settled_at=STARTED_AT)
     await work(mute)
     assert (await order.now(mute)).settled_at is not None
     await check_books(mute)
@@ -484,9 +473,9 @@ async def test_it_is_asked_by_the_name_that_it_has_told_and_never_sent_to_again(
 async def test_a_rejection_under_the_name_that_was_told_gives_the_money_back(mute: Service) -> None:
     caller = await open_holder(mute, funds_cents=1_000)
     order = await make_transfer(mute, caller)
-    mute.rail.answer(Taken(network_id=order.told))
+    mute.rail.answer(rails.Taken(network_id=order.told))
     await work(mute)
-    await take_reports(mute.context, [RejectedReport(report_id="x", id=order.told, code="AC03", reason="no")])
+    await take_reports(mute.context, [rails.RejectedReport(report_id="x", id=order.told, code="AC03", reason="no")])
     balance = await ledger_usecases.read_balance(mute.context, caller)
     assert (balance.available_cents, balance.reserved_cents) == (1_000, 0)
     await check_books(mute)

@@ -12,17 +12,8 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
+from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.kept_report import Misfit
-from pixconnect.domain.money.rail import (
-    Acknowledgement,
-    CreditReport,
-    RailUnavailable,
-    Rejected,
-    RejectedReport,
-    Report,
-    ReturnReport,
-    SettledReport,
-)
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.usecases.frame.context import LASTING_MIN_S, FailedReports
 from pixconnect.usecases.money import incoming, settlement
@@ -53,20 +44,20 @@ def refusing_soon(service: Service) -> "Context":
     return structs.replace(service.context, failed_reports=FailedReports(lasting_min_s=0.0))
 
 
-def settled(transfer: Transfer, report_id: str = "s") -> SettledReport:
-    return SettledReport(report_id=report_id, id=transfer.end_to_end_id, settled_at=STARTED_AT)
+def settled(transfer: Transfer, report_id: str = "s") -> rails.SettledReport:
+    return rails.SettledReport(report_id=report_id, id=transfer.end_to_end_id, settled_at=STARTED_AT)
 
 
 async def test_a_batch_of_everything_twice_is_recorded_once_and_acknowledged_as_often_as_it_came(
     service: Service, caller: Caller
 ) -> None:
     kept, lost = await send(service, caller), await send(service, caller)
-    batch: list[Report] = [
+    batch: list[rails.Report] = [
         settled(kept),
-        RejectedReport(report_id="x", id=lost.end_to_end_id, code="AC03", reason="no"),
+        rails.RejectedReport(report_id="x", id=lost.end_to_end_id, code="AC03", reason="no"),
         credit_report(service, report_id="c", amount_cents=70),
         credit_report(service, report_id="n", txid=None, account_number="404"),
-        SettledReport(report_id="f", id=f"E{OUTSIDE_ISPB}202607011500abcdefghijk", settled_at=STARTED_AT),
+        rails.SettledReport(report_id="f", id=f"E{OUTSIDE_ISPB}202607011500abcdefghijk", settled_at=STARTED_AT),
     ]
     assert await take_reports(service.context, [*batch, *batch]) == 10
     assert await take_reports(service.context, batch) == 5
@@ -81,7 +72,7 @@ async def test_a_return_before_its_settlement_waits_in_one_batch_and_is_taken_in
     service: Service, caller: Caller
 ) -> None:
     transfer = await send(service, caller)
-    returned = ReturnReport(
+    returned = rails.ReturnReport(
         report_id="r",
         return_id=f"D{OUTSIDE_ISPB}202607011500abcdefghijk",
         original_end_to_end_id=transfer.end_to_end_id,
@@ -94,7 +85,7 @@ async def test_a_return_before_its_settlement_waits_in_one_batch_and_is_taken_in
     assert service.rail.acknowledged == []
     await take_reports(service.context, [returned, settled(transfer)])
     await take_reports(service.context, [returned])
-    assert Acknowledgement(report_id="r") in service.rail.acknowledged
+    assert rails.Acknowledgement(report_id="r") in service.rail.acknowledged
     assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_000_000
     await check_books(service)
 
@@ -107,7 +98,7 @@ async def test_nothing_is_acknowledged_before_it_is_durable(
     async def fail_one(context: object, endings: list[tuple[str, object]]) -> list[errors.PixConnectError | None]:
         return [errors.ServiceUnavailable("away") if name == transfer.end_to_end_id else None for name, _ in endings]
 
-    async def fail(context: object, report: object) -> Acknowledgement:
+    async def fail(context: object, report: object) -> rails.Acknowledgement:
         raise errors.OutcomeUnknown("away")
 
     with monkeypatch.context() as patch:
@@ -139,9 +130,9 @@ async def test_an_ending_that_cannot_be_recorded_keeps_no_other_from_it(
 async def test_a_rail_that_does_not_hear_our_word_reports_again_and_nothing_changes(
     service: Service, caller: Caller
 ) -> None:
-    reports: list[Report] = [settled(await send(service, caller)), credit_report(service)]
+    reports: list[rails.Report] = [settled(await send(service, caller)), credit_report(service)]
     service.rail.is_reachable = False
-    with pytest.raises(RailUnavailable):
+    with pytest.raises(rails.RailUnavailable):
         await take_reports(service.context, reports)
     service.rail.is_reachable = True
     before = await ledger_usecases.read_balance(service.context, caller)
@@ -164,10 +155,10 @@ async def test_a_settlement_of_ours_that_we_do_not_know_is_kept_before_it_is_ack
 ) -> None:
     """The database was set back to what it was before this transfer."""
     forgotten = f"E{ISPB}202607011500abcdefghijk"
-    reports: list[Report] = [
-        SettledReport(report_id="s", id=forgotten, settled_at=STARTED_AT),
-        RejectedReport(report_id="x", id=f"D{ISPB}202607011500abcdefghijk", code="AC03", reason="no"),
-        SettledReport(report_id="n", id="nonsense", settled_at=STARTED_AT),
+    reports: list[rails.Report] = [
+        rails.SettledReport(report_id="s", id=forgotten, settled_at=STARTED_AT),
+        rails.RejectedReport(report_id="x", id=f"D{ISPB}202607011500abcdefghijk", code="AC03", reason="no"),
+        rails.SettledReport(report_id="n", id="nonsense", settled_at=STARTED_AT),
     ]
     for _ in range(3):
         assert await take_reports(service.context, reports) == 3
@@ -190,7 +181,7 @@ async def test_what_cannot_be_kept_is_not_acknowledged(
         raise OSError("the database is away")
 
     monkeypatch.setattr(kept_usecases, "keep", fail)
-    unknown = SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
+    unknown = rails.SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
     assert await take_reports(service.context, [unknown, credit_report(service, report_id="c")]) == 1
     assert [one.report_id for one in service.rail.acknowledged] == ["c"]
 
@@ -220,9 +211,9 @@ async def test_the_opposite_of_what_was_said_is_kept_and_changes_nothing(
     service: Service, caller: Caller, is_settled_first: bool
 ) -> None:
     transfer = await send(service, caller)
-    said: list[Report] = [
+    said: list[rails.Report] = [
         settled(transfer, "s"),
-        RejectedReport(report_id="x", id=transfer.end_to_end_id, code="AC03", reason="no"),
+        rails.RejectedReport(report_id="x", id=transfer.end_to_end_id, code="AC03", reason="no"),
     ]
     first, second = said if is_settled_first else said[::-1]
     await take_reports(service.context, [first])
@@ -237,9 +228,9 @@ async def test_the_opposite_of_what_was_said_is_kept_and_changes_nothing(
 
 async def test_both_in_one_batch_are_a_contradiction_too(service: Service, caller: Caller) -> None:
     transfer = await send(service, caller)
-    said: list[Report] = [
+    said: list[rails.Report] = [
         settled(transfer),
-        RejectedReport(report_id="x", id=transfer.end_to_end_id, code="AC03", reason="no"),
+        rails.RejectedReport(report_id="x", id=transfer.end_to_end_id, code="AC03", reason="no"),
     ]
     assert await take_reports(service.context, said) == 2
     assert len(await waiting(service)) == 1
@@ -280,8 +271,8 @@ async def test_two_contents_of_one_payment_in_one_batch_are_credited_once(servic
     await check_books(service)
 
 
-def a_return(transfer: Transfer, **changes: object) -> ReturnReport:
-    plain = ReturnReport(
+def a_return(transfer: Transfer, **changes: object) -> rails.ReturnReport:
+    plain = rails.ReturnReport(
         report_id="r",
         return_id=f"D{OUTSIDE_ISPB}202607011500abcdefghijk",
         original_end_to_end_id=transfer.end_to_end_id,
@@ -322,7 +313,7 @@ async def test_a_return_of_ours_that_we_do_not_know_is_kept_and_refused(service:
 
 
 async def test_closing_says_who_and_why_and_ends_the_waiting_for_good(service: Service, caller: Caller) -> None:
-    unknown = SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
+    unknown = rails.SettledReport(report_id="s", id=f"E{ISPB}202607011500abcdefghijk", settled_at=STARTED_AT)
     await take_reports(service.context, [unknown])
     [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
     with pytest.raises(errors.BadRequest):
@@ -350,7 +341,7 @@ async def test_closing_says_who_and_why_and_ends_the_waiting_for_good(service: S
 POISONS = ["\0", "a\0b", "\ud800"]
 
 
-def poisoned(service: Service, poison: str) -> list[Report]:
+def poisoned(service: Service, poison: str) -> list[rails.Report]:
     credit = credit_report(service, report_id="k")
     key = msgspec.structs.replace(credit.credit_party, key=f"x{poison}")
     name = msgspec.structs.replace(credit.debit_party, name=f"x{poison}")
@@ -359,8 +350,8 @@ def poisoned(service: Service, poison: str) -> list[Report]:
         msgspec.structs.replace(credit_report(service, report_id="p"), debit_party=name),
         msgspec.structs.replace(credit_report(service, report_id="e"), end_to_end_id=f"E{poison}"),
         a_return(a_transfer(), report_id="d", description=poison),
-        SettledReport(report_id="s", id=f"E{poison}", settled_at=STARTED_AT),
-        RejectedReport(report_id="x", id=f"E{poison}", code=poison, reason=poison),
+        rails.SettledReport(report_id="s", id=f"E{poison}", settled_at=STARTED_AT),
+        rails.RejectedReport(report_id="x", id=f"E{poison}", code=poison, reason=poison),
     ]
 
 
@@ -389,16 +380,17 @@ async def test_payments_that_no_pix_can_be_are_kept_and_refused(
 ) -> None:
     report = msgspec.structs.replace(credit_report(service), **changes)  # type: ignore[arg-type]
     assert await take_reports(service.context, [report]) == 1
-    assert service.rail.acknowledged == [Acknowledgement(report_id="r1", refusal_code="CH16")]
+    assert service.rail.acknowledged == [rails.Acknowledgement(report_id="r1", refusal_code="CH16")]
     assert len(await waiting(service)) == 1
 
 
 async def test_a_rejection_counts_whatever_its_words_are(service: Service, caller: Caller) -> None:
     transfer = await send(service, caller)
-    ending = RejectedReport(report_id="x", id=transfer.end_to_end_id, code="AC03", reason="no " + "x" * 5000)
+    ending = rails.RejectedReport(report_id="x", id=transfer.end_to_end_id, code="AC03", reason="no " + "x" * 5000)
     assert await take_reports(service.context, [ending]) == 1
     assert await end_orders(
-        service.context, [((other := await send(service, caller)).end_to_end_id, Rejected(code="\0", reason="a\0b"))]
+        service.context,
+        [((other := await send(service, caller)).end_to_end_id, rails.Rejected(code="\0", reason="a\0b"))],
     ) == [None]
     assert (await transfer_usecases.read_transfer_by_id(service.context, caller, other.id)).transfer.status == "ERROR"
     assert await waiting(service) == []
@@ -432,12 +424,12 @@ async def test_what_a_defect_cannot_record_is_refused_after_some_tries_and_some_
     # A float of seconds that grew by so many may be a little less than that later.
     service.clock.advance(seconds=LASTING_MIN_S + 1)
     assert await take_reports(service.context, [bad, good]) == 2
-    assert Acknowledgement(report_id="bad", refusal_code="AB09") in service.rail.acknowledged
+    assert rails.Acknowledgement(report_id="bad", refusal_code="AB09") in service.rail.acknowledged
     assert await waiting(service) == [("credit", "cannot_be_recorded", bad.end_to_end_id, 1)]
     defect.clear()  # somebody has mended it, and the rail did not hear us
     service.rail.acknowledged.clear()
     assert await take_reports(service.context, [bad]) == 1
-    assert service.rail.acknowledged == [Acknowledgement(report_id="bad", refusal_code="AB09")]
+    assert service.rail.acknowledged == [rails.Acknowledgement(report_id="bad", refusal_code="AB09")]
     assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_001_000
     await check_books(service)
 
@@ -449,13 +441,13 @@ async def test_what_was_recorded_after_all_is_not_refused(
     report = credit_report(service)
     receive = report_usecases.receive_credit
 
-    async def record_and_fail(context: "Context", one: CreditReport) -> Acknowledgement:
+    async def record_and_fail(context: "Context", one: rails.CreditReport) -> rails.Acknowledgement:
         await receive(context, one)
         raise ZeroDivisionError
 
     monkeypatch.setattr(report_usecases, "receive_credit", record_and_fail)
     assert [await take_reports(context, [report]) for _ in range(3)] == [0, 0, 1]
-    assert service.rail.acknowledged == [Acknowledgement(report_id="r1")]
+    assert service.rail.acknowledged == [rails.Acknowledgement(report_id="r1")]
     assert (await ledger_usecases.read_balance(service.context, caller)).available_cents == 1_001_000
 
 
@@ -487,12 +479,12 @@ async def test_a_database_that_is_away_never_turns_good_reports_into_kept_ones(
 ) -> None:
     context = refusing_soon(service)
     transfer = await send(service, caller)
-    reports: list[Report] = [settled(transfer), credit_report(service), a_return(transfer)]
+    reports: list[rails.Report] = [settled(transfer), credit_report(service), a_return(transfer)]
 
-    async def fail(*_: object) -> Acknowledgement:
+    async def fail(*_: object) -> rails.Acknowledgement:
         raise failure
 
-    async def fail_inside(*_: object) -> Acknowledgement:
+    async def fail_inside(*_: object) -> rails.Acknowledgement:
         raise errors.InternalError("internal error") from failure
 
     for failing in (fail, fail_inside):
@@ -533,7 +525,7 @@ async def test_a_word_that_breaks_the_adapter_is_given_to_all_others(
 ) -> None:
     acknowledge = service.rail.acknowledge
 
-    async def break_on_one(words: Sequence[Acknowledgement]) -> None:
+    async def break_on_one(words: Sequence[rails.Acknowledgement]) -> None:
         if any(word.report_id == "c1" for word in words):
             raise UnicodeEncodeError("utf-8", "", 0, 1, "surrogates not allowed")
         await acknowledge(words)

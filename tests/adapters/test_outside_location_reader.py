@@ -260,9 +260,7 @@ def half_signature(outside: Outside) -> str:
         (lambda o: forge(o, alg="ES256", **{"x5t#S256": "AAAA"}), "that its jku does not have"),
     ],
 )
-async def test_a_jws_that_does_not_hold_is_refused(
-    outside: Outside, make: Callable[[Outside], str], message: str
-) -> None:
+async def test_a_jws_that_does_not_hold_fails(outside: Outside, make: Callable[[Outside], str], message: str) -> None:
     outside.serve_jws(make(outside))
     await refused(outside, message)
 
@@ -306,9 +304,7 @@ async def test_a_jku_elsewhere_is_refused(outside: Outside, jku: str, message: s
         ({"x": "AAAA"}, "cannot be read"),
     ],
 )
-async def test_a_published_key_that_does_not_fit_is_refused(
-    outside: Outside, members: dict[str, Any], message: str
-) -> None:
+async def test_a_published_key_must_fit(outside: Outside, members: dict[str, Any], message: str) -> None:
     outside.one.jwk = members
     outside.serve()
     await refused(outside, message)

@@ -83,9 +83,7 @@ async def test_one_picture_is_drawn_in_a_turn_of_the_loop_for_each_party_in_turn
     assert len({turn for _, turn in drawn}) == len(drawn)
 
 
-async def test_beside_others_the_loop_draws_nothing_for_a_while_after_a_picture(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_beside_others_the_loop_rests_after_a_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     rests_s: list[float] = []
     loop, turns, monotonic_s = asyncio.get_running_loop(), Turns(), iter(range(100))
     pictures = QrPictures(turns, str.encode)

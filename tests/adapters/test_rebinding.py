@@ -68,9 +68,7 @@ def test_a_name_that_moves_at_every_look_is_looked_at_once_an_attempt(played: di
         ("leads nowhere", "has a host without addresses"),
     ],
 )
-def test_a_name_with_anything_inside_is_refused_at_registration_and_at_the_attempt(
-    played: dict[str, Any], name: str, reason: str
-) -> None:
+def test_a_name_with_a_private_address_is_refused_both_times(played: dict[str, Any], name: str, reason: str) -> None:
     scene = played[name]
     assert scene["checked"] == f"url: {reason}"
     assert scene["errors"] == [f"the URL {reason}"]

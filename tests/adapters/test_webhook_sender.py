@@ -201,9 +201,7 @@ async def test_answers_that_http_allows(octets: bytes, status_code: int, respons
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "hang", None, "the answer is not valid HTTP"),
     ],
 )
-async def test_a_hostile_answer_is_recorded_as_what_it_was(
-    octets: bytes, then: str, status_code: int | None, error: str
-) -> None:
+async def test_a_hostile_answer_is_recorded(octets: bytes, then: str, status_code: int | None, error: str) -> None:
     is_timeout = error.startswith("no answer") or error.endswith("in time")
     started_s = time.monotonic()
     exchange = await post_to(writing(octets, then=then), **({"exchange_s": 2.0} if is_timeout else {}))
@@ -302,9 +300,7 @@ FORBIDDEN: list[Sequence[str]] = [
 
 
 @pytest.mark.parametrize("answers", FORBIDDEN)
-async def test_a_name_with_a_forbidden_address_is_never_connected_to(
-    answers: Sequence[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_forbidden_address_is_not_connected_to(answers: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
     connects: list[object] = []
     monkeypatch.setattr(OutgoingHttp, "_connect_to", lambda *arguments: connects.append(arguments))
     async with open_sender(Names(answers)) as sender:
@@ -440,9 +436,7 @@ async def test_a_receiver_that_asks_for_a_certificate_is_shown_ours(tmp_path: Pa
         ("nowhere.pem", "ca.pem", "No such file or directory"),
     ],
 )
-def test_a_certificate_of_ours_that_cannot_be_read_says_so(
-    tmp_path: Path, certificate: str, key: str, said: str
-) -> None:
+def test_an_unreadable_certificate_of_ours_is_named(tmp_path: Path, certificate: str, key: str, said: str) -> None:
     make_authority(tmp_path)
     files = [str(tmp_path / name) if name else "" for name in (certificate, key)]
     with pytest.raises(ClientCertificateError, match=said):

@@ -54,9 +54,7 @@ async def test_what_a_token_may_not_and_who_has_none_leave_a_line(services: Serv
 
 
 @pytest.mark.parametrize(("wanted", "count"), [("all", 1), ("refused", 0), ("off", 0)])
-async def test_every_request_leaves_a_line_where_that_is_wanted(
-    services: Services, wanted: AccessLogWanted, count: int
-) -> None:
+async def test_each_request_leaves_a_line_if_wanted(services: Services, wanted: AccessLogWanted, count: int) -> None:
     logged = Logged(services, wanted)
     answer = await logged.api.get(CHARGES)
     assert len(logged.lines()) == count
@@ -144,9 +142,7 @@ def test_a_terminal_is_shown_so_many_lines_a_second_and_as_many_again_that_are_b
     assert lines[-2].split() == ["...", "and", "160", "more"]
 
 
-async def test_who_goes_away_before_a_refusal_is_told_leaves_a_line_too(
-    services: Services, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_leaving_before_a_refusal_leaves_a_line_too(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
     services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
     logged = Logged(services, "refused")
     waits = asyncio.Event()

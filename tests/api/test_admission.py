@@ -59,9 +59,7 @@ async def test_a_refusal_at_once_says_what_the_long_one_says(services: Services)
     ],
     ids=["a read", "no path", "a public one", "no token", "another scope"],
 )
-async def test_whatever_else_might_be_said_takes_the_long_way(
-    services: Services, method: str, path: str, change: dict[str, Any]
-) -> None:
+async def test_anything_else_takes_long_way(services: Services, method: str, path: str, change: dict[str, Any]) -> None:
     application = make_application(services, AccessLog(services.context.clock, wanted="off"))
     application._admission = Admission(0)
     assert application.answer_at_once({**_scope(method, path), **change}) is None

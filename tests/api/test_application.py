@@ -142,9 +142,7 @@ async def test_without_memory_a_read_is_503_and_nobody_knows_what_became_of_a_ch
     assert (changed.status, changed.code) == (504, "OUTCOME_UNKNOWN")
 
 
-async def test_a_right_that_somebody_has_taken_away_is_no_defect_and_its_table_is_said_to_operators_alone(
-    api: Any, use_cases: Any
-) -> None:
+async def test_a_revoked_right_is_no_defect_and_is_told_to_operators_alone(api: Any, use_cases: Any) -> None:
     def fail(*_: object) -> object:
         raise asyncpg.InsufficientPrivilegeError("permission denied for table balance")
 

@@ -118,9 +118,7 @@ async def test_pictures_are_there(address: str, browser: Browser, name: str) -> 
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-async def test_credentials_in_the_address_are_taken_out_of_it_and_a_request_is_tried(
-    address: str, browser: Browser
-) -> None:
+async def test_credentials_leave_the_address_and_a_request_is_tried(address: str, browser: Browser) -> None:
     page = await browser.new_page()
     sent: list[Request] = []
 

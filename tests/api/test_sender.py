@@ -87,9 +87,7 @@ async def test_strangers_behind_a_trusted_proxy_are_parties_of_their_own_and_nob
 
 
 @pytest.mark.parametrize("trusted", ["", "127.0.0.0/8"])
-async def test_a_change_is_in_the_name_of_the_address_behind_a_trusted_proxy(
-    services: Services, use_cases: UseCases, trusted: str
-) -> None:
+async def test_a_change_names_the_address_behind_a_proxy(services: Services, use_cases: UseCases, trusted: str) -> None:
     api = behind_proxies(services, trusted)
     body = {"amount": 1, "key": "loja@sandbox.pix.example"}
     answer = await api.post("/v1/connect/charge", body, headers={"X-Forwarded-For": f"203.0.113.9, {LONG}"})

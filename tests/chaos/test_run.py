@@ -43,9 +43,7 @@ def test_nothing_is_lost_and_nothing_done_twice(kept: Seed, capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("kept", SEEDS.there, ids=lambda kept: str(kept.seed))
-def test_both_books_say_the_same_where_the_money_lies_at_an_institution(
-    kept: Seed, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_both_books_agree_where_money_is_at_an_institution(kept: Seed, capsys: pytest.CaptureFixture[str]) -> None:
     find_nothing(run_there, kept, capsys)
 
 

@@ -20,9 +20,7 @@ HTTPS = {
 @pytest.mark.parametrize(
     "words", [("serve",), ("work",), ("migrate",), ("holder", "show", "--holder-id", "1")], ids=" ".join
 )
-def test_what_is_of_the_sandbox_is_refused_in_live_mode(
-    pixconnect: CommandLine, database: Addresses, words: tuple[str, ...]
-) -> None:
+def test_sandbox_is_refused_in_live_mode(pixconnect: CommandLine, database: Addresses, words: tuple[str, ...]) -> None:
     postgres.execute(database.owner_url, "insert into pixconnect.installation (mode) values ('sandbox')")
     owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url, "PORT": "0"}
     complaint = pixconnect.refusal(*words, **HTTPS, **owner)
@@ -30,9 +28,7 @@ def test_what_is_of_the_sandbox_is_refused_in_live_mode(
 
 
 @pytest.mark.parametrize("words", [("migrate",), ("sandbox",), ("work",)], ids=" ".join)
-def test_what_is_live_is_refused_in_sandbox_mode(
-    pixconnect: CommandLine, database: Addresses, words: tuple[str, ...]
-) -> None:
+def test_live_is_refused_in_sandbox_mode(pixconnect: CommandLine, database: Addresses, words: tuple[str, ...]) -> None:
     postgres.execute(database.owner_url, "insert into pixconnect.installation (mode) values ('live')")
     owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url, "PIXCONNECT_RAIL_URL": "http://127.0.0.1:1"}
     assert "made in live mode" in pixconnect.refusal(*words, **owner)

@@ -104,9 +104,7 @@ def run(service: StubService, use: Callable[[AsyncClient], Any]) -> Any:
     return asyncio.run(inner())
 
 
-def test_what_is_asked_for_is_sent_with_a_token_and_answered_without_the_envelope(
-    client: Client, service: StubService
-) -> None:
+def test_a_request_has_a_token_and_its_answer_no_envelope(client: Client, service: StubService) -> None:
     assert client.charges.create(10_607, "loja@pix.example", external_id="order-1").id == 7
     client.charges.get_by_external_id("a/b ç", base64=True)
     assert client.request("get", "/v1/connect/ledger/list", query={"page": 2}) == CHARGE
@@ -213,9 +211,7 @@ def test_a_service_that_cannot_be_reached_gives_no_answer_and_nothing_happened(s
     assert "a%26b" not in str(failed.value)
 
 
-def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
-    service: StubService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_proxy_is_asked_for_what_is_on_this_machine(service: StubService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     with Client(service.url, "me", "a&b", auth_url=f"{service.url}/auth", retries=0) as client:
         assert client.charges.get(7).id == 7
@@ -228,9 +224,7 @@ def test_an_answer_that_breaks_off_is_none(client: Client, service: StubService)
     assert failed.value.may_have_happened
 
 
-def test_a_file_is_read_while_it_comes_and_one_that_breaks_off_is_an_error(
-    client: Client, service: StubService
-) -> None:
+def test_a_file_is_read_as_it_comes_and_an_aborted_one_is_an_error(client: Client, service: StubService) -> None:
     period = (datetime(2026, 11, 1, tzinfo=UTC), datetime(2026, 11, 30, tzinfo=UTC))
     service.lay_out(
         200, b"a;b\n", **{"Content-Type": "text/csv", "Content-Disposition": 'attachment; filename="s.csv"'}

@@ -199,9 +199,7 @@ def test_an_id_is_made_before_the_first_try_and_told_with_an_error() -> None:
         ((refused(504, "OUTCOME_UNKNOWN"), refused(429, "RATE_LIMITED")), True),
     ],
 )
-def test_an_error_says_whether_any_of_the_tries_may_have_had_its_effect(
-    outcomes: tuple[Any, ...], may_have_happened: bool
-) -> None:
+def test_an_error_says_if_a_try_may_have_had_its_effect(outcomes: tuple[Any, ...], may_have_happened: bool) -> None:
     with pytest.raises(PixConnectError) as failed:
         World(*outcomes, retries=1).ask(CREATE)
     assert failed.value.may_have_happened is may_have_happened

@@ -105,9 +105,7 @@ def test_a_home_that_is_worn_or_broken_is_made_anew(hold: RunHold, *, is_worn: b
     assert starts(hold)[-1].endswith("[]")
 
 
-def test_a_service_that_does_not_start_is_tried_once_and_its_words_are_told_to_all(
-    hold: RunHold, tmp_path: Path
-) -> None:
+def test_a_service_that_does_not_start_is_tried_once_and_quoted_to_all(hold: RunHold, tmp_path: Path) -> None:
     (tmp_path / "service.py").write_text(
         "import os\nopen(os.environ['PIXCONNECT_HOME'] + '-tries', 'a').write('x')\nexit('no room')", encoding="utf-8"
     )
@@ -217,9 +215,7 @@ def test_an_inbox_finds_each_event_once_whenever_it_came_and_however_often(inbox
         ("qrcode.aproved", {}, "there is no event 'qrcode.aproved'; did you mean 'qrcode.approved'?"),
     ],
 )
-def test_an_inbox_waits_for_nothing_that_cannot_come(
-    inbox: Inbox, name: str, payload: dict[str, Any], complaint: str
-) -> None:
+def test_an_inbox_never_waits_in_vain(inbox: Inbox, name: str, payload: dict[str, Any], complaint: str) -> None:
     with pytest.raises((TypeError, ValueError), match=complaint.replace("()", r"\(\)").replace("?", r"\?")):
         inbox.wait_for(name, **payload)
 

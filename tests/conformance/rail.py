@@ -326,9 +326,7 @@ class RailConformance:
         assert await final_answer(under, order.end_to_end_id) == settled
 
     @asks("orders", "memory")
-    async def test_an_order_is_sent_once_wherever_what_was_remembered_of_it_is_put_back_to(
-        self, under: RailUnderTest
-    ) -> None:
+    async def test_an_order_is_sent_once_wherever_its_memory_is_put_back_to(self, under: RailUnderTest) -> None:
         for remembered in REMEMBERED:
             order = under.make_order(amount_cents=300)
             before_cents = await read_funds_there(under)
@@ -440,9 +438,7 @@ class RailConformance:
         await settles_once(under, refund.return_id)
 
     @asks("refunds")
-    async def test_while_nothing_can_be_reached_a_question_about_a_refund_is_not_answered(
-        self, under: RailUnderTest
-    ) -> None:
+    async def test_while_all_is_away_a_refund_query_is_not_answered(self, under: RailUnderTest) -> None:
         refund = under.make_refund_order(await receive(under, 1000), 1000)
         await submit_refunds(under, [refund])
         settled = await final_answer(under, refund.return_id)
@@ -496,9 +492,7 @@ class RailConformance:
         assert before_cents - await read_funds_there(under) == 300
 
     @asks("refunds", "memory")
-    async def test_a_refund_is_made_once_wherever_what_was_remembered_of_it_is_put_back_to(
-        self, under: RailUnderTest
-    ) -> None:
+    async def test_a_refund_is_made_once_wherever_its_memory_is_put_back_to(self, under: RailUnderTest) -> None:
         for remembered in REMEMBERED:
             refund = under.make_refund_order(await receive(under, 1000), 300)
             before_cents = await read_funds_there(under)
@@ -858,9 +852,7 @@ class RailConformance:
             assert answer == rails.Settled(settled_at=told[order.end_to_end_id])
 
     @asks("orders", "statement")
-    async def test_a_statement_begins_with_its_first_instant_and_ends_before_its_last(
-        self, under: RailUnderTest
-    ) -> None:
+    async def test_a_statement_has_its_first_instant_and_not_its_last(self, under: RailUnderTest) -> None:
         before = await under.rail.position()
         order = under.make_order()
         await submit(under, [order])

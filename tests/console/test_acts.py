@@ -286,9 +286,7 @@ async def test_a_reader_does_nothing_and_leaves_nothing(
     assert await console.audited() == rows
 
 
-async def test_what_nobody_knows_to_have_been_done_is_kept_as_that(
-    console: InProcess, caller: Caller, deed: _Deed
-) -> None:
+async def test_an_unknown_outcome_is_kept_as_that(console: InProcess, caller: Caller, deed: _Deed) -> None:
     charge = await make_charge(console.service, caller)
     holder = console.nobody.of(await sign_in_client(console, caller.holder_id))
     deed.error = errors.OutcomeUnknown("the sandbox did not answer")

@@ -78,9 +78,7 @@ async def _sign_in(page: Page, password: str, code: str | TOTP) -> str:
 
 
 @pytest.mark.parametrize("has_script", [True, False])
-async def test_a_long_file_is_written_while_a_page_says_how_far_it_is(
-    played: Any, door: Any, *, has_script: bool
-) -> None:
+async def test_a_long_file_is_written_while_a_page_counts(played: Any, door: Any, *, has_script: bool) -> None:
     own = played.open_holder()
     await _write_long_ledger(played.installation.home, int(own.holder_id), LONG_MIN)
     async with door.holder(own, java_script_enabled=has_script) as page:

@@ -45,9 +45,7 @@ async def read(shown: Awaitable[Response]) -> str:
     return " ".join(text.replace("&nbsp;", " ").split())
 
 
-async def test_a_payers_phone_shows_each_part_of_today_in_a_line_with_its_reason(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_payers_phone_shows_each_part_of_today_with_its_reason(service: Service, caller: Caller) -> None:
     charge_id = await make(service, caller, TERMS)
     early = await read(sandbox.show_phone(at(service, charge_id)))
     # Seven business days from Thursday the 2nd to Friday the 10th.
@@ -74,9 +72,7 @@ async def test_each_kind_of_interest_has_words(service: Service, caller: Caller)
         assert f"Interest {words}" in await read(sandbox.show_phone(at(service, charge_id))), kind
 
 
-async def test_a_charges_page_hints_at_the_consumer_code_and_says_nothing_of_today_once_it_has_ended(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_charge_page_hints_at_the_consumer_code_until_it_ends(service: Service, caller: Caller) -> None:
     charge_id = await make(service, caller, TERMS)
     page = await read(payments.show_payment(at(service, charge_id), "charge"))
     assert ("What it asks for today" in page, "Law 8,078, article 52" in page, "Due date 10/07/2026" in page) == (
@@ -87,9 +83,7 @@ async def test_a_charges_page_hints_at_the_consumer_code_and_says_nothing_of_tod
     assert ("What it asks for today" in ended, "Due date 10/07/2026" in ended) == (False, True)
 
 
-async def test_what_was_paid_stands_with_its_parts_on_the_pages_of_charge_and_payment(
-    service: Service, caller: Caller
-) -> None:
+async def test_the_parts_of_a_payment_stand_with_charge_and_payment(service: Service, caller: Caller) -> None:
     charge_id = await make(service, caller, TERMS)
     service.clock.advance(days=12)
     report = credit_report(service, amount_cents=97_48, txid="boleto00000000000000000001")

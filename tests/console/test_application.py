@@ -33,9 +33,7 @@ def _visit(language: str = "en") -> Any:
         (RuntimeError("the password is hunter2"), 500, "Something went wrong on our side"),
     ],
 )
-def test_whatever_goes_wrong_is_a_page_that_tells_nothing_of_our_inside(
-    error: Exception, status: int, words: str
-) -> None:
+def test_an_error_page_tells_nothing_of_our_inside(error: Exception, status: int, words: str) -> None:
     answer = refuse(_visit(), error)
     page = bytes(answer.body).decode()
     assert (answer.status_code, words in page) == (status, True)

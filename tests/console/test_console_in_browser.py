@@ -198,9 +198,7 @@ async def test_keys_lead_through_pages_and_parts_have_roles(played: Any, door: A
 
 
 @pytest.mark.long
-async def test_every_kind_of_page_can_be_used_by_everybody_asks_nobody_else_and_breaks_no_policy(
-    played: Any, door: Any
-) -> None:
+async def test_each_kind_of_page_is_accessible_asks_no_other_host_and_keeps_policy(played: Any, door: Any) -> None:
     """In light and dark, on a desk and on a telephone. It lives four days, so it comes last."""
     asked, complaints = set[str](), list[str]()
 

@@ -16,9 +16,7 @@ from support.ports import reserved_port
 pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("console acts")]
 
 
-async def test_a_page_says_that_the_database_is_away_and_is_there_again_with_it(
-    home_folder: Path, browser: Browser
-) -> None:
+async def test_a_page_says_that_the_database_is_away_and_returns(home_folder: Path, browser: Browser) -> None:
     postgres = EmbeddedPostgres(home_folder, durable=False)
     await postgres.start()
     try:

@@ -83,9 +83,7 @@ async def _list_targets(console: InProcess, monkeypatch: pytest.MonkeyPatch, ses
 
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.long)])
-async def test_no_address_is_a_defect_whoever_asks_for_it(
-    console: InProcess, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
+async def test_no_address_is_a_defect(console: InProcess, monkeypatch: pytest.MonkeyPatch, step: int) -> None:
     """Every page, with every hostile text at every place, for a reader, an operator and a holder; or a part of them."""
     caller = await open_holder(console.service, funds_cents=100)
     await make_charge(console.service, caller)
@@ -232,9 +230,7 @@ async def test_a_reader_is_shown_no_signature_that_is_good_now(console: InProces
             assert (b"webhook-signature" in b"".join(told)) is sees
 
 
-async def test_a_client_neither_sees_nor_ends_sessions_of_its_holders_other_clients(
-    console: InProcess, operator: Browser
-) -> None:
+async def test_a_client_sees_and_ends_no_session_of_other_clients(console: InProcess, operator: Browser) -> None:
     caller = await open_holder(console.service)
     rich, poor = [
         console.nobody.of(await sign_in_client(console, caller.holder_id, *scopes)) for scopes in ((), ("charge.read",))
@@ -267,9 +263,7 @@ async def test_a_file_is_a_file_however_it_is_asked_for(console: InProcess) -> N
     assert answer.content.startswith(b'"when","what"')
 
 
-async def test_the_oldest_page_of_a_session_gives_way_and_says_when_to_come_again(
-    console: InProcess, operator: Browser
-) -> None:
+async def test_the_oldest_page_of_a_session_gives_way(console: InProcess, operator: Browser) -> None:
     async with operator.following("/charges") as first, AsyncExitStack() as others:
         for _ in range(OF_SESSION_MAX):
             await others.enter_async_context(operator.following("/charges"))

@@ -191,9 +191,7 @@ class _FullDisk(io.BytesIO):
         self.flush()
 
 
-async def test_a_disk_that_is_full_at_the_end_is_found_before_the_file_is_called_whole(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_full_disk_at_the_end_is_found_before_the_file_is_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "TemporaryFile", _FullDisk)
     gate = asyncio.Event()
     gate.set()

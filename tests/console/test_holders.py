@@ -36,9 +36,7 @@ async def test_all_that_is_a_holders_stands_on_its_page_and_is_for_operators(ser
         assert holder.name in (await own.get("/")).content.decode()
 
 
-async def test_a_holder_is_chosen_by_its_name_and_one_that_is_not_there_is_said(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_holder_is_chosen_by_name_and_a_missing_one_is_said(service: Service, caller: Caller) -> None:
     for number in range(2, 4):
         await open_holder(service, account_number=str(number))
     holder = await holder_usecases.read_holder(as_operator(service.context), caller.holder_id)

@@ -50,9 +50,7 @@ async def _id_of(service: Service, name: str) -> int:
     return row["id"]
 
 
-async def test_what_ends_soonest_stands_first_and_what_has_ended_last(
-    service: Service, caller: Caller, console: InProcess
-) -> None:
+async def test_the_soonest_end_is_first_and_ended_last(service: Service, caller: Caller, console: InProcess) -> None:
     for name, days in (("I1", 7), ("I2", 3), ("I3", 5), ("I4", 2)):
         told = await _contest(service, caller, name, days=days)
         if name == "I4":
@@ -92,9 +90,7 @@ async def test_a_list_goes_on_where_its_page_ended_in_either_part(service: Servi
         assert seen == ["I4", "I3", "I2", "I1", "I0"], page_size
 
 
-async def test_the_form_begins_with_what_the_books_know_and_says_what_is_taken(
-    service: Service, caller: Caller, console: InProcess
-) -> None:
+async def test_the_form_begins_with_what_the_books_know(service: Service, caller: Caller, console: InProcess) -> None:
     told = await _contest(service, caller, "I1")
     path = f"/infractions/{await _id_of(service, 'I1')}"
     own = console.nobody.of(await sign_in_client(console, caller.holder_id))
@@ -112,9 +108,7 @@ async def test_the_form_begins_with_what_the_books_know_and_says_what_is_taken(
         assert told.words in page
 
 
-async def test_an_answer_is_kept_with_its_act_and_leaves_no_form(
-    service: Service, caller: Caller, console: InProcess
-) -> None:
+async def test_an_answer_has_its_act_and_no_form(service: Service, caller: Caller, console: InProcess) -> None:
     await _contest(service, caller, "I1")
     infraction_id = await _id_of(service, "I1")
     path = f"/infractions/{infraction_id}"
@@ -144,9 +138,7 @@ async def test_an_answer_is_kept_with_its_act_and_leaves_no_form(
     assert b"The institution has it." in (await operator.get(path)).content
 
 
-async def test_after_the_time_to_answer_there_is_no_form_and_nothing_is_promised(
-    service: Service, caller: Caller, console: InProcess
-) -> None:
+async def test_after_the_deadline_there_is_no_form(service: Service, caller: Caller, console: InProcess) -> None:
     await _contest(service, caller, "I1")
     path = f"/infractions/{await _id_of(service, 'I1')}"
     own = console.nobody.of(await sign_in_client(console, caller.holder_id))
@@ -162,9 +154,7 @@ async def test_after_the_time_to_answer_there_is_no_form_and_nothing_is_promised
     assert "contested Pix to be answered" not in (await own.get("/")).content.decode()
 
 
-async def test_who_may_not_answer_sees_no_form_and_who_may_not_read_no_page(
-    service: Service, caller: Caller, console: InProcess
-) -> None:
+async def test_without_rights_there_is_no_form_nor_page(service: Service, caller: Caller, console: InProcess) -> None:
     await _contest(service, caller, "I1")
     path = f"/infractions/{await _id_of(service, 'I1')}"
     reader = console.nobody.of(await sign_in(console, "reader"))
@@ -183,9 +173,7 @@ async def test_who_may_not_answer_sees_no_form_and_who_may_not_read_no_page(
     assert (await stranger.post(f"{path}/defend", {"text": "mine"})).status == 404
 
 
-async def test_what_was_taken_leads_to_the_refunds_of_the_institution(
-    service: Service, caller: Caller, console: InProcess
-) -> None:
+async def test_what_was_taken_leads_to_its_refunds(service: Service, caller: Caller, console: InProcess) -> None:
     told = await _contest(service, caller, "I1")
     await take_reports(service.context, [decided(service, told, 400, rest_cents=600)])
     (refund,) = await service.fetch("select id from refund")

@@ -29,9 +29,7 @@ async def caller(service: Service) -> Caller:
 
 
 @pytest.mark.parametrize("language", ["en", "pt"])
-async def test_a_contested_pix_is_found_on_the_first_page_and_answered(
-    service: Service, caller: Caller, language: Any
-) -> None:
+async def test_a_contested_pix_is_found_and_answered(service: Service, caller: Caller, language: Any) -> None:
     say = LANGUAGES[language].text
     charge = await make_charge(service, caller, amount_cents=1_000)
     paid = credit_report(service, amount_cents=1_000, txid=charge.txid)

@@ -26,9 +26,7 @@ async def test_the_money_of_the_day_is_on_it_and_nobody_elses(service: Service, 
         assert '<a href="/holders">Todos</a>' in all_holders
 
 
-async def test_what_waits_for_people_is_for_operators_and_a_failing_check_is_named(
-    service: Service, caller: Caller
-) -> None:
+async def test_waiting_work_is_for_operators_and_a_failing_check_named(service: Service, caller: Caller) -> None:
     await service.fetch(
         "insert into kept_case (kind, name, said, since) values ('rail', 'a', 'differs', now()) returning id"
     )

@@ -72,9 +72,7 @@ async def test_an_event_is_listed_with_what_people_know_its_thing_by(service: Se
     assert event_payload("no event") == event_payload('{"payload":{}}')
 
 
-async def test_of_few_holders_the_newest_stands_first_whatever_its_id(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_of_few_holders_the_newest_stands_first(service: Service, caller: Caller, database: Addresses) -> None:
     """Each process takes ids in blocks of its own, so a later charge may have a lower id."""
     request = ChargeRequest(amount_cents=100, key=own_key())
     async with open_service(database) as another:
@@ -90,9 +88,7 @@ async def test_of_few_holders_the_newest_stands_first_whatever_its_id(
             assert re.findall(r"/charges/(\d+)", page)[:3] == [str(each.id) for each in reversed(made)], path
 
 
-async def test_a_charge_shows_its_code_while_it_can_be_paid_and_who_has_paid_it(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_charge_shows_its_code_while_it_can_be_paid_and_its_payer(service: Service, caller: Caller) -> None:
     request = ChargeRequest(amount_cents=100, key=own_key())
     charge = await charge_usecases.create_charge(service.context, caller, request)
     async with open_console(service) as shown:
@@ -113,9 +109,7 @@ def test_each_reason_of_the_network_is_there_in_portuguese() -> None:
     assert NO_CONNECTION in said.findall(of_receivers)
 
 
-async def test_a_delivery_that_fails_says_so_on_its_own_page_and_why_in_the_reader_s_language(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service: Service, caller: Caller) -> None:
     await endpoint_usecases.create_endpoint(
         service.context,
         caller,

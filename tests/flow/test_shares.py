@@ -68,9 +68,7 @@ def test_who_may_have_nothing_now_keeps_what_it_has_waiting() -> None:
     ],
     ids=["more than all others", "with those beside", "alone", "a few", "half", "half of all", "nobody"],
 )
-def test_who_has_more_than_all_others_together(
-    waiting: list[str], beside: dict[str, int], dominant: str | None
-) -> None:
+def test_one_has_more_than_all_others(waiting: list[str], beside: dict[str, int], dominant: str | None) -> None:
     queue, _, _ = filled(20, *waiting)
     assert queue.find_dominant(beside, 3) == dominant
 
@@ -114,9 +112,7 @@ def test_what_is_removed_takes_up_no_room() -> None:
 
 
 @given(Steps, st.integers(1, 8), st.integers(0, 3))
-def test_nothing_is_lost_or_doubled_nor_overtaken_by_its_own(
-    steps: list[tuple[str, int]], length_max: int, misfit: int
-) -> None:
+def test_nothing_is_lost_doubled_or_overtaken(steps: list[tuple[str, int]], length_max: int, misfit: int) -> None:
     dropped: list[tuple[int, int]] = []
     queue: FairQueue[tuple[int, int]] = FairQueue(length_max, dropped.append)
     put: list[tuple[int, int]] = []

@@ -125,9 +125,7 @@ async def test_while_the_loop_is_on_time_more_are_let_in_up_to_a_bound(loop_time
 
 
 @pytest.mark.parametrize(("late", "looks_count"), [(Late, 3), (LateWithoutRest, 5)])
-async def test_while_it_is_late_one_is_let_in_after_each_rest(
-    loop_time: LoopTime, late: type[Late], looks_count: int
-) -> None:
+async def test_while_late_one_enters_after_each_rest(loop_time: LoopTime, late: type[Late], looks_count: int) -> None:
     asking, began_at_s = Asking(late()), loop_time.now_s
     await asking.ask("calm")
     await asking.ask("hot", 200)

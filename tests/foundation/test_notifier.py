@@ -42,9 +42,7 @@ async def test_new_orders_alone_are_told_as_such(pool: FakePool, notifier: Notif
     assert await pool.hear() == ALL
 
 
-async def test_orders_and_anything_else_at_once_are_told_once_and_to_everybody(
-    pool: FakePool, notifier: Notifier
-) -> None:
+async def test_orders_and_others_at_once_are_told_once_and_to_all(pool: FakePool, notifier: Notifier) -> None:
     notifier.notify(100)
     notifier.notify()
     assert await pool.hear() == ALL

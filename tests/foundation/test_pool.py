@@ -60,9 +60,7 @@ async def test_whoever_is_cancelled_anywhere_leaves_no_transaction_to_the_next(
     await beside.close()
 
 
-async def test_a_connection_to_what_a_failover_made_a_standby_is_not_used_again(
-    pool: "Pool", database: Addresses
-) -> None:
+async def test_a_connection_to_a_demoted_server_is_not_used_again(pool: "Pool", database: Addresses) -> None:
     before = await pool.fetchval("select pg_backend_pid()")
     await pool.execute("set default_transaction_read_only = on")
     with pytest.raises(asyncpg.ReadOnlySQLTransactionError):

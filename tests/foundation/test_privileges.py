@@ -28,9 +28,7 @@ async def may_be_temporary(connection: "Connection") -> bool:
     return await connection.fetchval(f"select has_database_privilege('{LOGIN_ROLE}', current_database(), 'TEMP')")
 
 
-async def test_the_service_makes_no_temporary_tables_once_the_preparation_was_there(
-    owner: "Connection", database: postgres.Addresses
-) -> None:
+async def test_the_service_makes_no_temporary_tables(owner: "Connection", database: postgres.Addresses) -> None:
     name = await owner.fetchval("select current_database()")
     await owner.execute(f"grant temporary on database {name} to public")
     assert await may_be_temporary(owner)

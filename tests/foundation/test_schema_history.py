@@ -140,9 +140,7 @@ async def _dump_of(owner: "asyncpg.Connection[asyncpg.Record]", database: postgr
     return {" ".join(statement.split()) for statement in text.split(";\n")}
 
 
-async def test_a_migration_that_begins_from_another_baseline_is_not_applied(
-    owner: "asyncpg.Connection[asyncpg.Record]",
-) -> None:
+async def test_a_migration_of_another_baseline_is_not_applied(owner: "asyncpg.Connection[asyncpg.Record]") -> None:
     sql = f"-- from {'0' * 64}\ncreate table twin (id bigint);"
     with pytest.raises(schema_history.ForeignHistoryError, match="no migration leads here"):
         await schema_history.migrate(owner, "pixconnect", _further(sql, begins_from=None))
@@ -171,9 +169,7 @@ async def test_an_index_that_could_not_be_finished_is_made_again(owner: "asyncpg
     assert await schema_history.migrate(owner, "pixconnect", further) == []
 
 
-async def test_what_was_done_outside_a_transaction_before_a_kill_is_not_done_again(
-    owner: "asyncpg.Connection[asyncpg.Record]",
-) -> None:
+async def test_what_ran_outside_a_transaction_is_not_done_again(owner: "asyncpg.Connection[asyncpg.Record]") -> None:
     further = _further(OUTSIDE_A_TRANSACTION + "create index concurrently charge_by_slot on charge (slot);")
     await schema_history.migrate(owner, "pixconnect", further)
     await owner.execute("set search_path = pixconnect; delete from schema_version where name = 'further'")
@@ -252,9 +248,7 @@ async def test_two_that_migrate_at_once_apply_each_step_once(
     assert sorted(len(steps) for steps in applied) == [0, 1]
 
 
-async def test_nobody_but_its_owner_may_execute_a_function_that_was_not_granted(
-    owner: "asyncpg.Connection[asyncpg.Record]",
-) -> None:
+async def test_only_its_owner_may_execute_an_ungranted_function(owner: "asyncpg.Connection[asyncpg.Record]") -> None:
     await schema_history.migrate(
         owner,
         "pixconnect",

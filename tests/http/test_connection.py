@@ -335,9 +335,7 @@ async def test_an_offer_to_upgrade_loses_no_body(framing: bytes, body: bytes, at
 @pytest.mark.parametrize("method", [b"POST", b"GET"])
 @pytest.mark.parametrize("offer", [b"", b"Connection: Upgrade\r\nUpgrade: h2c\r\n"])
 @pytest.mark.parametrize("coding", [b"xchunked", b"gzip, chunked", b"chunked, chunked", b"identity"])
-async def test_a_body_of_another_coding_than_chunked_is_refused_and_nothing_is_begun(
-    method: bytes, offer: bytes, coding: bytes
-) -> None:
+async def test_another_body_coding_than_chunked_is_refused_at_once(method: bytes, offer: bytes, coding: bytes) -> None:
     async with connected(echo) as client:
         await client.send(
             b"%b /a HTTP/1.1\r\nHost: h\r\n%bTransfer-Encoding: %b\r\n\r\n1\r\na\r\n0\r\n\r\n" % (method, offer, coding)

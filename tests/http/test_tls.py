@@ -93,9 +93,7 @@ async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, b
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_a_client_is_known_by_the_certificate_that_it_shows_if_it_shows_one(
-    files: Files, version: ssl.TLSVersion
-) -> None:
+async def test_a_client_is_known_by_the_certificate_that_it_shows(files: Files, version: ssl.TLSVersion) -> None:
     async with serving(files) as (_, port):
         for name in ("shop", None, "other"):
             context, thumbprint = files.client(name)
@@ -133,9 +131,7 @@ async def test_requests_sent_ahead_are_answered_in_their_order(files: Files) -> 
         assert (await asyncio.wait_for(reader.read(), 60)).startswith(b"HTTP/1.1 400")
 
 
-async def test_a_certificate_of_another_authority_is_refused_and_so_is_what_is_no_tls(
-    files: Files, tmp_path: Path
-) -> None:
+async def test_a_foreign_certificate_is_refused_and_so_is_what_is_no_tls(files: Files, tmp_path: Path) -> None:
     async with serving(files) as (server, port):
         context, _ = files.client("shop", home=tmp_path)
         with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):

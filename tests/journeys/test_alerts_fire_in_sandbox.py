@@ -320,9 +320,7 @@ def test_a_disk_of_the_database_that_is_full_is_told_until_there_is_room(watched
     watched.seen.wait_until_quiet("DiskFull")
 
 
-def test_a_database_that_has_forgotten_is_told_until_an_operator_says_that_it_is_mended(
-    watched: Watched, tmp_path: Path
-) -> None:
+def test_a_forgetful_database_is_told_until_an_operator_mends_it(watched: Watched, tmp_path: Path) -> None:
     data, log = watched.server.data_folder, (watched.server.data_folder / "pg_wal").resolve()
     kept = {data: tmp_path / "data", log: tmp_path / "log"}
     watched.runner.run(watched.server.stop())

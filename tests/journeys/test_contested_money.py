@@ -108,9 +108,7 @@ def suspect(service: WholeInstallation, request: pytest.FixtureRequest) -> Itera
 
 
 @pytest.mark.parametrize("suspect", ["release"], indirect=True)
-def test_held_as_suspect_it_is_released_when_its_time_is_over_and_pays_the_charge_that_would_have_expired(
-    suspect: Shop,
-) -> None:
+def test_a_suspect_payment_is_released_in_time_and_pays_the_charge(suspect: Shop) -> None:
     assert suspect.funds() == (0, AMOUNT_CENTS)
     assert suspect.client.charges.get(suspect.charge_id).status == "PENDING"
     with pytest.raises(InvalidRequest) as refused:

@@ -48,9 +48,7 @@ def show(service: Installation, face: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def test_the_lines_that_are_shown_lead_the_library_to_a_face(
-    service: Installation, hook: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_shown_lines_lead_to_a_face(service: Installation, hook: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(Constants.APIS["PIX"]["URL"], "sandbox", "")
     words = [*PIXCONNECT, "face", "show", "efi+homologation"]
     done = subprocess.run(words, env=service.environment, capture_output=True, text=True, timeout=120, check=True)
@@ -97,9 +95,7 @@ def test_a_face_takes_no_connection_without_a_certificate(service: Installation)
     assert httpx2.get(f"{service.base_url}/faces/efi/v2/cob", timeout=60).json()["error"] == "invalid_token"
 
 
-def test_the_library_for_node_finds_its_schemas_kept_at_the_face(
-    service: Installation, hook: str, tmp_path: Path
-) -> None:
+def test_the_node_library_finds_its_schemas_at_the_face(service: Installation, hook: str, tmp_path: Path) -> None:
     folder = toolchains.take_node(tmp_path)
     shown = show(service, "efi")
     key, span = shown["pix_keys"][0], {"inicio": "2020-01-01T00:00:00Z", "fim": "2099-12-31T23:59:59Z"}

@@ -101,9 +101,7 @@ def test_a_refund_shows_our_name_and_then_the_networks(service: WholeInstallatio
 
 @pytest.mark.parametrize("moment", [EARLY, WITH_THE_END])
 @pytest.mark.parametrize("point", ["before naming", "after naming", "after COMMIT of name_orders"])
-def test_a_worker_that_dies_over_a_name_loses_neither_name_nor_end(
-    service: WholeInstallation, moment: int, point: str
-) -> None:
+def test_a_worker_that_dies_loses_neither_name_nor_end(service: WholeInstallation, moment: int, point: str) -> None:
     story = Story(service)
     service.points.arm(f"work {point}")
     sent, theirs = (one := story.send(moment)), network_name(one["end_to_end_id"])

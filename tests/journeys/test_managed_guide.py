@@ -81,9 +81,7 @@ async def look_for_superusers(settings: Mapping[str, str]) -> list[str]:
 
 
 @pytest.mark.parametrize("version", POSTGRES_VERSIONS)
-async def test_an_installation_begins_works_fails_over_and_is_restored_there(
-    tmp_path: Path, version: PostgresVersion
-) -> None:
+async def test_an_installation_works_fails_over_and_is_restored(tmp_path: Path, version: PostgresVersion) -> None:
     listener, authority = Listener(), Authority(tmp_path)
     ca, logins, dump = tmp_path / "ca.pem", UNITS / "logins.sql", tmp_path / "nightly.dump"
     assert logins.read_text() == LOGINS

@@ -151,9 +151,7 @@ def name_what_is_there(case: schemathesis.Case, known: dict[str, str]) -> None:
 
 
 @pytest.mark.long
-def test_whatever_is_generated_from_the_document_is_answered_as_it_says(
-    client: httpx2.Client, document: Any, known: dict[str, str]
-) -> None:
+def test_a_generated_request_is_answered_so(client: httpx2.Client, document: Any, known: dict[str, str]) -> None:
     schema = schemathesis.openapi.from_dict(document)
     address = f"{client.base_url}/pix/v2".replace("//pix", "/pix")
     schema.config.update(base_url=address, request_timeout=60)
@@ -182,9 +180,7 @@ def test_whatever_is_generated_from_the_document_is_answered_as_it_says(
 
 
 @pytest.mark.long
-def test_what_a_success_leads_to_is_answered_as_the_document_says(
-    client: httpx2.Client, document: Any, known: dict[str, str]
-) -> None:
+def test_a_success_leads_on_as_the_document_says(client: httpx2.Client, document: Any, known: dict[str, str]) -> None:
     schema = schemathesis.openapi.from_dict(document)
     address = f"{client.base_url}/pix/v2".replace("//pix", "/pix")
     schema.config.update(base_url=address, request_timeout=60)

@@ -53,9 +53,7 @@ def service() -> Iterator[WholeInstallation]:
 # -- who works stands still --------------------------------------------------------------------------------
 
 
-def test_workers_and_api_processes_that_stand_still_past_every_lease_lose_and_double_nothing(
-    service: WholeInstallation,
-) -> None:
+def test_workers_and_apis_that_stand_still_lose_and_double_nothing(service: WholeInstallation) -> None:
     account = service.open_account(FUNDS_CENTS)
     model = MoneyModel(deposits={account.holder_id: Counter([FUNDS_CENTS])})
     with second_worker(service) as second, ThreadPoolExecutor(CALLERS_COUNT) as callers:

@@ -36,9 +36,7 @@ def send_while_somebody_dies(service: WholeInstallation, point: str) -> tuple[St
 
 
 @pytest.mark.parametrize("point", ["work before mark", "work after call", "sandbox after orders", "work before naming"])
-def test_what_was_sent_or_not_marked_yet_ends_by_its_report_and_is_sent_once(
-    service: WholeInstallation, point: str
-) -> None:
+def test_what_was_sent_or_not_marked_ends_once_by_its_report(service: WholeInstallation, point: str) -> None:
     story, sent = send_while_somebody_dies(service, point)
     wait_until(lambda: read_transfer(story, sent)["status"] == "CONFIRMED")
     found = read_transfer(story, sent)

@@ -53,9 +53,7 @@ _CASES = [
 
 
 @pytest.mark.parametrize(("tell", "point"), _CASES)
-def test_what_cannot_be_accepted_is_given_back_once(
-    service: WholeInstallation, tell: Callable[[Story, str], None], point: str
-) -> None:
+def test_what_fails_is_given_back(service: WholeInstallation, tell: Callable[[Story, str], None], point: str) -> None:
     story = Story(service)
     tell(story, point)
     service.wait_until_killed(story.account, point)

@@ -96,9 +96,7 @@ def wait_for_attempts(pix: Pix, endpoint_id: int, count: int) -> list[int | None
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_one_event_delivered_three_times_has_one_effect(
-    framework: str, pix: Pix, database: Addresses, tmp_path: Path
-) -> None:
+def test_one_event_three_times_has_one_effect(framework: str, pix: Pix, database: Addresses, tmp_path: Path) -> None:
     shop = Shop(database.owner_url if framework == "starlette" else str(tmp_path / "shop.sqlite"))
     if framework != "django":  # it makes its tables itself
         shop.make_tables()

@@ -146,9 +146,7 @@ def test_each_refund_is_returned_there_once_whoever_dies_and_whatever_is_lost(bo
     assert run(two.live, "report", "list", "--json")["reports"] == []
 
 
-def test_a_refund_whose_calls_were_lost_is_asked_for_again_though_postgresql_was_restarted(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
+def test_a_lost_refund_is_asked_for_again_after_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restarted")
     change_policy(folder / "live", handover_timeout_s=HANDOVER_S)
     with (

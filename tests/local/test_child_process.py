@@ -52,9 +52,7 @@ async def test_a_childs_own_words_say_why_it_cannot_start() -> None:
         ("lifeline.report_failure('it recovers'); sys.exit(1)", False),
     ],
 )
-async def test_a_child_says_whether_only_the_database_keeps_it_from_starting(
-    script: str, *, lacked_database: bool
-) -> None:
+async def test_a_child_says_if_only_the_database_hinders_it(script: str, *, lacked_database: bool) -> None:
     child = make_child(script)
     with pytest.raises(ChildFailedError, match=r"^it recovers$"):
         await child.start()

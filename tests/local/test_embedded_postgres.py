@@ -89,9 +89,7 @@ async def test_two_never_share_the_data(shared: EmbeddedPostgres) -> None:
 
 
 @SHARES
-async def test_a_home_that_was_copied_under_a_running_server_is_refused_at_once(
-    shared: EmbeddedPostgres, home_folder: Path
-) -> None:
+async def test_a_home_copied_under_a_running_server_is_refused(shared: EmbeddedPostgres, home_folder: Path) -> None:
     copy = EmbeddedPostgres(home_folder, durable=False)
     copy.data_folder.mkdir()
     shutil.copy(shared.data_folder / "postmaster.pid", copy.data_folder)
@@ -196,9 +194,7 @@ async def test_a_home_closed_to_the_servers_user_stays_closed(home_folder: Path)
 
 @ONLY_ROOT
 @pytest.mark.long
-async def test_programs_that_the_servers_user_cannot_reach_are_copied(
-    home_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_unreachable_server_programs_are_copied(home_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     hidden = home_folder / "hidden"
     hidden.mkdir(mode=0o700)
     site = EmbeddedPostgres(home_folder).programs.parent.parent

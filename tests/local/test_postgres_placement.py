@@ -16,9 +16,7 @@ def test_a_folder_is_made_or_closed_to_others(tmp_path: Path) -> None:
         assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_link_that_somebody_put_there_after_we_looked_is_not_followed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_link_put_there_after_our_look_is_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target, folder = tmp_path / "theirs", tmp_path / "socket"
     target.mkdir(mode=0o755)
     target.chmod(0o755)

@@ -169,9 +169,7 @@ os.execve(sys.argv[2], sys.argv[2:], os.environ | {"LISTEN_FDS": "1", "LISTEN_PI
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
 @pytest.mark.long
-def test_the_console_has_a_login_of_its_own_and_takes_a_socket_as_systemd_hands_it_over(
-    given: dict[str, str], *, is_handed_over: bool
-) -> None:
+def test_the_console_has_its_login_and_takes_a_systemd_socket(given: dict[str, str], *, is_handed_over: bool) -> None:
     own = _of_part(given, "console.env")
     words, kept = _words("pixconnect-console.service"), list[int]()
     with ExitStack() as open_until_here:

@@ -28,9 +28,7 @@ def test_a_page_does_what_it_says(page: Path, home_folder: Path, tmp_path: Path)
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port), is_first=False)
 
 
-def test_an_operator_who_pastes_the_guide_changes_the_holder_that_it_has_made_and_no_other(
-    home_folder: Path, tmp_path: Path
-) -> None:
+def test_pasting_the_guide_changes_the_new_holder_and_no_other(home_folder: Path, tmp_path: Path) -> None:
     with running(home_folder), reserved_port() as receiver_port:
         shell = _environment(home_folder, receiver_port)
         pages.run_page(pages.ROOT / "docs" / "guides" / "onboarding.md", tmp_path, shell)

@@ -145,9 +145,7 @@ def test_the_python_example_verifies(secret: str, sent: Callable[[], dict[str, s
 
 
 @pytest.mark.parametrize(("secret", "sent", "is_good"), CASES)
-def test_the_example_with_the_client_package_verifies(
-    secret: str, sent: Callable[[], dict[str, str]], is_good: bool
-) -> None:
+def test_the_client_package_example_verifies(secret: str, sent: Callable[[], dict[str, str]], is_good: bool) -> None:
     names: dict[str, Any] = {}
     exec(block("python", 1).replace(PLAIN, secret), names)  # noqa: S102  it is our own page
     status, said = names["receive"](sent(), body())
@@ -155,18 +153,14 @@ def test_the_example_with_the_client_package_verifies(
 
 
 @pytest.mark.parametrize(("sent", "is_good"), JWS_CASES)
-def test_the_python_example_verifies_the_published_keys_signature(
-    sent: Callable[[], dict[str, str]], is_good: bool
-) -> None:
+def test_the_python_example_verifies_published_keys(sent: Callable[[], dict[str, str]], is_good: bool) -> None:
     names: dict[str, Any] = {}
     exec(block("python", 2), names)  # noqa: S102  it is our own page
     assert names["verify_jws"](key_set(), HOLDER, sent(), body()) is is_good
 
 
 @pytest.mark.parametrize(("sent", "is_good"), JWS_CASES)
-def test_the_example_with_the_client_package_verifies_the_published_keys_signature(
-    sent: Callable[[], dict[str, str]], is_good: bool
-) -> None:
+def test_the_client_package_example_verifies_published_keys(sent: Callable[[], dict[str, str]], is_good: bool) -> None:
     names: dict[str, Any] = {}
     exec(block("python", 3), names)  # noqa: S102  it is our own page
     status, said = names["receive"](key_set(), sent(), body())

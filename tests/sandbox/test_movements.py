@@ -43,9 +43,7 @@ async def position(sandbox: Sandbox) -> int:
 
 
 @pytest.mark.parametrize(("direction", "change_cents"), [("IN", 300), ("OUT", -300)])
-async def test_what_is_moved_is_reported_until_it_is_acknowledged_and_counts_then(
-    sandbox: Sandbox, direction: str, change_cents: int
-) -> None:
+async def test_a_move_is_reported_until_acknowledged(sandbox: Sandbox, direction: str, change_cents: int) -> None:
     asked = commands.OutsideMovement(
         party=our_party(), kind="wire", direction=direction, amount_cents=300, description="TED"
     )  # pyright: ignore[reportArgumentType]

@@ -114,9 +114,7 @@ _CUT_LOCK = """
 """
 
 
-async def test_without_its_lock_it_takes_it_again_and_goes_on_in_the_same_process(
-    process: SandboxProcess, database: Addresses
-) -> None:
+async def test_without_its_lock_it_takes_it_again_and_goes_on(process: SandboxProcess, database: Addresses) -> None:
     async with support.connected(process.url) as (rail, _):
         first = order()
         assert await rail.submit([first]) == [Taken()]
@@ -159,9 +157,7 @@ async def test_told_to_stop_it_lets_go_of_those_who_wait(process: SandboxProcess
     await process.start()
 
 
-async def test_what_was_written_by_a_connection_that_broke_is_reported_all_the_same(
-    database: Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_broken_connections_rows_are_reported(database: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     insert = tables.insert_orders
 
     async def insert_and_break(*arguments: Any) -> set[str]:

@@ -119,9 +119,7 @@ async def test_one_that_the_service_refuses_is_not_held(sandbox: Sandbox) -> Non
         await sandbox.control.call(JUDGE_CREDIT, OutsideVerdict(end_to_end_id=held.end_to_end_id, verdict="release"))
 
 
-async def test_what_is_held_outlives_the_process_and_what_was_decided_stays_so_when_the_clock_goes_back(
-    database: Addresses,
-) -> None:
+async def test_what_is_held_outlives_the_process_and_decisions_stay(database: Addresses) -> None:
     async with support.running(database.service_url) as sandbox:
         held, _ = await pay(sandbox, "return")
         assert isinstance(held, CreditHeld)

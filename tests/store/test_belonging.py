@@ -111,9 +111,7 @@ async def test_one_name_of_the_network_is_one_payment_whoever_the_holder_is(
     await refuse(attacker, f"with x as ({paid}) {new_transfer(received_id, end_to_end_id=repr(name))}")
 
 
-async def test_one_return_is_one_return_whoever_the_holder_is(
-    attacker: Connection, service: Service, caller: Caller
-) -> None:
+async def test_one_return_is_one_for_all_holders(attacker: Connection, service: Service, caller: Caller) -> None:
     other = await open_holder(service, account_number="2", funds_cents=5000)
     first, second = await send_settled(service, caller), await send_settled(service, other)
     name = "D" + "1" * 31
@@ -146,9 +144,7 @@ async def test_what_is_given_back_is_counted_and_stays_within_the_payment(
     await refuse(attacker, counted.format(0))
 
 
-async def test_what_comes_back_is_counted_and_stays_within_what_was_sent(
-    attacker: Connection, service: Service, caller: Caller
-) -> None:
+async def test_returns_are_counted_within_what_was_sent(attacker: Connection, service: Service, caller: Caller) -> None:
     sent_id = await send_settled(service, caller, 500)
     cause = {"transfer_id": sent_id, "refund_id": 777}
     made = new_refund(sent_id, "D" + "1" * 31, cents=500, **INCOMING)
@@ -203,9 +199,7 @@ async def test_what_is_under_way_has_its_order(attacker: Connection, service: Se
 
 
 @pytest.mark.parametrize("letter", ["E", "D"])
-async def test_an_order_is_of_something_that_is_under_way(
-    attacker: Connection, service: Service, caller: Caller, letter: str
-) -> None:
+async def test_an_order_is_of_what_is_open(attacker: Connection, service: Service, caller: Caller, letter: str) -> None:
     sent_id, received_id = await send_settled(service, caller), await receive(service)
     for resource_id in (404, sent_id, received_id):
         await refuse(attacker, new_order(letter + "1" * 31, resource_id))
@@ -236,9 +230,7 @@ async def test_a_settled_payment_and_its_charge_agree(attacker: Connection, serv
     await attacker.execute(f"{given}, {returned} {counted}")
 
 
-async def test_what_was_asked_about_is_never_as_if_it_had_not_been_handed_over(
-    attacker: Connection, service: Service, caller: Caller
-) -> None:
+async def test_a_queried_order_was_handed_over(attacker: Connection, service: Service, caller: Caller) -> None:
     await send(service, caller)
     await attacker.execute("update open_order set handed_at = now()")
     await refuse(attacker, "update open_order set handed_at = handed_at + interval '1 hour'")
@@ -279,9 +271,7 @@ async def test_what_is_kept_of_a_charge_is_what_it_said(attacker: Connection, se
 
 
 @pytest.mark.parametrize("instant", ["infinity", "-infinity"])
-async def test_nothing_is_dated_to_an_instant_that_never_comes(
-    attacker: Connection, service: Service, caller: Caller, instant: str
-) -> None:
+async def test_no_date_is_beyond_the_end(attacker: Connection, service: Service, caller: Caller, instant: str) -> None:
     await send(service, caller)
     await make_charge(service, caller)
     await refuse(attacker, f"update open_order set due_at = '{instant}'")
@@ -311,9 +301,7 @@ async def test_a_report_is_kept_open_and_a_refusal_stays_for_its_time(attacker: 
 
 
 @pytest.mark.parametrize("is_given_first", [True, False])
-async def test_a_name_that_is_given_and_taken_at_once_is_not_of_two_amounts(
-    service: Service, caller: Caller, *, is_given_first: bool
-) -> None:
+async def test_a_name_given_at_once_has_one_amount(service: Service, caller: Caller, *, is_given_first: bool) -> None:
     sent_id, received_id = await send(service, caller, 1000), await receive(service, 999)
     told = "'E' || repeat('1', 31)"
     given = f"""with x as (update open_order set network_id = {told} where resource_id = {sent_id})
@@ -331,9 +319,7 @@ async def test_a_name_that_is_given_and_taken_at_once_is_not_of_two_amounts(
             await waiting
 
 
-async def test_an_order_is_called_what_its_transfer_is_called(
-    attacker: Connection, service: Service, caller: Caller
-) -> None:
+async def test_an_order_has_its_transfers_name(attacker: Connection, service: Service, caller: Caller) -> None:
     sent_id, received_id = await send(service, caller, 1000), await receive(service, 1000)
     told = "'E' || repeat('1', 31)"
     call_order = f"update open_order set network_id = {{}} where resource_id = {sent_id}"

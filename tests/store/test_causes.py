@@ -62,9 +62,7 @@ async def test_the_function_that_posts_is_nobodys_to_call_and_no_table_is_tempor
     )
 
 
-async def test_even_with_both_the_function_posts_for_the_ledger_alone(
-    attacker: "Connection", database: Addresses
-) -> None:
+async def test_the_function_alone_posts_for_the_ledger(attacker: "Connection", database: Addresses) -> None:
     owner = await asyncpg.connect(database.owner_url)
     try:
         for name in ("mine", "ledger_entry"):
@@ -135,9 +133,7 @@ async def test_no_more_settles_than_is_reserved(
     assert caught.value.constraint_name == "statement_ends_with_the_balance"
 
 
-async def test_a_transfer_is_settled_once_and_by_its_own_amount(
-    attacker: "Connection", service: Service, caller: Caller
-) -> None:
+async def test_a_transfer_settles_once_by_its_amount(attacker: "Connection", service: Service, caller: Caller) -> None:
     sent_id, other_id = await send(service, caller), await send(service, caller)
     settle = f"update transfer set status = 'CONFIRMED', settled_at = now() where id = {sent_id}"
     taken = entry("reserved", "settlement", 500, transfer_id=sent_id)
@@ -177,9 +173,7 @@ async def test_what_is_reserved_belongs_to_its_holder(attacker: "Connection", se
     await refuse(attacker, entry("available", "reserved", 500, transfer_id=sent_id, holder_id=stranger.holder_id))
 
 
-async def test_a_new_transfer_begins_at_its_beginning_and_with_its_entry(
-    attacker: "Connection", service: Service, caller: Caller
-) -> None:
+async def test_a_transfer_begins_with_its_entry(attacker: "Connection", service: Service, caller: Caller) -> None:
     sent_id = await send(service, caller)
     name = await receive(service)
 
@@ -217,9 +211,7 @@ async def test_a_new_transfer_begins_at_its_beginning_and_with_its_entry(
     await attacker.execute(f"with x as ({paid}) {copy(received, **new)}")
 
 
-async def test_both_legs_of_a_book_transfer_are_of_one_amount(
-    attacker: "Connection", service: Service, caller: Caller
-) -> None:
+async def test_legs_by_book_are_of_one_amount(attacker: "Connection", service: Service, caller: Caller) -> None:
     payee = await open_holder(service, account_number="2")
 
     def leg(id: int, holder_id: int, direction: str, cents: int, status: str = "CONFIRMED") -> str:  # noqa: A002
@@ -244,9 +236,7 @@ async def test_both_legs_of_a_book_transfer_are_of_one_amount(
     await attacker.execute(both(100, 100))
 
 
-async def test_a_refund_has_its_original_and_its_entries(
-    attacker: "Connection", service: Service, caller: Caller
-) -> None:
+async def test_a_refund_has_original_and_entries(attacker: "Connection", service: Service, caller: Caller) -> None:
     name = await receive(service)
     request = RefundRequest(end_to_end_id=name, amount_cents=400)
     refund = await refund_usecases.start_refund(service.context, caller, request)
@@ -296,9 +286,7 @@ async def test_a_network_id_is_told_once_and_is_the_name_of_no_other(
     await refuse(attacker, "update refund set original_end_to_end_id = 'E' || repeat('3', 31)")
 
 
-async def test_a_charge_goes_its_way_and_is_paid_by_a_payment(
-    attacker: "Connection", service: Service, caller: Caller
-) -> None:
+async def test_a_charge_is_paid_by_a_payment(attacker: "Connection", service: Service, caller: Caller) -> None:
     charge_request = ChargeRequest(amount_cents=1000, key=own_key())
     charge = await charge_usecases.create_charge(service.context, caller, charge_request)
     for status in ("APPROVED", "RETURNED"):
@@ -311,9 +299,7 @@ async def test_a_charge_goes_its_way_and_is_paid_by_a_payment(
     await refuse(attacker, "update charge set amount_cents = 0, contents = '{}'")
 
 
-async def test_what_was_removed_stays_so_and_a_location_is_of_one_charge(
-    attacker: "Connection", service: Service, caller: Caller
-) -> None:
+async def test_a_removal_stays_and_a_location_has_one(attacker: "Connection", service: Service, caller: Caller) -> None:
     charge, other = await make_charge(service, caller), await make_charge(service, caller)
     await attacker.execute(f"update charge set status = 'EXPIRED' where id = {charge.id}")
     await attacker.execute(f"update charge set status = 'PENDING' where id = {charge.id}")
@@ -330,9 +316,7 @@ async def test_what_was_removed_stays_so_and_a_location_is_of_one_charge(
     await refuse(attacker, "update location set token = repeat('3', 22)")
 
 
-async def test_an_accepted_payment_is_no_money_and_ends_once(
-    attacker: "Connection", service: Service, caller: Caller
-) -> None:
+async def test_an_acceptance_is_no_money(attacker: "Connection", service: Service, caller: Caller) -> None:
     report = credit_report(service)
     await incoming.receive_credit(service.context, accepted(report))
     transfer_id = await attacker.fetchval("select id from transfer")
@@ -381,9 +365,7 @@ async def test_a_held_charge_and_the_payment_that_holds_it_agree(
     await attacker.execute(f"with x as (update charge set held_by = 777 where id = {other.id}) {new}")
 
 
-async def test_a_payment_is_given_back_automatically_once(
-    attacker: "Connection", service: Service, database: Addresses
-) -> None:
+async def test_a_payment_is_given_back_once(attacker: "Connection", service: Service, database: Addresses) -> None:
     async with open_service(database, clock=service.clock, abilities=Abilities(refuses_credits=False)) as other:
         blocked = HolderChanges(may_deposit=False)
         await holder_usecases.set_holder(as_operator(other.context), 1, blocked)

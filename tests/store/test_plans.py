@@ -731,9 +731,7 @@ async def test_a_search_has_the_totals_and_pages_that_are_counted(new_database: 
 
 @pytest.mark.long
 @pytest.mark.parametrize("known_s", [None, 3_600, 86_400])
-async def test_what_was_received_has_the_totals_and_first_pages_that_are_counted(
-    new_database: Addresses, known_s: int | None
-) -> None:
+async def test_what_was_received_has_its_totals_and_pages(new_database: Addresses, known_s: int | None) -> None:
     async with open_tables(new_database) as (owner, _):
         await fill(owner, 1, 9_000, HOT)
         # Hours that are not known yet are counted from the index.

@@ -130,9 +130,7 @@ async def test_what_is_released_waits_for_the_balance_and_for_the_statement(
     assert await ended == [None]
 
 
-async def test_flags_are_those_of_when_the_balance_is_held(
-    service: Service, caller: Caller, beside: "Connection"
-) -> None:
+async def test_flags_are_those_of_the_held_balance(service: Service, caller: Caller, beside: "Connection") -> None:
     async with holding_balance(beside, caller):
         waiting = send(service, caller)
         await wait_for_lock(beside)
@@ -141,9 +139,7 @@ async def test_flags_are_those_of_when_the_balance_is_held(
         await waiting
 
 
-async def test_nothing_is_dated_before_a_clock_that_was_answered(
-    service: Service, caller: Caller, beside: "Connection"
-) -> None:
+async def test_nothing_is_dated_before_a_told_clock(service: Service, caller: Caller, beside: "Connection") -> None:
     async with holding_balance(beside, caller):
         first = send(service, caller)
         await wait_for_lock(beside)

@@ -491,9 +491,7 @@ async def other(shop: Shop, database: Addresses) -> AsyncIterator[Shop]:
         yield structs.replace(shop, service=service)
 
 
-async def test_a_change_that_was_written_is_not_written_again_over_a_later_one(
-    shop: Shop, other: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_written_change_is_not_written_twice(shop: Shop, other: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for first in (shop.put, shop.patch):
         txid = shop.name()
         if first == shop.patch:
@@ -511,9 +509,7 @@ async def test_a_change_that_was_written_is_not_written_again_over_a_later_one(
         assert (now.contents.amount_cents, now.revision) == (6, 1 if first == shop.put else 2)
 
 
-async def test_a_removal_by_somebody_else_is_not_taken_for_ones_own(
-    shop: Shop, other: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_anothers_removal_is_not_ones_own(shop: Shop, other: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     txid = (await shop.put(shop.name())).charge.txid
 
     async def meanwhile() -> object:
@@ -532,9 +528,7 @@ def _swallow(wire: Wire) -> Any:
     return cut
 
 
-async def test_a_location_that_was_taken_away_is_not_taken_from_its_next_charge(
-    shop: Shop, other: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_taken_location_stays_with_its_next(shop: Shop, other: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     made, next_txid = await shop.put(shop.name()), shop.name()
     assert made.location is not None
     location_id = made.location.id

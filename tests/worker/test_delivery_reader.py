@@ -40,9 +40,7 @@ async def test_what_is_committed_behind_a_walk_does_not_wait_until_no_more_comes
     assert len(taken) > KEPT_MAX, "the endpoint never had more than memory keeps"
 
 
-async def test_what_is_dated_before_the_clock_walks_and_committed_after_it_is_read_at_the_next_look_back(
-    database: postgres.Addresses,
-) -> None:
+async def test_what_commits_late_is_read_at_the_next_look_back(database: postgres.Addresses) -> None:
     async with open_webhook_service(database) as service:
         await service.add_endpoint("http://127.0.0.1:9/hook")
         queue = DeliveryQueue(QueueLimits(kept_max=KEPT_MAX), lambda slot, epoch: True)

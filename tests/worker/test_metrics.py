@@ -53,9 +53,7 @@ def test_each_label_of_reports_is_described(report: str) -> None:
     assert report in re.split(r"\W+", family.meaning)
 
 
-async def test_every_attempt_is_counted_as_what_it_was(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_each_attempt_is_counted(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_rules, "RETRY_WAITS", (timedelta(hours=1),))  # so that none comes twice
 
     async def break_off(_: Received, __: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -107,9 +107,7 @@ async def test_what_was_committed_late_is_found(service: Service, caller: Caller
     assert await mover.move_due(service.clock.now()) == 1
 
 
-async def test_reports_go_on_after_the_rail_and_the_database_were_away(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reports_go_on_after_outages(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     transfers = [await send(service, caller) for _ in range(2)]
     reports = [
         SettledReport(report_id=one.end_to_end_id, id=one.end_to_end_id, settled_at=STARTED_AT) for one in transfers

@@ -110,9 +110,7 @@ async def test_a_defect_after_the_commit_is_never_told_as_if_nothing_was_done(se
     await overload.close()
 
 
-async def test_transfers_that_come_while_the_balance_is_taken_share_one_commit(
-    service: Service, caller: Caller
-) -> None:
+async def test_transfers_that_come_meanwhile_share_one_commit(service: Service, caller: Caller) -> None:
     request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
 
     def start() -> "asyncio.Task[TransferView]":
@@ -349,9 +347,7 @@ async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_don
         assert (await ledger_usecases.read_balance(service.context, caller)).reserved_cents == 600
 
 
-async def test_after_a_lost_commit_a_lock_that_stays_is_an_unknown_outcome(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_lock_that_stays_is_unknown(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timeouts, "UNKNOWN_OUTCOME_TIMEOUT_S", 0.3)
     monkeypatch.setattr(connection_pool, "LOCK_TIMEOUT_MS", 100)
     monkeypatch.setattr(Wire, "LATE_S", 300.0)
@@ -362,9 +358,7 @@ async def test_after_a_lost_commit_a_lock_that_stays_is_an_unknown_outcome(
 
 
 @pytest.mark.long
-async def test_a_connection_that_has_gone_without_a_word_keeps_nobody_from_writing_for_long(
-    database: postgres.Addresses,
-) -> None:
+async def test_a_silently_gone_connection_delays_no_writer_for_long(database: postgres.Addresses) -> None:
     """As where a firewall forgets one connection, or one process of the server stands still: the others answer."""
     async with open_cut_service(database) as (service, _, wire), open_words(service) as (words, queue):
         assert await queue.submit(Word(text="before")) == "before"
@@ -456,9 +450,7 @@ asyncio.run(main(sys.argv[1], int(sys.argv[2])))
 
 
 @pytest.mark.long
-async def test_what_a_killed_process_had_answered_is_there_once_and_whole(
-    service: Service, database: postgres.Addresses
-) -> None:
+async def test_a_killed_process_leaves_its_answers_whole(service: Service, database: postgres.Addresses) -> None:
     caller = await open_holder(service, funds_cents=1_000_000)
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _CHILD, database.service_url, str(caller.holder_id),

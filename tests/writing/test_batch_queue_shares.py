@@ -59,9 +59,7 @@ async def test_who_has_most_waiting_is_written_apart_and_nobody_else_waits_for_i
         ]
 
 
-async def test_a_holder_is_written_with_everybody_else_when_nothing_of_it_has_come_for_a_while(
-    service: Service,
-) -> None:
+async def test_a_holder_rejoins_the_others_when_nothing_of_it_has_come(service: Service) -> None:
     for number in ("1", "2"):
         await open_holder(service, account_number=number)
     later = [Word(text=f"hot{n}") for n in range(8)] + [Word(text="calm", holder_id=2)]
@@ -140,9 +138,7 @@ async def test_a_commit_that_nobody_could_be_told_of_is_one(service: Service) ->
         assert words.batches == [["good"]]
 
 
-async def test_a_defect_of_the_queue_itself_is_its_batchs_alone(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_defect_of_the_queue_is_its_batchs_alone(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     await open_holder(service)
 
     def fail(*_: object) -> None:

@@ -129,9 +129,7 @@ async def test_a_worker_whose_clock_is_wrong_holds_no_slots(database: Addresses)
         (0, 33, 30, -3),
     ],
 )
-def test_a_skew_is_what_the_time_of_the_answer_cannot_explain(
-    asked_s: float, database_s: float, answered_s: float, skew_s: float
-) -> None:
+def test_a_skew_is_an_unexplained_time(asked_s: float, database_s: float, answered_s: float, skew_s: float) -> None:
     asked_at, database_now, answered_at = (NOON + timedelta(seconds=s) for s in (asked_s, database_s, answered_s))
     reading = Reading(
         database_now=database_now, asked_at=asked_at, answered_at=answered_at, offset=timedelta(0), revision=0

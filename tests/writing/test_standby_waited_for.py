@@ -32,9 +32,7 @@ async def end_waits(addresses: Addresses) -> None:
 
 
 @pytest.mark.parametrize("is_ended", [False, True], ids=["waits", "ended by an operator"])
-async def test_a_commit_that_waits_for_its_standby_is_unknown_and_no_failover_forgets_an_answer(
-    *, is_ended: bool
-) -> None:
+async def test_a_commit_that_waits_for_its_standby_is_unknown_and_never_forgotten(*, is_ended: bool) -> None:
     async with open_pair() as (primary, addresses, standby), open_service(addresses, clock=SystemClock()) as service:
         caller = await open_holder(service)
 

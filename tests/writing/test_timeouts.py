@@ -22,9 +22,7 @@ def a_waiter(asked_at_s: float, lost_at_s: float | None = None) -> PendingReques
 
 
 @given(waited_s=st.lists(SECONDS, min_size=1, max_size=3), away_for_s=SECONDS)
-def test_no_try_takes_longer_than_whoever_has_waited_longest_still_waits(
-    waited_s: list[float], away_for_s: float
-) -> None:
+def test_no_try_takes_longer_than_the_longest_wait_left(waited_s: list[float], away_for_s: float) -> None:
     now_s = 100.0
     waiters = [a_waiter(now_s - each_s) for each_s in waited_s]
     timeout_s = timeouts.reach_timeout_s(waiters, now_s, away_for_s, is_first=False)
@@ -38,9 +36,7 @@ def test_no_try_takes_longer_than_whoever_has_waited_longest_still_waits(
 
 
 @given(waited_s=SECONDS, since_s=SECONDS)
-def test_whoever_may_have_been_written_waits_until_the_time_to_find_out_is_over(
-    waited_s: float, since_s: float
-) -> None:
+def test_what_may_be_written_waits_until_the_time_to_find_out_ends(waited_s: float, since_s: float) -> None:
     now_s = 100.0
     waiters = [a_waiter(now_s - waited_s), a_waiter(now_s - waited_s, lost_at_s=now_s - since_s)]
     is_in_time = timeouts.may_find_out(waiters, now_s)

@@ -61,9 +61,7 @@ async def contest(bank: Bank, name: str = "I1", **changes: Any) -> Any:
 
 
 @pytest.mark.parametrize("interval", ["opened", "paid"])
-async def test_what_the_face_lists_is_read_whichever_instant_it_is_cut_by(
-    bank: Bank, tmp_path: Path, interval: str
-) -> None:
+async def test_a_list_is_read_at_whichever_instant_it_is_cut(bank: Bank, tmp_path: Path, interval: str) -> None:
     reports = [await contest(bank), await contest(bank, "I2", situation="coercion", words=None)]
     answers = {"efi.contest_interval": interval}
     async with open_account_there(bank, "efi", tmp_path, answers=answers) as there:

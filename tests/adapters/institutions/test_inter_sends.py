@@ -56,9 +56,7 @@ def test_the_amount_is_a_number_of_these_digits_and_the_description_ends_with_ou
 
 
 @pytest.mark.parametrize("is_by_key", [True, False])
-async def test_the_same_name_is_one_pix_and_its_code_tells_of_it(
-    bank: Bank, tmp_path: Path, *, is_by_key: bool
-) -> None:
+async def test_one_name_is_one_pix_and_its_code_tells_of_it(bank: Bank, tmp_path: Path, *, is_by_key: bool) -> None:
     async with _open(bank, tmp_path) as there:
         pix = TO_KEY if is_by_key else structs.replace(TO_KEY, payee=outside_party(), is_by_key=False)
         sent = await there.institution.send(pix)
@@ -93,9 +91,7 @@ async def test_what_a_person_has_to_approve_is_under_way_until_it_has_ended(bank
 @pytest.mark.parametrize(
     ("answers", "code"), [({}, "CH16"), ({"inter.unknown_key": "unprocessable"}, "DS04")], ids=["400", "422"]
 )
-async def test_a_refusal_of_the_list_is_certain_and_leaves_nothing(
-    bank: Bank, tmp_path: Path, answers: dict[str, str], code: str
-) -> None:
+async def test_a_refusal_of_the_list_is_certain(bank: Bank, tmp_path: Path, answers: dict[str, str], code: str) -> None:
     nobodys = structs.replace(TO_KEY, payee=structs.replace(TO_KEY.payee, key="nobody@pix.example"))
     async with _open(bank, tmp_path, answers=answers) as there:
         refused = await there.institution.send(nobodys)

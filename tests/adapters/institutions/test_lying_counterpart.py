@@ -287,9 +287,7 @@ async def test_a_return_that_cannot_be_read_is_told_beside_its_pix(liar: Liar, i
     ],
     ids=str,
 )
-async def test_a_list_that_does_not_say_how_long_it_is_is_no_list(
-    liar: Liar, institution: Institution, body: object
-) -> None:
+async def test_a_list_without_its_length_is_no_list(liar: Liar, institution: Institution, body: object) -> None:
     liar.said = answer(body)
     with pytest.raises(InstitutionUnavailable):
         await list_all(institution)
@@ -341,9 +339,7 @@ async def test_what_was_never_sent_is_told_from_what_nobody_knows(liar: Liar, in
         await each.close()
 
 
-async def test_a_404_of_nobody_says_nothing_and_one_of_the_institution_says_that_there_is_none(
-    liar: Liar, institution: Institution
-) -> None:
+async def test_only_a_404_of_the_institution_says_that_there_is_none(liar: Liar, institution: Institution) -> None:
     liar.said = answer(b"", 404)
     with pytest.raises(InstitutionUnavailable):
         await institution.read_charge(TXID)

@@ -66,9 +66,7 @@ async def test_the_balance_is_in_cents(bank: Bank, name: str, tmp_path: Path) ->
         pytest.param("sicoob", {"sicoob.transaction_id": "own"}, marks=pytest.mark.long),
     ],
 )
-async def test_a_statement_has_each_line_once_under_a_name_that_stays(
-    bank: Bank, name: str, answers: Mapping[str, str], tmp_path: Path
-) -> None:
+async def test_each_line_is_stated_once(bank: Bank, name: str, answers: Mapping[str, str], tmp_path: Path) -> None:
     async with open_account_there(bank, name, tmp_path, answers=answers, account=ACCOUNT) as there:
         institution = there.institution
         assert institution.traits.has_statement
@@ -159,9 +157,7 @@ async def test_what_the_standard_alone_has_not_is_said(bank: Bank, tmp_path: Pat
 
 
 @pytest.mark.long
-async def test_days_are_asked_for_one_by_one_where_inter_refuses_several(
-    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_days_are_asked_for_singly_at_inter(bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await bank.be_paid(None, 500)
     async with open_account_there(bank, "inter", tmp_path, account=ACCOUNT) as there:
         before = await read_lines(there.institution, today() - timedelta(days=2), today())

@@ -51,9 +51,7 @@ async def count_in_a_minute(paces: CallPaces, clock: StandingClock, route: Route
         ("efi", "charge", 30_000, False),
     ],
 )
-async def test_no_minute_has_more_calls_than_the_institution_allows(
-    name: str, route: Route, most: int, is_homologation: bool
-) -> None:
+async def test_each_minute_keeps_to_the_allowed_pace(name: str, route: Route, most: int, is_homologation: bool) -> None:
     clock = StandingClock()
     count = await count_in_a_minute(paces_of(name, clock, is_homologation=is_homologation), clock, route)
     assert most / 3 <= count <= most

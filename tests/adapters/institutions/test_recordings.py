@@ -58,9 +58,7 @@ async def record(
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_face_does_as_its_profile_says_and_its_recording_leads_the_adapter_the_same_way(
-    bank: Bank, name: str, tmp_path: Path
-) -> None:
+async def test_a_face_follows_its_profile_and_so_does_its_recording(bank: Bank, name: str, tmp_path: Path) -> None:
     taken = list[TakenExchange]()
     number = "" if name in ("woovi", "sicredi") else ACCOUNT
     paid = await bank.be_paid(None, 500)

@@ -26,9 +26,7 @@ async def test_the_lists_are_those_that_institutions_document() -> None:
 
 
 @pytest.mark.parametrize("name", _STANDARD)
-async def test_more_than_came_in_is_refused_for_certain_and_a_used_id_is_not(
-    bank: Bank, name: str, tmp_path: Path
-) -> None:
+async def test_more_than_came_in_is_refused_for_certain_a_used_id_not(bank: Bank, name: str, tmp_path: Path) -> None:
     async with open_account_there(bank, name, tmp_path) as there:
         e2eid = await bank.be_paid(None, 1000)
         refused = await there.institution.refund(e2eid, "a" * 32, 1001)

@@ -52,9 +52,7 @@ def test_the_amount_has_a_comma_and_nothing_schedules_or_repeats(cents: int, tex
     assert body == dict(endToEndId=CODE, meioIniciacao="CHAVE", valor=text, descricao="for the cake")
 
 
-async def test_the_first_step_names_it_and_tells_whose_the_key_is_and_the_second_pays(
-    bank: Bank, tmp_path: Path
-) -> None:
+async def test_the_first_step_tells_whose_the_key_is_and_the_second_pays(bank: Bank, tmp_path: Path) -> None:
     async with _open(bank, tmp_path) as there:
         minted = await _mint(there)
         assert (minted.owner_name, len(minted.owner_tax_id or "")) != (None, 0)
@@ -72,17 +70,13 @@ async def test_the_first_step_names_it_and_tells_whose_the_key_is_and_the_second
 
 
 @pytest.mark.parametrize("answers", [{}, {"sicoob.unconfirmed": "state"}], ids=["404", "NÃO_REALIZADO"])
-async def test_what_was_named_and_not_confirmed_is_not_there(
-    bank: Bank, tmp_path: Path, answers: dict[str, str]
-) -> None:
+async def test_what_was_not_confirmed_is_not_there(bank: Bank, tmp_path: Path, answers: dict[str, str]) -> None:
     async with _open(bank, tmp_path, answers=answers) as there:
         assert await there.institution.read_sent(NAME, (await _mint(there)).code) is None
 
 
 @pytest.mark.parametrize("answers", [{}, {"sicoob.unknown_key": "not_found"}], ids=["400", "404"])
-async def test_a_key_that_nobody_has_is_refused_by_the_first_step(
-    bank: Bank, tmp_path: Path, answers: dict[str, str]
-) -> None:
+async def test_an_unknown_key_is_refused_by_the_first_step(bank: Bank, tmp_path: Path, answers: dict[str, str]) -> None:
     nobodys = structs.replace(TO_KEY, payee=structs.replace(TO_KEY.payee, key="nobody@pix.example"))
     async with _open(bank, tmp_path, answers=answers) as there:
         assert isinstance(there.institution, FirstStep)
@@ -113,9 +107,7 @@ async def test_an_answer_of_the_second_step_that_says_nothing_is_never_a_refusal
 
 
 @pytest.mark.parametrize("fault", ["no_answer", "lost", "html:after", "too_many:1"])
-async def test_a_first_step_without_an_answer_is_no_call(
-    bank: Bank, control: Control, tmp_path: Path, fault: str
-) -> None:
+async def test_an_unanswered_first_step_is_no_call(bank: Bank, control: Control, tmp_path: Path, fault: str) -> None:
     async with _open(bank, tmp_path) as there:
         control.set(("face_write", fault))
         assert isinstance(there.institution, FirstStep)
@@ -123,9 +115,7 @@ async def test_a_first_step_without_an_answer_is_no_call(
         assert await _count_sent(bank) == 0
 
 
-async def test_a_token_that_ended_between_the_steps_confirms_nothing_twice(
-    bank: Bank, control: Control, tmp_path: Path
-) -> None:
+async def test_a_token_that_ended_between_steps_confirms_once(bank: Bank, control: Control, tmp_path: Path) -> None:
     async with _open(bank, tmp_path) as there:
         minted = await _mint(there)
         control.set(("face_write", "token_ended"))

@@ -124,9 +124,7 @@ async def test_a_charge_is_opened_read_revised_and_paid_and_what_it_brought_is_l
 
 
 @pytest.mark.parametrize("name", ["efi", "woovi", "sicredi"])
-async def test_a_charge_is_removed_and_what_was_done_before_is_never_taken_for_a_refusal(
-    institution: Institution, name: str
-) -> None:
+async def test_a_removal_done_before_is_never_taken_for_a_refusal(institution: Institution, name: str) -> None:
     shown(await institution.open_charge(TERMS))
     again = await institution.open_charge(TERMS)
     # Some answer as they did, some say that the txid is used: either way the charge is to be read.
@@ -175,9 +173,7 @@ async def test_permissions_are_tried_without_moving_anything(institution: Instit
 
 
 @pytest.mark.parametrize("effect", ["no_answer", "lost", "html:after", "html:before", "unavailable"])
-async def test_an_answer_that_never_comes_is_an_unknown_outcome(
-    institution: Institution, control: Control, effect: str
-) -> None:
+async def test_a_missing_answer_is_an_unknown_outcome(institution: Institution, control: Control, effect: str) -> None:
     control.set(("face_write", effect))
     answer = await institution.open_charge(TERMS)
     assert isinstance(answer, UnknownOutcome), answer
@@ -207,9 +203,7 @@ async def test_an_ended_token_is_renewed_once(institution: Institution, control:
         assert await institution.read_charge(TXID) is not None
 
 
-async def test_lists_are_read_again_where_a_page_fails_and_items_may_come_twice(
-    institution: Institution, bank: Bank, control: Control
-) -> None:
+async def test_lists_are_read_again_after_a_failed_page(institution: Institution, bank: Bank, control: Control) -> None:
     made = {await bank.be_paid(None, 100 + number) for number in range(3)}
     for effect in ("html:before", "unavailable", "page_shift", "delay:300"):
         control.set(("face_read", effect))

@@ -71,9 +71,7 @@ def test_what_is_asked_for_is_as_the_document_has_it() -> None:
 @pytest.mark.parametrize("answer", ["payment_only", "whole"])
 @pytest.mark.parametrize("approve", ["auto", "two_steps"])
 @pytest.mark.parametrize("pix", [TO_KEY, BY_CODE, TO_ACCOUNT], ids=["key", "code", "account"])
-async def test_a_name_is_one_payment_whichever_way_it_is_approved(
-    bank: Bank, tmp_path: Path, pix: OutgoingPix, approve: str, answer: str
-) -> None:
+async def test_a_name_is_one_payment(bank: Bank, tmp_path: Path, pix: OutgoingPix, approve: str, answer: str) -> None:
     answers = {"woovi.auto_approve_answer": answer}
     async with open_account_there(bank, "woovi", tmp_path, answers=answers, options={"approve": approve}) as there:
         sent = await there.institution.send(pix)
@@ -96,9 +94,7 @@ async def test_a_name_is_one_payment_whichever_way_it_is_approved(
 
 @pytest.mark.parametrize("taken", ["object", "text"])
 @pytest.mark.parametrize("sent", ["object", "text"])
-async def test_an_institution_is_named_in_the_form_that_is_taken_or_nothing_is_paid(
-    bank: Bank, tmp_path: Path, taken: str, sent: str
-) -> None:
+async def test_an_institution_is_named_properly_or_not_paid(bank: Bank, tmp_path: Path, taken: str, sent: str) -> None:
     async with open_account_there(
         bank, "woovi", tmp_path, answers={"woovi.psp": taken}, options={"psp": sent}
     ) as there:
@@ -118,9 +114,7 @@ async def test_what_nobody_there_knows_is_not_there_yet(bank: Bank, tmp_path: Pa
 
 
 @pytest.mark.parametrize("approve", ["auto", "two_steps"])
-async def test_too_little_money_there_is_waiting_for_whoever_approves_it(
-    bank: Bank, tmp_path: Path, approve: str
-) -> None:
+async def test_too_little_money_waits_for_the_approver(bank: Bank, tmp_path: Path, approve: str) -> None:
     balance = await read_balance(bank.service.context, bank.service.caller)
     pix = structs.replace(TO_KEY, amount_cents=balance.available_cents + 1)
     async with open_account_there(bank, "woovi", tmp_path, options={"approve": approve}) as there:
@@ -133,9 +127,7 @@ async def test_too_little_money_there_is_waiting_for_whoever_approves_it(
         assert await _count_sent(bank) == 0
 
 
-async def test_a_code_that_fixes_no_amount_is_paid_at_ours_and_another_amount_is_refused(
-    bank: Bank, tmp_path: Path
-) -> None:
+async def test_a_code_without_an_amount_is_paid_at_ours(bank: Bank, tmp_path: Path) -> None:
     async with open_account_there(bank, "woovi", tmp_path) as there:
         refused = await there.institution.send(structs.replace(BY_CODE, amount_cents=151))
         assert isinstance(refused, UnknownOutcome), refused
@@ -315,9 +307,7 @@ async def test_the_step_that_moves_money_is_called_once_and_only_after_a_new_pay
         (405, {"error": "method"}, False),
     ],
 )
-async def test_a_text_is_a_refusal_only_of_what_it_may_be_one_of(
-    status: int, body: dict[str, Any], *, is_refusal: bool
-) -> None:
+async def test_a_text_refuses_only_what_it_is_about(status: int, body: dict[str, Any], *, is_refusal: bool) -> None:
     answer = await _send(Answers(create=[content(body, status)]))
     assert isinstance(answer, UnknownOutcome)
     assert answer.is_refusal is is_refusal
@@ -344,9 +334,7 @@ async def test_an_account_of_a_type_that_woovi_does_not_pay_to_is_refused_before
         (content({"payments": []}), timedelta(minutes=59), False),
     ],
 )  # fmt: skip
-async def test_what_somebody_removed_is_refused_once_both_questions_say_that_it_is_gone(
-    listed: Content, age: timedelta, *, is_gone: bool
-) -> None:
+async def test_a_removal_is_refused_once_both_queries_agree(listed: Content, age: timedelta, *, is_gone: bool) -> None:
     clock = FakeClock()
     sender: Any = WooviSender(
         _as_calls(Answers(question=[content({"error": "não encontrado"}, 400)], list=[listed])), clock, has_two_steps=False

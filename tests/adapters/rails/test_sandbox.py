@@ -112,9 +112,7 @@ async def test_an_order_whose_time_is_off_is_never_taken(sandbox: Sandbox) -> No
     assert [report.report_id for report in await reports_of(sandbox.rail, 1)] == [orders[2].end_to_end_id]
 
 
-async def test_an_id_of_which_it_was_said_that_it_is_never_taken_is_not_taken_though_the_clock_goes_back(
-    sandbox: Sandbox,
-) -> None:
+async def test_an_id_never_taken_stays_so_though_the_clock_goes_back(sandbox: Sandbox) -> None:
     one = order()
     await sandbox.control.call(commands.SET_OFFSET, timedelta(hours=13))
     assert await sandbox.rail.query([one.end_to_end_id]) == [rails.NeverTaken()]
@@ -306,9 +304,7 @@ async def test_a_rule_wins_over_what_is_always_there_and_counts_down(sandbox: Sa
     assert [one.times for one in await sandbox.control.call(commands.READ_FAULTS, None)] == [0]
 
 
-async def test_out_of_order_the_outcome_comes_before_the_answer(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_outcome_may_come_before_the_answer(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixconnect.sandbox.network.HELD_BACK_S", 1.5)
     await sandbox.control.call(commands.REPLACE_FAULTS, [rule("out_of_order")])
     sending = asyncio.create_task(sandbox.rail.submit([order()]))

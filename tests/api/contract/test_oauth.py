@@ -44,9 +44,7 @@ async def ask(
 
 @pytest.mark.parametrize("content_type", [FORM, "application/json", "application/json; charset=utf-8"])
 @pytest.mark.parametrize("scheme", ["body", "Basic", "basic", "BASIC"])
-async def test_the_answer_is_bare_however_the_client_names_itself(
-    api: Api, use_cases: UseCases, scheme: str, content_type: str
-) -> None:
+async def test_the_answer_is_bare_either_way(api: Api, use_cases: UseCases, scheme: str, content_type: str) -> None:
     body, headers = (GRANT | CREDENTIALS, None) if scheme == "body" else (GRANT, basic("shop", "s:c+r/t", scheme))
     answer = await ask(api, body, headers=headers, content_type=content_type)
     assert answer.status == 200
@@ -176,9 +174,7 @@ async def test_the_metadata_lead_to_the_endpoint_and_the_keys(api: Api) -> None:
 
 
 @pytest.mark.parametrize("binds_tokens", [False, True])
-async def test_the_metadata_say_whether_tokens_are_bound_to_certificates(
-    services: Services, *, binds_tokens: bool
-) -> None:
+async def test_the_metadata_say_if_tokens_are_bound(services: Services, *, binds_tokens: bool) -> None:
     services = msgspec.structs.replace(services, binds_tokens=binds_tokens)
     api = Api(make_application(services, AccessLog(services.context.clock, wanted="off")))
     answer = await api.get(oauth.METADATA_PATH, token=None)

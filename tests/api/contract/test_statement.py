@@ -140,9 +140,7 @@ async def test_json_is_the_usual_envelope(answers: Answers) -> None:
         ),
     ],
 )  # fmt: skip
-async def test_every_line_says_what_it_is_in_words_and_an_authors_own_stay(
-    answers: Answers, language: bytes, words: list[str]
-) -> None:
+async def test_each_line_says_what_it_is_and_keeps_words(answers: Answers, language: bytes, words: list[str]) -> None:
     _, _, content = await answers.get(EVER + language)
     assert [line["description"] for line in json.loads(content)["data"]["lines"]] == words
     _, _, content = await answers.get(EVER + b"&format=csv" + language)
@@ -156,9 +154,7 @@ def read_in_parts_of(lines_a_part: int, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("lines_a_part", [1, 4, 100])
-async def test_ids_are_the_same_in_every_format(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch, lines_a_part: int
-) -> None:
+async def test_each_format_has_equal_ids(answers: Answers, monkeypatch: pytest.MonkeyPatch, lines_a_part: int) -> None:
     read_in_parts_of(lines_a_part, monkeypatch)
     found: dict[str, list[str]] = {}
     for form, media_type in MEDIA_TYPES.items():
@@ -184,9 +180,7 @@ async def test_a_statement_is_sent_in_parts(answers: Answers, monkeypatch: pytes
     assert [message.get("more_body", False) for message in sent[1:]] == [True] * 5 + [False]
 
 
-async def test_an_answer_that_fails_half_way_never_looks_whole(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_half_failed_answer_never_looks_whole(answers: Answers, monkeypatch: pytest.MonkeyPatch) -> None:
     read_in_parts_of(2, monkeypatch)
     read_lines, calls_count = statement_store.read_lines, 0
 
@@ -223,9 +217,7 @@ async def test_a_query_of_another_shape_is_refused(answers: Answers, query: byte
 
 
 @pytest.mark.parametrize("form", MEDIA_TYPES)
-async def test_head_answers_as_get_and_reads_no_lines(
-    answers: Answers, monkeypatch: pytest.MonkeyPatch, form: str
-) -> None:
+async def test_head_answers_as_get_without_lines(answers: Answers, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     query = EVER + b"&format=" + form.encode()
     as_get = (await answers.get(query))[:2]
 

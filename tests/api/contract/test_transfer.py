@@ -65,9 +65,7 @@ def test_what_was_sent_has_the_fingerprint_of_what_the_domain_calls_it(
 
 
 @pytest.mark.parametrize(("kind", "body", "wanted"), SENT)
-def test_our_own_names_are_unknown_to_callers(
-    kind: type[Struct], body: dict[str, object], wanted: IdempotentRequest
-) -> None:
+def test_callers_do_not_know_our_names(kind: type[Struct], body: dict[str, object], wanted: IdempotentRequest) -> None:
     for unknown in ("amount_cents", "type", "operation", "br_code"):
         with pytest.raises(msgspec.ValidationError, match="unknown field"):
             msgspec.json.decode(msgspec.json.encode(body | {unknown: "x"}), type=kind)
@@ -85,9 +83,7 @@ BY_KEY = {"amount": 5, "key": "k", "key_type": "EMAIL"}
         ({"x-payee-tax-id": "12ABC34501DE35"}, SendingTerms(payee_tax_id="12ABC34501DE35")),
     ],
 )
-async def test_the_owner_of_a_key_may_be_named(
-    api: Any, use_cases: Any, headers: dict[str, str], terms: SendingTerms
-) -> None:
+async def test_a_key_owner_may_be_named(api: Any, use_cases: Any, headers: dict[str, str], terms: SendingTerms) -> None:
     await api.post(TO_KEY, BY_KEY, headers=headers)
     [(name, (_, _, _, asked))] = use_cases.asked
     assert (name, asked) == ("start_transfer", terms)

@@ -182,9 +182,7 @@ def test_only_health_declares_success_alone(document: dict[str, Any]) -> None:
         ("create_webhook_endpoint", {"url": "https://x.example", "secret": "short", "event_types": ["qrcode.paid"]}),
     ],
 )
-def test_what_is_refused_for_its_shape_is_refused_by_the_schema(
-    document: dict[str, Any], operation_id: str, body: dict[str, Any]
-) -> None:
+def test_the_schema_refuses_a_wrong_shape(document: dict[str, Any], operation_id: str, body: dict[str, Any]) -> None:
     assert list(validator(document, body_schema(document, operation_id)).iter_errors(body))
 
 
@@ -200,9 +198,7 @@ def test_what_is_refused_for_its_shape_is_refused_by_the_schema(
         ("sandbox_move_clock", {"reset": True}),
     ],
 )
-def test_what_is_taken_is_taken_by_the_schema(
-    document: dict[str, Any], operation_id: str, body: dict[str, Any]
-) -> None:
+def test_the_schema_takes_what_is_taken(document: dict[str, Any], operation_id: str, body: dict[str, Any]) -> None:
     assert list(validator(document, body_schema(document, operation_id)).iter_errors(body)) == []
 
 

@@ -191,9 +191,7 @@ async def test_a_pix_is_sent_to_an_account(bank: Bank) -> None:
     ("answers", "expected"),
     [({}, (422, "pagamento_negado")), ({"efi.above_limit": "invalid"}, (400, "valor_invalido"))],
 )
-async def test_their_own_environment_sends_by_amount_to_its_key_alone(
-    bank: Bank, answers: dict[str, str], expected: tuple[int, str]
-) -> None:
+async def test_its_environment_sends_by_amount(bank: Bank, answers: dict[str, str], expected: tuple[int, str]) -> None:
     rules = open_faces("efi")[0].profile.homologation
     bank.service.rail.entries[rules.rejected_key] = bank.service.rail.entries[rules.settled_key]
     face = await open_face(bank, "efi+homologation", **answers)

@@ -83,9 +83,7 @@ async def test_a_send_without_an_answer_may_have_been_done(
 
 
 @pytest.mark.parametrize(("effect", "is_done"), [("html:after", True), ("html:before", False)])
-async def test_a_page_with_200_says_nothing_of_what_was_done(
-    face: Face, control: Control, effect: str, is_done: bool
-) -> None:
+async def test_a_page_with_200_says_nothing_of_it(face: Face, control: Control, effect: str, is_done: bool) -> None:
     control.set(("face_write", effect))
     answer = await face.call("PUT", "/v3/gn/pix/a1", SEND)
     assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
@@ -93,9 +91,7 @@ async def test_a_page_with_200_says_nothing_of_what_was_done(
     assert asked.status == (200 if is_done else 404)
 
 
-async def test_a_request_that_somebody_repeats_is_answered_as_a_duplicate(
-    face: Face, bank: Bank, control: Control
-) -> None:
+async def test_a_repeated_request_is_answered_as_a_duplicate(face: Face, bank: Bank, control: Control) -> None:
     control.set(("face_write", "duplicate_answer"))
     assert nome(await face.call("PUT", "/v3/gn/pix/a1", SEND)) == (409, "id_envio_duplicado")
     assert await reserved(bank) == 100

@@ -80,9 +80,7 @@ async def library(bank: Bank, tmp_path: Path, name: str, statuses: list[tuple[st
         yield call
 
 
-async def test_a_charge_is_made_paid_refunded_in_part_and_told(
-    library: Call, bank: Bank, name: str, statuses: list[tuple[str, int]]
-) -> None:
+async def test_a_charge_lives_its_life(library: Call, bank: Bank, name: str, statuses: list[tuple[str, int]]) -> None:
     assert await library("configurar_webhook", KEY, bank.receiver.url) == {}
     made = await library("criar_cob", TXID, COB)
     assert (made["txid"], made["status"]) == (TXID, "ATIVA")

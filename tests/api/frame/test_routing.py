@@ -24,9 +24,7 @@ ROUTER = Router(
         ("POST", b"/a", ("create", ())),
     ],
 )
-def test_what_is_fixed_wins_and_a_parameter_is_as_it_was_sent(
-    method: str, path: bytes, found: tuple[str, tuple[bytes, ...]]
-) -> None:
+def test_a_fixed_value_wins_over_a_parameter(method: str, path: bytes, found: tuple[str, tuple[bytes, ...]]) -> None:
     assert ROUTER.find(method, path) == found
 
 

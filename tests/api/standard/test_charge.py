@@ -340,9 +340,7 @@ async def test_every_rule_on_lists_has_its_row(door: Api, query: str, rows: list
 
 @pytest.mark.parametrize("instant", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])
 @pytest.mark.parametrize(("path", "name"), [("cob", "cobs"), ("loc", "loc"), ("pix", "pix")])
-async def test_nothing_is_found_at_the_first_and_the_last_instant_that_can_be_written(
-    door: Api, path: str, name: str, instant: str
-) -> None:
+async def test_nothing_is_found_at_the_first_and_last_instant(door: Api, path: str, name: str, instant: str) -> None:
     answer = await door.get(f"/v2/{path}?inicio={instant}&fim={instant}")
     assert (answer.status, answer.body[name]) == (200, [])
 

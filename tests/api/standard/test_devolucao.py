@@ -147,9 +147,7 @@ async def test_never_more_than_the_pix_in_two_requests_at_once(door: Api, servic
     await check_books(service)
 
 
-async def test_all_that_stands_against_it_is_told_at_once(
-    door: Api, service: Service, caller: Caller, e2e: str
-) -> None:
+async def test_all_objections_are_told_at_once(door: Api, service: Service, caller: Caller, e2e: str) -> None:
     service.clock.advance(seconds=timedelta(days=90).total_seconds())
     assert (await door.put(f"/v2/pix/{e2e}/devolucao/last", {"valor": "1.00"})).status == 201
     service.clock.advance(seconds=1)
@@ -163,9 +161,7 @@ async def test_all_that_stands_against_it_is_told_at_once(
     )
 
 
-async def test_refunds_of_the_other_door_are_here_under_an_id_that_fits(
-    door: Api, service: Service, caller: Caller, e2e: str
-) -> None:
+async def test_refunds_of_the_other_door_have_a_fit_id(door: Api, service: Service, caller: Caller, e2e: str) -> None:
     async def make(external_id: str | None, reason: Any = "MD06") -> None:
         request = RefundRequest(end_to_end_id=e2e, amount_cents=100, external_id=external_id, reason=reason)
         await refund_usecases.start_refund(service.context, caller, request)
@@ -228,9 +224,7 @@ async def test_a_number_of_the_other_door_takes_no_id_from_a_caller(
     await check_books(service)
 
 
-async def test_an_external_id_of_the_other_door_that_comes_later_takes_no_id(
-    door: Api, service: Service, caller: Caller, e2e: str
-) -> None:
+async def test_a_later_external_id_takes_no_id(door: Api, service: Service, caller: Caller, e2e: str) -> None:
     mine = await door.put(f"/v2/pix/{e2e}/devolucao/a1", {"valor": "4.00"})
     request = RefundRequest(end_to_end_id=e2e, amount_cents=300, external_id="a1")
     theirs = await refund_usecases.start_refund(service.context, caller, request)
@@ -252,9 +246,7 @@ async def test_a_pix_by_key(service: Service, caller: Caller, e2e: str) -> None:
     assert pix.chave
 
 
-async def test_an_id_that_a_refund_of_another_pix_has_is_said_to_be_of_another(
-    door: Api, service: Service, caller: Caller, e2e: str
-) -> None:
+async def test_an_id_of_another_pix_is_told_as_that(door: Api, service: Service, caller: Caller, e2e: str) -> None:
     other = credit_report(service)
     await receive_credit(service.context, other)
     request = RefundRequest(end_to_end_id=other.end_to_end_id, amount_cents=100, external_id=f"{e2e}:a1")

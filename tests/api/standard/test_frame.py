@@ -122,9 +122,7 @@ async def test_every_error_has_its_type(
 
 
 @pytest.mark.parametrize("may_be_done", [True, False])
-async def test_nothing_was_done_is_said_where_that_is_certain(
-    api: Api, standard_use_cases: UseCases, *, may_be_done: bool
-) -> None:
+async def test_certainly_nothing_done_is_said_so(api: Api, standard_use_cases: UseCases, *, may_be_done: bool) -> None:
     def fail(*_: object) -> Any:
         raise errors.ServiceUnavailable("x", may_be_done=may_be_done)
 
@@ -133,9 +131,7 @@ async def test_nothing_was_done_is_said_where_that_is_certain(
     assert ("nada foi feito" in detail, "pode ter sido feita antes" in detail) == (not may_be_done, may_be_done)
 
 
-async def test_who_is_not_told_of_a_charge_is_told_under_which_txid_to_ask_again(
-    api: Api, standard_use_cases: UseCases
-) -> None:
+async def test_an_unanswered_caller_is_told_the_txid_to_repeat(api: Api, standard_use_cases: UseCases) -> None:
     def fail(*_: object) -> Any:
         raise errors.OutcomeUnknown("x", "a" * 32)
 

@@ -182,9 +182,7 @@ async def test_lots_are_listed_newest_first(door: Api, service: Service) -> None
 
 
 @pytest.mark.parametrize("bounds", [PageBounds(charges_max=11), PageBounds(refused_octets_max=500)])
-async def test_a_page_of_lots_shows_no_more_than_a_hundred_lots_may_have(
-    door: Api, service: Service, caller: Caller, bounds: PageBounds
-) -> None:
+async def test_a_page_of_lots_is_bounded(door: Api, service: Service, caller: Caller, bounds: PageBounds) -> None:
     for number in range(3):
         await door.put(
             f"/v2/lotecobv/{number + 1}", a_lot(*(an_item(10 * number + place, loc=1) for place in range(4)))
@@ -280,9 +278,7 @@ async def test_two_workers_at_the_same_charges_make_each_once(door: Api, service
 
 
 @pytest.mark.parametrize("depth", [100, 900, 935, 941, 944, 100_000])
-async def test_what_is_nested_too_deep_is_refused_or_done_and_breaks_nothing(
-    door: Api, service: Service, depth: int
-) -> None:
+async def test_deep_nesting_is_refused_or_done_and_breaks_nothing(door: Api, service: Service, depth: int) -> None:
     deep = "[" * depth + "]" * depth
     item = json.dumps(an_item(1)).replace('"100.00"', f'"100.00", "unknown": {deep}')
     put = await door.call("PUT", PATH, f'{{"descricao": "Fundo", "cobsv": [{item}]}}'.encode())
@@ -299,9 +295,7 @@ def open_door(services: Services, context: Any, caller: Caller, **changes: Any) 
     return Api(make_application(served, AccessLog(context.clock, wanted="off")))
 
 
-async def test_where_the_rail_cannot_have_codes_paid_no_lot_is_taken(
-    services: Services, door: Api, service: Service, caller: Caller
-) -> None:
+async def test_without_codes_no_lot_is_taken(services: Services, door: Api, service: Service, caller: Caller) -> None:
     await door.put(PATH, a_lot(an_item(1), an_item(2)))
     cannot = structs.replace(service.context.policy, abilities=Abilities(issues_codes=False))
     context = structs.replace(service.context, policy=cannot)
@@ -312,9 +306,7 @@ async def test_where_the_rail_cannot_have_codes_paid_no_lot_is_taken(
     assert await statuses(door) == [REFUSED] * 2
 
 
-async def test_each_charge_of_a_lot_counts_as_a_request_however_many_they_are(
-    services: Services, service: Service, caller: Caller
-) -> None:
+async def test_each_charge_of_a_lot_counts_as_a_request(services: Services, service: Service, caller: Caller) -> None:
     clock: Any = SimpleNamespace(monotonic_s=lambda: now_s)
     now_s = 0
     door = open_door(services, service.context, caller, rates=make_request_rates(clock, 60, 0))
@@ -336,9 +328,7 @@ async def test_what_cannot_be_written_now_is_left_and_the_others_are_done(door: 
     assert await statuses(door) == [CREATED] * 3
 
 
-async def test_of_requests_that_stand_before_others_a_part_is_looked_at_and_all_are_done(
-    door: Api, service: Service
-) -> None:
+async def test_of_requests_before_others_a_part_is_looked_at_and_all_done(door: Api, service: Service) -> None:
     lots = {number: [an_item(100 * number + place) for place in range(20)] for number in (1, 2)}
     for number, items in lots.items():
         await door.put(f"/v2/lotecobv/{number}", a_lot(*items))
@@ -369,9 +359,7 @@ async def test_ten_lots_at_once_are_done_place_by_place(door: Api, service: Serv
     await check_books(service)
 
 
-async def test_of_two_that_ask_for_one_lot_at_once_both_get_it_and_of_two_lots_with_one_charge_one(
-    door: Api, service: Service
-) -> None:
+async def test_one_lot_asked_for_twice_is_had_by_both_one_charge_by_one_lot(door: Api, service: Service) -> None:
     same = a_lot(an_item(1), an_item(2))
     assert {answer.status for answer in await asyncio.gather(*(door.put(PATH, same) for _ in range(8)))} == {202}
     others = [a_lot(an_item(3), an_item(10 + number)) for number in range(4)]

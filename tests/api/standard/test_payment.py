@@ -115,9 +115,7 @@ async def test_filters_and_pages(door: Api, paid: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("purpose", ["", "1", "FRAUDE & \u00e7\u00e3o", "x" * 200])
-async def test_a_purpose_of_the_newest_edition_is_repeated_and_filters_nothing(
-    door: Api, paid: dict[str, str], purpose: str
-) -> None:
+async def test_a_purpose_is_repeated_and_filters_nothing(door: Api, paid: dict[str, str], purpose: str) -> None:
     answer = await door.get(f"/v2/pix?{ALL}&finalidadeMED={quote(purpose)}")
     assert (answer.status, answer.body["parametros"]["finalidadeMED"]) == (200, purpose)
     assert {pix["endToEndId"] for pix in answer.body["pix"]} == {
@@ -164,9 +162,7 @@ async def test_a_parameter_that_stands_twice_is_refused(door: Api) -> None:
     assert (answer.status, answer.body["type"]) == (400, f"{TYPE_PREFIX}RequisicaoInvalida")
 
 
-async def test_too_much_is_not_looked_at_one_by_one(
-    door: Api, paid: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_search_is_bounded(door: Api, paid: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pixconnect.usecases.standard.pix.SEARCHED_MAX", 3)
     assert received.SEARCHED_MAX > 3
     answer = await door.get(f"/v2/pix?{ALL}&cpf=12345678909")

@@ -124,9 +124,7 @@ def test_nothing_is_refused_nor_warned_of_in_a_sandbox_and_little_in_a_good_live
         ),
     ],
 )
-def test_each_unsafe_setting_alone_is_refused_and_named(
-    settings: dict[str, str], complaint: str, tmp_path: Path
-) -> None:
+def test_each_unsafe_setting_is_refused_and_named(settings: dict[str, str], complaint: str, tmp_path: Path) -> None:
     given = NAMED | {f"PIXCONNECT_{name}": value for name, value in settings.items()}
     (refused,) = live_mode.list_refusals(read_settings(given | {"PIXCONNECT_HOME": str(tmp_path)}))
     assert refused.startswith(complaint)
@@ -154,9 +152,7 @@ def test_a_proxy_that_nobody_named_is_warned_of_unless_callers_connect_to_us(tmp
         ("0", "https://pix.example", "", False),
     ],
 )
-def test_an_address_without_a_port_leads_to_the_usual_one(
-    port: str, base_url: str, proxies: str, *, is_public: bool, tmp_path: Path
-) -> None:
+def test_the_usual_port_is_implied(port: str, base_url: str, proxies: str, *, is_public: bool, tmp_path: Path) -> None:
     given = {"PIXCONNECT_TLS_PORT": port, "PIXCONNECT_BASE_URL": base_url, "PIXCONNECT_TRUSTED_PROXIES": proxies}
     assert read_live(tmp_path, **given).is_tls_port_public is is_public
 
@@ -211,9 +207,7 @@ def test_doctor_tells_all_that_live_refuses_and_what_to_do(pixconnect: CommandLi
 
 
 @pytest.mark.long
-def test_before_an_upgrade_doctor_tells_whether_the_tables_are_this_versions(
-    pixconnect: CommandLine, database: Addresses
-) -> None:
+def test_doctor_tells_before_an_upgrade_if_the_tables_fit(pixconnect: CommandLine, database: Addresses) -> None:
     assert pixconnect.run("migrate", PIXCONNECT_OWNER_DATABASE_URL=database.owner_url).returncode == 0
     owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url}
     done = pixconnect.run("doctor", "--upgrade", **owner)

@@ -33,17 +33,13 @@ def test_a_terminal_shows_a_table_in_colours(screen: pytest.CaptureFixture[str])
     )
 
 
-def test_nobody_who_asks_for_no_colour_gets_one(
-    screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_colour_is_shown_if_unwanted(screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     _show()
     assert "\033" not in screen.readouterr().out
 
 
-def test_where_a_table_has_no_room_each_thing_has_lines_of_its_own(
-    screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_narrow_terminal_shows_no_table(screen: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "20")
     monkeypatch.setenv("NO_COLOR", "1")
     _show()

@@ -70,9 +70,7 @@ def test_a_service_of_another_user_is_told_in_one_line(home: Path, monkeypatch: 
 
 @pytest.mark.parametrize("verb", [("migrate",), ("holder", "show", "--holder-id", "1")])
 @pytest.mark.parametrize("was_killed", [True, False])
-def test_a_verb_beside_a_stopped_service_says_that_nothing_runs(
-    home: Path, verb: tuple[str, ...], *, was_killed: bool
-) -> None:
+def test_beside_a_stopped_service_a_verb_says_so(home: Path, verb: tuple[str, ...], *, was_killed: bool) -> None:
     (home / PLACEMENT_FILE).touch()
     if was_killed:
         nowhere = f"postgresql://x@/x?host={home}"

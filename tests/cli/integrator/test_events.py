@@ -38,9 +38,7 @@ def test_each_event_is_made_to_happen_with_chosen_data(name: str, run: Run) -> N
         assert main(["trigger", name, *chosen]) == ExitStatus.REFUSED
 
 
-def test_an_event_that_there_is_not_is_told_with_the_nearest(
-    sandbox: Installation, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unknown_event_is_told_with_the_nearest(sandbox: Installation, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trigger", "refund.out.eror"]) == ExitStatus.REFUSED
     assert capsys.readouterr().err.endswith("it is 'refund.out.eror'; did you mean refund.out.error?\n")
     assert main(["events", "show", "1"]) == ExitStatus.REFUSED

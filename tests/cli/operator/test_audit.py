@@ -265,9 +265,7 @@ async def test_the_service_may_not_do_what_operators_do(database: Addresses, sta
         "set role pixconnect_operator",
     ],
 )
-async def test_the_console_may_sign_people_in_and_not_make_operators_or_holders(
-    database: Addresses, statement: str
-) -> None:
+async def test_the_console_signs_people_in_and_makes_no_operators(database: Addresses, statement: str) -> None:
     async with as_owner(database) as owner:
         await owner.execute("set session authorization pixconnect_console")
         assert await owner.fetchval("select count(*) from console_session") >= 0
@@ -275,9 +273,7 @@ async def test_the_console_may_sign_people_in_and_not_make_operators_or_holders(
             await owner.execute(statement)
 
 
-def test_a_login_that_may_not_be_an_operator_is_told_so(
-    pixconnect: CommandLine, database: Addresses, stranger: str
-) -> None:
+def test_a_login_without_the_role_is_told_so(pixconnect: CommandLine, database: Addresses, stranger: str) -> None:
     del database
     complaint = pixconnect.refusal("holder", "show", "--holder-id", "1", DATABASE_URL=stranger)
     assert "PIXCONNECT_OPERATOR_DATABASE_URL" in complaint

@@ -22,9 +22,7 @@ def test_the_choices_are_the_scopes() -> None:
     assert get_args(client.Scope) == SCOPES
 
 
-async def test_a_client_logs_in_with_what_is_printed_until_it_is_rotated_or_disabled(
-    database: Addresses, pixconnect: CommandLine
-) -> None:
+async def test_a_client_logs_in_until_it_is_rotated_or_disabled(database: Addresses, pixconnect: CommandLine) -> None:
     holder_id = pixconnect.create_holder()
     scopes = ["--scope", "charge.write", "--scope", "charge.read"]
     made = pixconnect.json("client", "create", "--holder-id", holder_id, "--name", "shop", *scopes)
@@ -71,9 +69,7 @@ def test_a_client_without_named_scopes_has_all_of_them(pixconnect: CommandLine) 
 
 
 @pytest.mark.long
-def test_a_client_is_given_a_certificate_of_the_sandboxs_authority_or_one_that_is_named(
-    pixconnect: CommandLine, tmp_path: Path
-) -> None:
+def test_a_client_gets_a_certificate_or_a_named_one(pixconnect: CommandLine, tmp_path: Path) -> None:
     client_id = pixconnect.json("client", "create", "--holder-id", pixconnect.create_holder())["client_id"]
     first = pixconnect.json("client", "certificate", client_id, "--folder", str(tmp_path))
     second = pixconnect.json("client", "certificate", client_id, "--folder", str(tmp_path / "more"))

@@ -5,9 +5,7 @@ from support.command_line import CommandLine
 from support.postgres import Addresses
 
 
-def test_a_verb_that_is_the_first_after_a_restore_sees_it_and_moves_ids_ahead(
-    pixconnect: CommandLine, database: Addresses
-) -> None:
+def test_the_first_verb_after_a_restore_sees_it_and_moves_ids(pixconnect: CommandLine, database: Addresses) -> None:
     assert pixconnect.json("database", "show")["losses_count"] == 0
     before = "update pixconnect.installation set tables_oid = tables_oid - 1, first_transfer_id = 0"
     postgres.execute(database.owner_url, before)

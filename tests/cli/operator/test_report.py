@@ -55,9 +55,7 @@ async def hand_over_a_refund(database: Addresses) -> str:
         return refund.return_id
 
 
-def test_that_nothing_is_unresolved_is_said_and_an_unknown_id_is_not_taken_for_resolved(
-    database: Addresses, pixconnect: CommandLine
-) -> None:
+def test_nothing_unresolved_is_said_and_an_unknown_id_refused(database: Addresses, pixconnect: CommandLine) -> None:
     assert pixconnect.run("find", "--unresolved").stdout == "there is none\n"
     return_id = asyncio.run(hand_over_a_refund(database))
     # Known, and silent for less long than asked for.

@@ -27,9 +27,7 @@ async def test_an_empty_database_gets_all_tables_and_a_second_time_nothing(
     assert await migrate.bring_up_to_date(settings) == []
 
 
-async def test_the_secret_key_of_another_installation_is_refused_before_anything_is_changed(
-    database: postgres.Addresses,
-) -> None:
+async def test_a_foreign_secret_key_is_refused_before_anything_is_changed(database: postgres.Addresses) -> None:
     settings = Settings(database_url=database.service_url, owner_database_url=database.owner_url)
     own, other = (AesSecretBox(bytes([number]) * 32, SystemEntropy()) for number in (1, 2))
     kid = "k" * 43

@@ -57,9 +57,7 @@ def test_everything_is_there_with_passwords_of_its_own(tmp_path: Path, capsys: p
     assert "systemctl enable" not in said
 
 
-def test_again_changes_nothing_and_says_how_to_start_once_all_is_filled_in(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_time_changes_nothing_and_names_the_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _install(tmp_path) == 0
     for file in (tmp_path / "etc/pixconnect").glob("*.env"):
         file.write_text(file.read_text().replace(".example'", ".test'"))

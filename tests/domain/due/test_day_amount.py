@@ -292,9 +292,7 @@ def test_two_ways_of_working_it_out_agree(terms: DueTerms, original_cents: int, 
 
 
 @given(terms=all_terms(), original_cents=ORIGINALS, from_due=st.integers(-60, 150))
-def test_a_total_is_an_amount_that_a_pix_can_have_and_the_sum_of_its_parts(
-    terms: DueTerms, original_cents: int, from_due: int
-) -> None:
+def test_a_total_is_a_possible_amount_and_its_parts_sum(terms: DueTerms, original_cents: int, from_due: int) -> None:
     """Also of terms that are refused today: a stored charge may be older than a rule."""
     day = terms.due_on + timedelta(days=from_due)
     found = compute_amount(terms, original_cents, day)

@@ -49,9 +49,7 @@ END = datetime(2026, 11, 4, 2, 59, 59, 999_999, tzinfo=UTC)
         (">=2026-11-03T12:00:00Z", datetime(2026, 11, 3, 12, tzinfo=UTC), None),
     ],
 )
-def test_an_instant_is_read_in_sao_paulo_with_its_operator(
-    text: str, low: datetime | None, high: datetime | None
-) -> None:
+def test_an_instant_is_of_sao_paulo_with_its_operator(text: str, low: datetime | None, high: datetime | None) -> None:
     assert read_instants(text) == (low, high)
 
 

@@ -36,8 +36,6 @@ def test_an_account_that_could_exist_is_accepted(branch: str, account_number: st
         ("1", "x", "x", "account_number"),
     ],
 )
-def test_an_impossible_account_is_refused_by_its_first_wrong_field(
-    branch: str, account_number: str, ispb: str, field: str
-) -> None:
+def test_the_first_wrong_field_refuses_an_account(branch: str, account_number: str, ispb: str, field: str) -> None:
     with pytest.raises(errors.InvalidAccount, match=f"^{field}: must be"):
         holder.check_account(branch, account_number, ispb)

@@ -88,9 +88,7 @@ def test_what_acts_at_once_is_never_higher_in_any_part(before: Limits, wanted: L
         (Limits(day_cents=1, night_cents=1), Spent(), True, "a day"),
     ],
 )
-def test_a_limit_may_be_reached_and_not_exceeded(
-    limits: Limits, spent: Spent, is_night: bool, which: str | None
-) -> None:
+def test_a_limit_may_be_reached_not_exceeded(limits: Limits, spent: Spent, is_night: bool, which: str | None) -> None:
     if which is None:
         check_limits(limits, spent, 100, is_night=is_night)
         return

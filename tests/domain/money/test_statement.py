@@ -25,9 +25,7 @@ def test_an_empty_statement_has_no_lines_although_numbers_go_on() -> None:
     ],
     ids=["a span that is over", "a span that ends in the future", "a last line ahead of the clock"],
 )
-def test_a_closing_balance_is_of_the_spans_end_but_never_of_the_future(
-    final_at: datetime, made_at: datetime, closed_at: datetime
-) -> None:
+def test_a_closing_balance_is_never_of_the_future(final_at: datetime, made_at: datetime, closed_at: datetime) -> None:
     assert make_statement(final_at=final_at, made_at=made_at).closed_at == closed_at
 
 

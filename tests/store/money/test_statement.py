@@ -130,9 +130,7 @@ async def test_lines_are_the_holders_own_and_in_order(database: Addresses, pool:
 
 
 @pytest.mark.parametrize("analyzed", [False, True])
-async def test_a_part_reads_its_own_lines_however_long_the_history_is(
-    database: Addresses, pool: "Pool", analyzed: bool
-) -> None:
+async def test_a_part_reads_its_lines_in_a_long_history(database: Addresses, pool: "Pool", analyzed: bool) -> None:
     await fill(database.owner_url, 1, entries_count=20_000)
     if analyzed:
         owner = await asyncpg.connect(database.owner_url)

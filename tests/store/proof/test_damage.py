@@ -51,9 +51,7 @@ async def ask_everything(owner: asyncpg.Connection, books: AllBooks) -> list[Fin
     return [each for each in found if each.rule not in NEVER_RIGHT]
 
 
-async def test_each_kind_of_damage_is_found_by_exactly_its_rules(
-    books: AllBooks, owner: asyncpg.Connection, catalogue: Catalogue
-) -> None:
+async def test_each_damage_breaks_its_rules(books: AllBooks, owner: asyncpg.Connection, catalogue: Catalogue) -> None:
     await multiply(owner, books.holder_ids, len(catalogue.of_holders))
     assert await ask_everything(owner, books) == []
     await plant(owner, catalogue, books)

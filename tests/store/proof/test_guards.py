@@ -91,9 +91,7 @@ async def test_the_baseline_leaves_nothing_to_find(service: Service, database: A
     assert await _find(service, database) == FORGETFUL
 
 
-async def test_each_change_of_the_tables_is_found_by_its_name(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_each_change_is_found_by_its_name(service: Service, caller: Caller, database: Addresses) -> None:
     async with as_owner(database) as owner:
         partition = await owner.fetchval("select max(name) from event_partition where parent = 'event'")
         for statement, names in DAMAGE.items():
@@ -105,9 +103,7 @@ async def test_each_change_of_the_tables_is_found_by_its_name(
             assert found == {name.format(partition=partition) for name in names}, statement
 
 
-async def test_a_finding_shows_the_source_and_what_is_off(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_finding_shows_source_and_difference(service: Service, caller: Caller, database: Addresses) -> None:
     async with as_owner(database) as owner:
         await owner.execute("alter table transfer disable trigger check_moved")
         await owner.execute("create table mine (id bigint)")
@@ -122,9 +118,7 @@ async def test_a_finding_shows_the_source_and_what_is_off(
     assert by_name["table mine"].expected is None
 
 
-async def test_a_column_that_was_added_by_hand_is_found_and_hides_no_other_finding(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_column_added_by_hand_hides_nothing(service: Service, caller: Caller, database: Addresses) -> None:
     async with as_owner(database) as owner:
         await owner.execute("alter table transfer add column remark text")
         # As somebody does who may do everything.

@@ -39,9 +39,7 @@ WRITES = [_create, _change, _delete, _limit]
 
 @pytest.mark.parametrize("cut", ["before", "after"])
 @pytest.mark.parametrize("write", WRITES)
-async def test_a_commit_that_was_lost_is_an_outcome_that_nobody_knows(
-    database: Addresses, write: object, cut: Cut
-) -> None:
+async def test_a_lost_commit_is_an_unknown_outcome(database: Addresses, write: object, cut: Cut) -> None:
     async with open_wire(database) as (wire, near), open_service(near) as service:
         caller, endpoint_id = await _prepare(service)
         wire.cuts, wire.is_away_after_cut = [cut], True

@@ -273,9 +273,7 @@ class SlowDirectory:
         return await self._rail.lookup_key(key, payer_tax_id, end_to_end_id)
 
 
-async def test_a_scan_in_parallel_over_two_processes_gets_hardly_more_than_one_after_the_other(
-    service: Service,
-) -> None:
+async def test_a_parallel_scan_over_two_processes_gets_hardly_more(service: Service) -> None:
     scanner = await open_holder(service)
     directory = SlowDirectory(service.rail)
     first, second = (

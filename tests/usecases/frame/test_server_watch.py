@@ -390,9 +390,7 @@ async def test_what_a_copied_context_has_in_memory_is_dropped_once(service: Serv
     assert watch._forgetters == known
 
 
-async def test_a_log_that_is_behind_what_was_noted_outside_of_the_data_is_seen_once(
-    outlived: Outlived, tmp_path: Path
-) -> None:
+async def test_a_log_behind_the_note_outside_is_seen_once(outlived: Outlived, tmp_path: Path) -> None:
     database, kept = outlived.service.database, ServerFile(tmp_path)
     watch = ServerWatch(kept)
     async with connected(database, watch) as connection:
@@ -465,9 +463,7 @@ async def test_who_only_looks_at_a_copy_is_not_remembered_as_having_served_there
         assert await connection.fetchval(met)
 
 
-async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_before_the_first(
-    database: Addresses,
-) -> None:
+async def test_a_second_loss_is_seen_before_the_log_is_back_at_the_first(database: Addresses) -> None:
     notes = Notes()
     await start(database, ServerWatch(notes))
     for position in (10**12, 10**11):
@@ -483,9 +479,7 @@ async def test_a_second_loss_is_seen_though_the_log_had_not_come_as_far_as_befor
         assert len(await loss_store.find_losses(connection)) == 2
 
 
-async def test_a_data_folder_that_was_put_back_is_seen_though_its_log_has_come_further_since(
-    database: Addresses,
-) -> None:
+async def test_a_data_folder_put_back_is_seen_though_its_log_is_ahead(database: Addresses) -> None:
     notes = Notes()
     async with connected(database, ServerWatch(notes)) as connection:
         await installation_store.note_high_water(connection)
@@ -505,9 +499,7 @@ async def test_a_data_folder_that_was_put_back_is_seen_though_its_log_has_come_f
         assert len(await loss_store.find_losses(connection)) == 1
 
 
-async def test_a_dump_of_an_older_program_that_was_put_in_our_place_is_seen_by_what_we_remember(
-    database: Addresses,
-) -> None:
+async def test_a_dump_of_an_older_program_is_seen_by_what_we_remember(database: Addresses) -> None:
     notes = Notes()
     await start(database, ServerWatch(notes))
     assert notes.server is not None

@@ -47,9 +47,7 @@ def test_the_oldest_is_forgotten_first() -> None:
     assert list(under_way.recall([*names, refund.return_id])) == [refund.return_id]
 
 
-async def test_what_was_handed_over_ends_without_being_read_again(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_handed_over_order_just_ends(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     name = await hand_over(service, caller)
     with monkeypatch.context() as patched:
         patched.setattr("pixconnect.store.money.transfer.find_named", None)
@@ -59,9 +57,7 @@ async def test_what_was_handed_over_ends_without_being_read_again(
     await check_books(service)
 
 
-async def test_what_another_worker_has_ended_is_not_ended_again(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_another_workers_end_is_not_ended_again(service: Service, caller: Caller, database: Addresses) -> None:
     name = await hand_over(service, caller)
     async with open_service(database, clock=service.clock) as other:
         await end_orders(other.context, [(name, SETTLED)])
@@ -72,9 +68,7 @@ async def test_what_another_worker_has_ended_is_not_ended_again(
     await check_books(service)
 
 
-async def test_a_contradiction_is_seen_although_the_first_word_was_not_heard_here(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_contradiction_is_seen_from_anywhere(service: Service, caller: Caller, database: Addresses) -> None:
     name = await hand_over(service, caller)
     async with open_service(database, clock=service.clock) as other:
         await end_orders(other.context, [(name, SETTLED)])

@@ -27,9 +27,7 @@ async def issued(context: Context) -> IssuedClient:
     return await access.create_client(as_operator(context), owner.id, "shop", ["charge.write", "charge.read"])
 
 
-async def test_the_secret_is_nowhere_in_the_database(
-    database: Addresses, context: Context, issued: IssuedClient
-) -> None:
+async def test_the_secret_is_not_in_the_database(database: Addresses, context: Context, issued: IssuedClient) -> None:
     connection = await asyncpg.connect(database.owner_url)
     row = str(await connection.fetchrow("select * from pixconnect.client"))
     await connection.close()
@@ -52,9 +50,7 @@ async def test_a_client_needs_a_holder_a_name_and_scopes(context: Context) -> No
         await access.create_client(as_operator(context), owner.id, "shop", ["everything"])
 
 
-async def test_a_client_is_given_scopes_and_loses_its_tokens_when_one_is_taken_away(
-    context: Context, issued: IssuedClient
-) -> None:
+async def test_a_client_loses_its_tokens_with_a_scope(context: Context, issued: IssuedClient) -> None:
     operator, client_id = as_operator(context), issued.client.client_id
     wider = await access.set_scopes(operator, client_id, (), added=["cob.read", "charge.read"])
     assert (wider.scopes, wider.tokens_from) == (("charge.read", "charge.write", "cob.read"), None)

@@ -198,9 +198,7 @@ async def test_a_name_is_taken_once_and_has_a_form(operator: Operator, maria: Is
         await console_session.reset_operator(operator, "nobody")
 
 
-async def test_a_holder_enters_by_a_client_with_that_clients_scopes_alone(
-    operator: Operator, door: SignIn, issued: IssuedClient
-) -> None:
+async def test_a_holder_enters_with_its_clients_scopes(operator: Operator, door: SignIn, issued: IssuedClient) -> None:
     visitor = (await door.client(_by_client(issued))).visitor
     assert (visitor.kind, visitor.holder_id, visitor.scopes) == (
         "holder",
@@ -214,9 +212,7 @@ async def test_a_holder_enters_by_a_client_with_that_clients_scopes_alone(
 
 
 @pytest.mark.parametrize("what", ["rotate", "disable", "delete", "revoke", "holder"])
-async def test_what_ends_a_clients_tokens_ends_its_sessions(
-    operator: Operator, door: SignIn, issued: IssuedClient, what: str
-) -> None:
+async def test_tokens_and_sessions_end_alike(operator: Operator, door: SignIn, issued: IssuedClient, what: str) -> None:
     begun = await door.client(_by_client(issued))
     client_id = issued.client.client_id
     acts = {

@@ -68,9 +68,7 @@ async def second(service: Service, database: Addresses) -> AsyncIterator[Service
         yield opened
 
 
-async def test_what_is_remembered_counts_for_a_second_after_a_look(
-    service: Service, second: Service, caller: Caller
-) -> None:
+async def test_a_memory_counts_for_a_second_after_a_look(service: Service, second: Service, caller: Caller) -> None:
     directory = second.context.directory
     await look(second)
     assert await directory.find_owner(KEY) == caller.holder_id
@@ -82,9 +80,7 @@ async def test_what_is_remembered_counts_for_a_second_after_a_look(
     assert await directory.find_owner(KEY) is None
 
 
-async def test_an_answer_that_a_look_has_overtaken_is_not_remembered(
-    service: Service, second: Service, caller: Caller
-) -> None:
+async def test_an_overtaken_answer_is_not_remembered(service: Service, second: Service, caller: Caller) -> None:
     directory = second.context.directory
     await look(second)
     asking = asyncio.create_task(directory.find_owner(KEY))
@@ -96,9 +92,7 @@ async def test_an_answer_that_a_look_has_overtaken_is_not_remembered(
     assert await directory.find_owner(KEY) is None
 
 
-async def test_a_removed_key_is_nobodys_to_pay_to_charge_for_or_to_pay_a_charge_of(
-    service: Service, caller: Caller, other: Caller
-) -> None:
+async def test_a_removed_key_can_neither_be_paid_nor_charge(service: Service, caller: Caller, other: Caller) -> None:
     charge = await make_charge(service, caller)
     await remove(service, caller)
     by_key = KeyTransferRequest(amount_cents=100, key=KEY, key_type="EMAIL")
@@ -132,9 +126,7 @@ async def test_a_process_that_has_not_heard_and_one_that_has_give_one_payment_on
     await check_books(service)
 
 
-async def test_another_holder_gets_the_key_after_a_minute_and_the_first_no_more_money(
-    service: Service, caller: Caller, other: Caller
-) -> None:
+async def test_another_holder_gets_the_key_after_a_minute(service: Service, caller: Caller, other: Caller) -> None:
     charge = await make_charge(service, caller)
     with pytest.raises(errors.InvalidPixKey, match="another holder has it"):
         await give(service, other)
@@ -177,9 +169,7 @@ async def test_what_was_accepted_before_the_removal_is_credited_and_keeps_the_ke
     await check_books(service)
 
 
-async def test_the_schema_keeps_a_removed_key_from_others_and_its_row_for_good(
-    service: Service, caller: Caller, other: Caller
-) -> None:
+async def test_the_schema_keeps_a_removed_key_for_good(service: Service, caller: Caller, other: Caller) -> None:
     await remove(service, caller)
     by_hand = f"insert into pix_key (key, key_type, holder_id, created_at) values ('{KEY}', 'EMAIL', {{}}, now())"
     for statement, name in (

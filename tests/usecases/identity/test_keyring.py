@@ -32,9 +32,7 @@ async def test_a_keyring_is_a_signer(keyring: Keyring) -> None:
     assert sign(keyring)
 
 
-async def test_two_processes_that_start_together_make_one_key(
-    database: Addresses, clock: FakeClock, context: Context
-) -> None:
+async def test_two_processes_at_once_make_one_key(database: Addresses, clock: FakeClock, context: Context) -> None:
     async with identity.open_context(database, clock) as other:
         keyrings = await asyncio.gather(*(identity.start_keyring(one) for one in (context, other)))
     assert published_kids(keyrings[0]) == published_kids(keyrings[1])
@@ -94,9 +92,7 @@ async def test_what_is_published_has_exactly_the_promised_members(keyring: Keyri
     assert document["pem"].startswith("-----BEGIN PUBLIC KEY-----")
 
 
-async def test_the_check_fails_without_a_key_and_when_keys_were_not_read_for_long(
-    context: Context, clock: FakeClock
-) -> None:
+async def test_the_check_fails_without_a_key_or_with_old_reads(context: Context, clock: FakeClock) -> None:
     with pytest.raises(errors.ServiceUnavailable, match="none to sign with"):
         identity.keyring_of(context).check()
     keyring = await identity.start_keyring(context)
@@ -197,9 +193,7 @@ async def test_all_who_come_while_one_looks_wait_for_it_also_where_that_one_goes
     assert looks == 1
 
 
-async def test_who_rests_while_the_database_is_away_signs_with_what_it_knows(
-    context: Context, keyring: Keyring, clock: FakeClock
-) -> None:
+async def test_a_rested_keyring_signs_without_a_database(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     await context.pool.close()
     clock.advance(seconds=keyring_usecases.RESTED_AFTER_S)
     await keyring.look_after_rest()

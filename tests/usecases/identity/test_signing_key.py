@@ -41,9 +41,7 @@ async def test_a_new_key_is_published_before_it_signs(context: Context, keyring:
     assert keyring.token_key().kid == new
 
 
-async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
-    context: Context, keyring: Keyring, clock: FakeClock
-) -> None:
+async def test_an_old_key_is_published_for_thirty_days(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     old = published_kids(keyring)[0]
     new = (await signing_key.rotate(as_operator(context))).kid
     clock.advance(seconds=60 + 30 * DAY_S)
@@ -56,9 +54,7 @@ async def test_an_old_key_is_published_for_thirty_days_and_then_forgotten(
     assert await context.pool.fetchval("select count(*) from signing_key") == 1
 
 
-async def test_the_private_part_is_forgotten_once_it_signs_no_more(
-    context: Context, keyring: Keyring, clock: FakeClock
-) -> None:
+async def test_a_private_part_is_forgotten_after_use(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     await signing_key.rotate(as_operator(context))
     clock.advance(seconds=60 + 601)
     await signing_key.rotate_if_due(context)
@@ -68,9 +64,7 @@ async def test_the_private_part_is_forgotten_once_it_signs_no_more(
     assert keyring.sign_jws(b"x")
 
 
-async def test_keys_are_replaced_by_schedule_with_their_certificates(
-    context: Context, keyring: Keyring, clock: FakeClock
-) -> None:
+async def test_keys_and_certificates_are_replaced(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     assert await signing_key.rotate_if_due(context) is None
     clock.advance(seconds=89 * DAY_S)
     assert await signing_key.rotate_if_due(context) is None
@@ -97,9 +91,7 @@ async def test_each_host_signs_with_keys_of_its_own_from_the_first_moment_on(
         assert await signing_key.rotate_if_due(moved) is None
 
 
-async def test_an_operator_elsewhere_rotates_the_key_of_the_service(
-    database: Addresses, clock: FakeClock, keyring: Keyring
-) -> None:
+async def test_an_operator_elsewhere_rotates_the_key(database: Addresses, clock: FakeClock, keyring: Keyring) -> None:
     async with identity.open_context(database, clock, location_prefix="localhost/qr/") as elsewhere:
         made = await signing_key.rotate(as_operator(elsewhere))
     clock.advance(seconds=60)
@@ -121,9 +113,7 @@ async def test_private_keys_are_sealed_in_the_database(database: Addresses, keyr
     assert b"\x30\x81" not in sealed[:4]
 
 
-async def test_a_key_sealed_with_another_secret_key_is_said_so_and_not_replaced(
-    database: Addresses, clock: FakeClock, keyring: Keyring
-) -> None:
+async def test_a_foreign_sealed_key_is_not_replaced(database: Addresses, clock: FakeClock, keyring: Keyring) -> None:
     async with identity.open_context(database, clock, secret_key=bytes(32)) as other:
         with pytest.raises(SealBroken, match="another secret key"):
             await identity.start_keyring(other)
@@ -156,9 +146,7 @@ async def test_a_key_that_waits_for_its_time_takes_over_when_the_one_before_it_i
     assert published_kids(keyring) == [waiting]
 
 
-async def test_a_key_revoked_before_it_signed_leaves_the_one_before_it_at_work(
-    context: Context, keyring: Keyring, clock: FakeClock
-) -> None:
+async def test_an_early_revocation_leaves_the_key_before(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     old = keyring.token_key().kid
     waiting = (await signing_key.rotate(as_operator(context))).kid
     clock.advance(seconds=10)
@@ -192,9 +180,7 @@ async def test_a_key_that_nobody_knows_cannot_be_revoked(context: Context, keyri
         await signing_key.revoke(as_operator(context), "x")
 
 
-async def test_a_revoked_key_is_forgotten_when_nobody_could_ask_for_it_any_more(
-    context: Context, keyring: Keyring, clock: FakeClock
-) -> None:
+async def test_a_revoked_key_is_forgotten_in_time(context: Context, keyring: Keyring, clock: FakeClock) -> None:
     revoked = keyring.token_key().kid
     await signing_key.revoke(as_operator(context), revoked)
     clock.advance(seconds=30 * DAY_S)

@@ -119,9 +119,7 @@ async def test_a_disabled_or_deleted_client_is_out_within_a_second_on_every_proc
             await process.verifier.verify(header)
 
 
-async def test_a_disabled_holder_is_out_within_a_second_and_back_when_enabled(
-    process: Process, issued: IssuedClient, clock: FakeClock
-) -> None:
+async def test_a_disabled_holder_is_out_at_once(process: Process, issued: IssuedClient, clock: FakeClock) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
     await holder.set_holder(
@@ -270,9 +268,7 @@ async def test_a_token_verified_while_its_key_was_revoked_is_not_remembered(
     assert process.verifier.recall(header) is None
 
 
-async def test_others_are_still_remembered_when_one_is_shut_out(
-    process: Process, issued: IssuedClient, clock: FakeClock
-) -> None:
+async def test_others_are_still_remembered(process: Process, issued: IssuedClient, clock: FakeClock) -> None:
     other = await access.create_client(as_operator(process.context), issued.client.holder_id, "other", SCOPES)
     headers = [await make_header(process, one) for one in (issued, other)]
     for header in headers:
@@ -339,9 +335,7 @@ async def test_a_hundred_requests_share_one_look(
     assert len(asked) == 1
 
 
-async def test_a_gone_database_shuts_everybody_out_after_a_second(
-    process: Process, issued: IssuedClient, clock: FakeClock
-) -> None:
+async def test_a_gone_database_shuts_all_out(process: Process, issued: IssuedClient, clock: FakeClock) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
     await process.context.pool.close()
@@ -353,9 +347,7 @@ async def test_a_gone_database_shuts_everybody_out_after_a_second(
         await process.verifier.verify(header)
 
 
-async def test_an_expired_token_is_told_so_whether_known_or_not(
-    process: Process, issued: IssuedClient, clock: FakeClock
-) -> None:
+async def test_an_expired_token_is_told_so(process: Process, issued: IssuedClient, clock: FakeClock) -> None:
     known, unknown = await make_header(process, issued), await make_header(process, issued)
     await process.verifier.verify(known)
     clock.advance(seconds=299)
@@ -460,9 +452,7 @@ async def test_an_unknown_key_name_reads_the_keys_again_once_a_second(
     assert len(asked) == 1
 
 
-async def test_a_token_of_a_key_that_another_process_made_is_accepted(
-    processes: list[Process], issued: IssuedClient, clock: FakeClock
-) -> None:
+async def test_another_processes_key_is_good(processes: list[Process], issued: IssuedClient, clock: FakeClock) -> None:
     await signing_key.rotate(as_operator(processes[0].context))
     await processes[0].keyring.reload()
     clock.advance(seconds=60)
@@ -497,9 +487,7 @@ async def test_no_more_tokens_are_remembered_than_there_is_room_for(process: Pro
     assert [process.verifier.recall(header) is not None for header in headers] == [True, False, True, True]
 
 
-async def test_a_caller_who_goes_away_does_not_spoil_the_look_for_others(
-    process: Process, issued: IssuedClient, clock: FakeClock
-) -> None:
+async def test_a_leaving_caller_spoils_no_look(process: Process, issued: IssuedClient, clock: FakeClock) -> None:
     header = await make_header(process, issued)
     await process.verifier.verify(header)
     clock.advance(seconds=5)

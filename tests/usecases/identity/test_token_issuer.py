@@ -72,9 +72,7 @@ async def test_a_token_has_the_scopes_that_were_asked_for_and_that_its_client_ha
             await TokenIssuer(context, keyring).login(token_request(*credentials, scopes=refused))
 
 
-async def test_right_credentials_give_a_token_that_others_can_verify(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_token_can_be_verified_by_others(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     client = issued.client
     token = await TokenIssuer(context, keyring).login(token_request(client.client_id, issued.client_secret))
     header, payload, signature = identity.split(token.access_token)
@@ -96,18 +94,14 @@ async def test_right_credentials_give_a_token_that_others_can_verify(
     assert token.expires_in_s == 300
 
 
-async def test_two_tokens_of_one_instant_have_names_of_their_own(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_two_tokens_have_names_of_their_own(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     request = token_request(issued.client.client_id, issued.client_secret)
     tokens = [await TokenIssuer(context, keyring).login(request) for _ in range(2)]
     names = {json.loads(identity.split(token.access_token)[1])["jti"] for token in tokens}
     assert len(names) == 2
 
 
-async def test_a_request_of_another_shape_is_told_the_field_and_does_not_count(
-    context: Context, keyring: Keyring
-) -> None:
+async def test_a_request_of_another_shape_is_told_and_not_counted(context: Context, keyring: Keyring) -> None:
     requests = [
         ("client_id", token_request(None, "s")),
         ("client_id", token_request("", "s")),
@@ -168,9 +162,7 @@ async def test_a_client_id_that_failed_ten_times_is_refused_with_wrong_credentia
     assert isinstance(await attempt(context, keyring, right), AccessToken)
 
 
-async def test_the_window_slides_and_retry_after_says_when_the_oldest_leaves(
-    database: Addresses, context: Context, keyring: Keyring
-) -> None:
+async def test_the_window_slides_with_retry_after(database: Addresses, context: Context, keyring: Keyring) -> None:
     await attempt(context, keyring, token_request("unknown", "wrong"))
     await age_failures(database, 30)
     for _ in range(9):
@@ -242,9 +234,7 @@ async def test_a_secret_that_is_replaced_while_the_keys_are_looked_at_gets_no_to
     assert isinstance(answer, errors.Unauthorized)
 
 
-async def test_a_disabled_client_gets_no_token_until_it_is_enabled(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_disabled_client_gets_no_token(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     request = token_request(issued.client.client_id, issued.client_secret)
     disabled = await access.disable_client(as_operator(context), issued.client.client_id)
     assert disabled.disabled_at == STARTED_AT
@@ -253,9 +243,7 @@ async def test_a_disabled_client_gets_no_token_until_it_is_enabled(
     assert isinstance(await attempt(context, keyring, request), AccessToken)
 
 
-async def test_the_clients_of_a_disabled_holder_get_no_token(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_disabled_holder_gets_no_token(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     await holder.set_holder(as_operator(context), issued.client.holder_id, holder.HolderChanges(is_disabled=True))
     request = token_request(issued.client.client_id, issued.client_secret)
     assert isinstance(await attempt(context, keyring, request), errors.Unauthorized)

@@ -88,9 +88,7 @@ async def test_two_operators_close_an_account_and_its_balance_leaves(live: Servi
     await check_books(live)
 
 
-async def test_nothing_is_adjusted_on_a_closed_account_whoever_has_proposed_it_before(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_nothing_is_adjusted_on_a_closed_account(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     (case,) = await live.fetch(
         "insert into kept_case (kind, institution_id, holder_id, name, amount_cents, said, since)"
@@ -216,9 +214,7 @@ def paid_meanwhile(shop: Shop) -> Context:
 
 
 @pytest.mark.long
-async def test_a_reading_that_was_under_way_credits_nothing_on_a_closed_account(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_a_reading_under_way_credits_nothing_once_closed(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
 
     async def keep_reading() -> None:
@@ -255,9 +251,7 @@ async def test_a_file_without_a_last_balance_is_no_final_one(live: Service, ther
         await closing_usecases.propose_closing(maria, shop.context, "loja", content)
 
 
-async def test_what_nothing_of_90_days_names_is_removed_with_its_credentials(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_what_90_days_do_not_name_is_removed(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     await shop.receive(50_00)
     with pytest.raises(errors.BadRequest, match="a holder is on it"):
@@ -278,9 +272,7 @@ async def test_what_nothing_of_90_days_names_is_removed_with_its_credentials(
     assert again.id == shop.account.id + 1
 
 
-async def test_a_process_that_has_not_heard_of_the_closing_opens_no_charge(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_a_process_that_missed_the_closing_opens_no_charge(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
     # It has read the accounts a moment ago, and goes by that for a second.
@@ -317,9 +309,7 @@ async def test_a_charge_that_opens_while_the_account_closes_ends_too(live: Servi
     await check_books(live)
 
 
-async def test_whoever_waits_for_a_charge_while_the_account_closes_is_told(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_a_caller_that_waits_for_a_charge_is_told(live: Service, there: FakeInstitution) -> None:
     shop, maria, joana = await open_filled(live, there)
     await closing_usecases.propose_closing(maria, shop.context, "loja", final_file("100.00"))
 

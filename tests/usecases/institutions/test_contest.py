@@ -156,9 +156,7 @@ async def test_a_contest_is_mirrored_once_however_often_it_is_listed(shop: Shop,
     await check_books(shop.live)
 
 
-async def test_released_it_is_there_again_and_a_list_of_before_changes_nothing(
-    shop: Shop, contests: FakeContests
-) -> None:
+async def test_once_released_it_is_free_and_an_old_list_changes_nothing(shop: Shop, contests: FakeContests) -> None:
     listed = contest(shop, await shop.receive(PAID_CENTS))
     await look(shop, contests, listed)
     shop.live.clock.advance(days=1)
@@ -227,9 +225,7 @@ async def test_accepted_it_stays_blocked_until_the_money_has_gone(shop: Shop, co
     await check_books(shop.live)
 
 
-async def test_accepted_where_nothing_was_to_be_had_its_block_ends_when_blocks_do(
-    shop: Shop, contests: FakeContests
-) -> None:
+async def test_an_acceptance_without_money_ends_its_block_later(shop: Shop, contests: FakeContests) -> None:
     listed = contest(shop, await shop.receive(PAID_CENTS))
     shop.live.clock.advance(days=12)
     await look(shop, contests, structs.replace(listed, status="accepted", told_at=listed.told_at + timedelta(days=3)))
@@ -258,9 +254,7 @@ async def test_of_two_contests_of_one_pix_a_return_is_one_ones(shop: Shop, conte
 
 
 @pytest.mark.parametrize("covered_cents", [400, 0], ids=["covered", "with nothing to cover them"])
-async def test_a_return_that_is_listed_before_its_contest_is_of_that_ones_block(
-    shop: Shop, contests: FakeContests, covered_cents: int
-) -> None:
+async def test_a_return_listed_first_is_of_its_contest(shop: Shop, contests: FakeContests, covered_cents: int) -> None:
     pix = await shop.receive(PAID_CENTS)
     if not covered_cents:
         court = BlockTerms(reference="court", kind="judicial", wanted_cents=PAID_CENTS, held_cents=PAID_CENTS)
@@ -319,9 +313,7 @@ async def test_what_cannot_be_believed_is_kept_once_and_moves_nothing(
     await check_books(shop.live)
 
 
-async def test_one_that_is_listed_before_its_pix_is_followed_once_that_is_here(
-    shop: Shop, contests: FakeContests
-) -> None:
+async def test_one_listed_before_its_pix_is_followed_later(shop: Shop, contests: FakeContests) -> None:
     pix = shop.pay(PAID_CENTS)
     listed = contest(shop, pix)
     for _ in range(4):
@@ -335,9 +327,7 @@ async def test_one_that_is_listed_before_its_pix_is_followed_once_that_is_here(
     await check_books(shop.live)
 
 
-async def test_what_says_otherwise_than_before_or_goes_on_after_its_end_is_kept(
-    shop: Shop, contests: FakeContests
-) -> None:
+async def test_contradictions_and_late_words_are_kept(shop: Shop, contests: FakeContests) -> None:
     pix = await shop.receive(PAID_CENTS)
     listed = contest(shop, pix)
     await look(shop, contests, listed)

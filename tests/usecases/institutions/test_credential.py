@@ -44,9 +44,7 @@ def with_sending_key(live: Service, key: bytes = SENDING_KEY, previous: bytes | 
     return structs.replace(as_operator(live.context), sending_box=box)
 
 
-async def test_what_sends_is_sealed_under_a_key_that_what_serves_callers_has_not(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_sending_credentials_have_a_key_of_their_own(live: Service, there: FakeInstitution) -> None:
     house = await make_owner(live)
     said = a_description(sending=SENDING)
     with pytest.raises(errors.BadRequest, match="PIXCONNECT_SENDING_SECRET_KEY"):
@@ -62,9 +60,7 @@ async def test_what_sends_is_sealed_under_a_key_that_what_serves_callers_has_not
     assert [one.name for one in tried] == ["cob.write", "send: cob.write"]
 
 
-async def test_a_sending_key_that_is_missing_or_another_is_told_where_permissions_are_tried(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_a_missing_or_wrong_sending_key_is_told_at_permissions(live: Service, there: FakeInstitution) -> None:
     house = await make_owner(live)
     account = await account_usecases.add_account(
         with_sending_key(live), there.open, "loja", a_description(sending=SENDING), house
@@ -78,9 +74,7 @@ async def test_a_sending_key_that_is_missing_or_another_is_told_where_permission
     assert quoted("The key of sending credentials is missing") == seen
 
 
-async def test_what_comes_in_is_read_where_what_sends_was_sealed_with_another_key(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_incoming_money_is_read_without_the_sending_key(live: Service, there: FakeInstitution) -> None:
     house = await make_owner(live)
     account = await account_usecases.add_account(
         with_sending_key(live), there.open, "loja", a_description(sending=SENDING), house
@@ -136,9 +130,7 @@ def test_what_stays_outside_is_named_and_not_read(tmp_path: Path) -> None:
         read_account_file(describe(tmp_path, "[send]", 'client_secret_file = "send"'), read_text_file)
 
 
-async def test_a_file_that_is_missing_is_said_to_the_operator_and_not_to_callers(
-    live: Service, there: FakeInstitution, tmp_path: Path
-) -> None:
+async def test_a_missing_file_is_said_to_operators_only(live: Service, there: FakeInstitution, tmp_path: Path) -> None:
     said = read_account_file(describe(tmp_path), read_text_file)
     open_it = make_opener(SystemClock(), SystemEntropy())
     house = await make_owner(live)

@@ -164,9 +164,7 @@ async def test_a_balance_without_what_is_blocked_closes_the_day_with_it(shop: Sh
         (lambda _: write(date(2026, 6, 20), "100.00", "100.00"), "file: it is of 2026-06-20 to 2026-06-20"),
     ],
 )
-async def test_a_file_that_cannot_be_read_is_asked_for_again_after_a_day(
-    shop: Shop, fault: Callable[[bytes], bytes], failure: str
-) -> None:
+async def test_an_unreadable_file_is_fetched_later(shop: Shop, fault: Callable[[bytes], bytes], failure: str) -> None:
     files, first = Files(), to_day(shop.live.clock.real_now())
     await shop.read()
     good = write(first, "100.00", "99.00", a_fee(1, shop.live.clock.real_now() + timedelta(hours=1)))
@@ -225,9 +223,7 @@ async def test_the_first_file_waits_for_a_person_with_one_case(shop: Shop) -> No
     assert await look(shop, files) == 1
 
 
-async def test_a_file_of_another_account_that_was_read_by_hand_says_nothing_against_the_institutions_own(
-    shop: Shop,
-) -> None:
+async def test_a_file_of_another_account_says_nothing_against_the_institutions(shop: Shop) -> None:
     files, first = Files(), to_day(shop.live.clock.real_now())
     await shop.live.execute_as_owner("delete from institution_source")
     await shop.read()

@@ -175,9 +175,7 @@ async def test_before_what_is_forgotten_was_read_nobody_is_told_that_nothing_was
 
 
 @pytest.mark.parametrize("is_read_first", [True, False])
-async def test_a_successor_does_not_pay_again_what_was_forgotten_of_the_former_one(
-    shop: Shop, *, is_read_first: bool
-) -> None:
+async def test_a_successor_pays_nothing_forgotten_again(shop: Shop, *, is_read_first: bool) -> None:
     sent = await forget_order(shop, "t1", 400)
     await note_loss(shop)
     operator, banco = as_operator(shop.live.context), await open_banco(shop)
@@ -201,9 +199,7 @@ async def test_a_successor_does_not_pay_again_what_was_forgotten_of_the_former_o
 
 
 @pytest.mark.parametrize("is_read_first", [True, False])
-async def test_the_former_one_does_not_pay_again_what_its_forgotten_successor_had_paid(
-    shop: Shop, *, is_read_first: bool
-) -> None:
+async def test_the_former_one_pays_nothing_forgotten_again(shop: Shop, *, is_read_first: bool) -> None:
     """The succession itself is forgotten: the client is the former one's again, and repeats its request."""
     await shop.allow_sending()
     banco = await open_banco(shop)
@@ -236,9 +232,7 @@ async def test_the_accounts_of_other_owners_stop_nobody(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("is_back", [True, False])
-async def test_a_successor_under_another_id_finds_what_was_paid_in_its_familys_name(
-    shop: Shop, *, is_back: bool
-) -> None:
+async def test_a_successor_under_another_id_finds_what_its_family_paid(shop: Shop, *, is_back: bool) -> None:
     """A company is back at its first bank; or its succession was forgotten, and done again."""
     await shop.allow_sending()
     operator, banco = as_operator(shop.live.context), await open_banco(shop)
@@ -302,9 +296,7 @@ async def test_what_was_added_again_after_the_loss_does_not_pay_again(shop: Shop
     assert shop.there.paid_cents == 400 + 399
 
 
-async def test_an_account_that_was_added_again_days_later_pays_nothing_before_the_forgotten_days_are_read(
-    live: Service,
-) -> None:
+async def test_an_account_added_again_pays_only_after_the_forgotten_days_are_read(live: Service) -> None:
     """Its books begin on the day on which it is added, and the forgotten order left before."""
     shop = await open_shop(live, FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",), has_statement=True)))
     shop.there.balance_cents = RECEIVED_CENTS

@@ -87,9 +87,7 @@ async def look(giver: Shop) -> list[Case]:
 
 
 @pytest.mark.parametrize("hindrance", ["contest", "limit", "flag", "funds"])
-async def test_what_cannot_go_back_now_goes_back_once_the_reason_has_passed_and_is_a_case_until_then(
-    giver: Shop, hindrance: str
-) -> None:
+async def test_a_late_give_back_is_a_case_until_it_goes(giver: Shop, hindrance: str) -> None:
     await giver.allow(0 if hindrance == "limit" else 1_000_000)
     pix = await giver.receive()
     operator, house_id = as_operator(giver.live.context), giver.house.holder_id

@@ -119,9 +119,7 @@ async def test_nothing_goes_by_book_to_a_payee_put_elsewhere_since_it_was_read(s
     await check_books(shop.live)
 
 
-async def test_a_printed_code_of_a_holder_that_is_elsewhere_pays_the_house(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_a_printed_code_of_a_moved_holder_pays_the_house(live: Service, there: FakeInstitution) -> None:
     shop = await open_shop(live, there, options={"static_fallback": True})
     banco, tenant = await add_banco(shop), await make_tenant(shop)
     shop.there.answers = [UnknownOutcome(reason="silent")]

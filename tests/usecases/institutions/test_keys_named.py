@@ -46,9 +46,7 @@ async def test_a_refusal_that_tells_that_a_key_is_nobodys_here_costs_a_look_up(s
         await send(shop, "one-more@pix.example", 10_000_000)
 
 
-async def test_keys_that_the_institution_does_not_know_are_counted_and_those_that_are_paid_put_more_back(
-    shop: Shop,
-) -> None:
+async def test_unknown_keys_cost_tokens_and_paid_ones_give_more_back(shop: Shop) -> None:
     for number in range(TOKENS):
         sent = await send(shop, f"{number}@pix.example")
         assert (await send(shop, f"{number}@pix.example")).id == sent.id, "a repetition costs nothing"

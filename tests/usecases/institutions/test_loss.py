@@ -72,9 +72,7 @@ async def test_a_loss_that_is_seen_pauses_all_accounts_until_each_is_resumed(
     assert (await account_usecases.read_account(operator, "loja")).account.state == "active"
 
 
-async def test_nothing_leaves_until_everything_was_read_and_an_operator_has_said_so(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_nothing_leaves_until_all_is_read_and_an_operator_agrees(live: Service, there: FakeInstitution) -> None:
     shop = await open_shop(live, there)
     operator = as_operator(live.context)
     with pytest.raises(errors.BadRequest, match="nothing is known to be forgotten of loja"):
@@ -93,9 +91,7 @@ async def test_nothing_leaves_until_everything_was_read_and_an_operator_has_said
 
 
 @pytest.mark.parametrize("is_before", [True, False])
-async def test_what_an_operator_pauses_is_read_after_a_loss_and_stays_paused(
-    live: Service, there: FakeInstitution, is_before: bool
-) -> None:
+async def test_an_operators_pause_outlasts_a_loss(live: Service, there: FakeInstitution, is_before: bool) -> None:
     shop = await open_shop(live, there)
     operator = as_operator(live.context)
     await (account_usecases.set_state(operator, "loja", "paused") if is_before else lose(live))
@@ -124,9 +120,7 @@ async def read_again(shop: Shop) -> None:
     await sweep_due(at_account(shop.context, opened.account, shop.context.rail), opened.institution)
 
 
-async def test_a_restart_that_loses_nothing_pauses_nothing(
-    live: Service, there: FakeInstitution, database: Addresses
-) -> None:
+async def test_a_lossless_restart_pauses_nothing(live: Service, there: FakeInstitution, database: Addresses) -> None:
     await open_shop(live, there)
     await start(database)
     await live.execute_as_owner("update installation set started_at = started_at - interval '1 hour'")
@@ -175,9 +169,7 @@ async def test_where_the_owner_has_another_account_a_word_is_not_enough(live: Se
     assert (await recover_account(operator, there.open, "loja", statement_was_read=True)).state == "active"
 
 
-async def test_a_refund_of_a_pix_that_was_forgotten_is_not_refused_before_the_account_is_read(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_a_refund_of_a_forgotten_pix_waits_for_the_reading(live: Service, there: FakeInstitution) -> None:
     """It may have been made: who is told that it was not would ask for another one."""
     shop = await open_shop(live, there)
     await shop.allow()

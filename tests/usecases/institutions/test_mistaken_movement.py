@@ -182,9 +182,7 @@ def end_beside(shop: Shop, refund: Refund, moment: str, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("moment", ["posting", "ending"])
-async def test_what_is_ended_while_its_line_is_posted_is_counted_once(
-    shop: Shop, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_end_and_its_line_are_counted_once(shop: Shop, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     refund = await ask_in_doubt(shop, await receive(shop))
     shop.there.end_refunds("returned")
     await end_beside(shop, refund, moment, monkeypatch)()
@@ -198,9 +196,7 @@ async def test_what_is_ended_while_its_line_is_posted_is_counted_once(
 
 
 @pytest.mark.parametrize("moment", ["posting", "recording"])
-async def test_what_is_returned_there_while_its_line_is_posted_is_counted_once(
-    shop: Shop, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_return_and_its_line_count_once(shop: Shop, moment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pix = await receive(shop)
     at = shop.live.clock.real_now()
     name = "D99999004202607011500aaaaaaaaaaa"

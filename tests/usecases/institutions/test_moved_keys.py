@@ -62,9 +62,7 @@ async def kept(shop: Shop) -> list[tuple[str, str]]:
     return [(one.reason, one.name) for one in found]
 
 
-async def test_a_key_is_free_once_a_whole_reading_has_ended_that_began_after_three_days(
-    shop: Shop, tenants: tuple[int, int]
-) -> None:
+async def test_a_key_is_free_once_a_whole_reading_ends_after_days(shop: Shop, tenants: tuple[int, int]) -> None:
     first, second = tenants
     await remove(shop, first)
     for hours, paces in ((1, ("near", "wide")), (70, ("near", "wide")), (1, ("near",))):
@@ -96,9 +94,7 @@ async def test_its_holder_gets_it_back_at_once(shop: Shop, tenants: tuple[int, i
     assert await funds(shop, first) == 100
 
 
-async def test_what_settled_before_the_removal_and_is_read_after_it_is_the_former_holders(
-    shop: Shop, tenants: tuple[int, int]
-) -> None:
+async def test_what_settled_before_the_removal_is_the_former_holders(shop: Shop, tenants: tuple[int, int]) -> None:
     first, _ = tenants
     shop.pay(500, key=KEY)
     shop.live.clock.advance(seconds=10)
@@ -109,9 +105,7 @@ async def test_what_settled_before_the_removal_and_is_read_after_it_is_the_forme
     assert (await funds(shop, first), await funds(shop, shop.house.holder_id)) == (500, 30)
 
 
-async def test_what_a_list_tells_of_late_is_whose_the_key_was_and_in_doubt_the_houses_with_a_case(
-    shop: Shop, tenants: tuple[int, int]
-) -> None:
+async def test_late_news_go_by_the_keys_owner_and_in_doubt_to_the_house(shop: Shop, tenants: tuple[int, int]) -> None:
     first, second = tenants
     before = shop.pay(500, key=KEY)
     shop.live.clock.advance(hours=1)
@@ -133,9 +127,7 @@ async def test_what_a_list_tells_of_late_is_whose_the_key_was_and_in_doubt_the_h
     await check_books(shop.live)
 
 
-async def test_two_operators_release_a_key_of_an_account_that_is_not_read_any_more(
-    shop: Shop, tenants: tuple[int, int]
-) -> None:
+async def test_two_operators_release_a_key_of_an_unread_account(shop: Shop, tenants: tuple[int, int]) -> None:
     first, second = tenants
     maria = as_operator(shop.live.context).acting_as("maria")
     joana = maria.acting_as("joana")

@@ -208,9 +208,7 @@ async def test_the_same_request_has_the_same_name_there_whatever_was_forgotten_h
 
 
 @pytest.mark.parametrize("changes", [dict(amount_cents=999), dict(payee="other@pix.example")])
-async def test_other_contents_under_our_name_end_nothing_and_are_sent_to_nobody(
-    shop: Shop, changes: dict[str, object]
-) -> None:
+async def test_other_contents_under_our_name_end_nothing(shop: Shop, changes: dict[str, object]) -> None:
     sent = await begin(shop)
     shop.there.send_answers = [LOST_AFTER]
     await shop.move_orders()
@@ -255,9 +253,7 @@ async def test_a_paused_account_sends_nothing_and_what_never_left_is_given_up(li
 
 
 @pytest.mark.parametrize("is_lost", [True, False])
-async def test_what_had_left_a_paused_account_is_asked_about_and_not_sent_again(
-    live: Service, *, is_lost: bool
-) -> None:
+async def test_an_order_of_a_paused_account_is_asked_about_only(live: Service, *, is_lost: bool) -> None:
     shop = await open_shop(live, FakeInstitution(live.clock, REPEATED))
     shop.there.send_answers = [LOST_BEFORE if is_lost else LOST_AFTER]
     sent = await begin(shop)

@@ -136,9 +136,7 @@ async def test_after_a_minute_it_is_not_called_again(by_code: Shop) -> None:
 
 
 @pytest.mark.parametrize("lost", [LOST_BEFORE, LOST_AFTER])
-async def test_another_process_calls_nothing_again_and_finds_it_in_the_list(
-    by_code: Shop, lost: NotSent | object
-) -> None:
+async def test_another_process_calls_nothing_and_finds_it_listed(by_code: Shop, lost: NotSent | object) -> None:
     there = by_code.there
     there.is_listed = False
     there.send_answers = [LOST_BEFORE if lost is LOST_BEFORE else LOST_AFTER]
@@ -153,9 +151,7 @@ async def test_another_process_calls_nothing_again_and_finds_it_in_the_list(
     await check_books(by_code.live)
 
 
-async def test_what_a_restored_database_has_forgotten_is_found_before_it_is_sent_though_its_name_is_forgotten_there(
-    by_code: Shop,
-) -> None:
+async def test_a_restored_database_finds_a_forgotten_order_before_it_sends(by_code: Shop) -> None:
     there = by_code.there
     sent = await begin(by_code, "t1")
     await work(by_code.at, by_code)
@@ -194,9 +190,7 @@ async def test_a_second_code_under_one_name_ends_nothing(by_code: Shop) -> None:
 
 
 @pytest.mark.parametrize("decision", ["settled", "refused"])
-async def test_what_a_person_has_to_approve_waits_for_days_and_is_never_given_back_before(
-    by_code: Shop, decision: str
-) -> None:
+async def test_an_order_that_needs_a_person_waits_for_days(by_code: Shop, decision: str) -> None:
     there = by_code.there
     there.send_status = "under_way"
     sent = await begin(by_code)

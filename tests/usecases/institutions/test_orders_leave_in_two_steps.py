@@ -111,9 +111,7 @@ async def test_the_first_steps_name_is_the_networks_and_is_confirmed_once(shop: 
 
 
 @pytest.mark.parametrize("answers", [[LOST_BEFORE], [LOST_AFTER], [LOST_AFTER, TURNED_AWAY]])
-async def test_what_became_of_a_second_step_is_asked_and_never_tried(
-    shop: Shop, there: InTwoSteps, answers: list[SendAnswer]
-) -> None:
+async def test_a_second_step_is_asked_about_only(shop: Shop, there: InTwoSteps, answers: list[SendAnswer]) -> None:
     there.send_answers = [*answers]
     sent = await begin(shop)
     await work(shop, times=20, seconds=120)
@@ -191,9 +189,7 @@ async def test_a_certain_refusal_of_either_step_gives_it_back(shop: Shop, there:
 
 
 @pytest.mark.parametrize("named", [OWNER, "98765432100"])
-async def test_the_owner_whom_the_caller_named_is_compared_before_money_moves(
-    shop: Shop, there: InTwoSteps, named: str
-) -> None:
+async def test_the_named_owner_is_compared_before_money_moves(shop: Shop, there: InTwoSteps, named: str) -> None:
     sent = await begin(shop, tax_id=named)
     await work(shop)
     ended = await read_again(shop, sent)
@@ -213,9 +209,7 @@ async def test_an_account_is_not_paid_there_and_nothing_is_reserved_for_it(shop:
 
 
 @pytest.mark.parametrize("was", ["new", "minted"])
-async def test_what_was_open_at_a_loss_is_asked_about_and_never_named_or_confirmed(
-    shop: Shop, there: InTwoSteps, was: str
-) -> None:
+async def test_an_order_open_at_a_loss_is_only_asked_about(shop: Shop, there: InTwoSteps, was: str) -> None:
     if was == "new":
         there.mint_answers = [TURNED_AWAY]
     else:
@@ -231,9 +225,7 @@ async def test_what_was_open_at_a_loss_is_asked_about_and_never_named_or_confirm
     assert await read_funds(shop.live, shop.house) == (0, 1000)
 
 
-async def test_a_request_that_may_have_been_paid_in_a_forgotten_time_is_not_accepted(
-    shop: Shop, there: InTwoSteps
-) -> None:
+async def test_a_request_possibly_paid_in_a_forgotten_time_is_refused(shop: Shop, there: InTwoSteps) -> None:
     """Nothing there knows a name of ours, so nobody could ask whether it is the same."""
     sent = await begin(shop, "t1")
     await work(shop)
@@ -259,9 +251,7 @@ async def test_a_request_that_may_have_been_paid_in_a_forgotten_time_is_not_acce
     assert len(there.confirmed) == 1
 
 
-async def test_a_line_without_a_name_is_a_movement_that_is_taken_back_once_its_order_settles(
-    shop: Shop, there: InTwoSteps
-) -> None:
+async def test_a_line_without_a_name_is_taken_back_when_its_order_settles(shop: Shop, there: InTwoSteps) -> None:
     there.send_status = "under_way"
     sent = await begin(shop)
     await work(shop)

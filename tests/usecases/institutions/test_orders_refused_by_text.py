@@ -108,9 +108,7 @@ async def test_a_text_is_not_believed_of_what_was_open_at_a_loss(by_text: Shop) 
 
 
 @pytest.mark.parametrize("end", ["settled", "refused", "gone"])
-async def test_what_waits_there_for_a_person_is_called_once_and_ends_by_what_the_person_does(
-    by_text: Shop, end: str
-) -> None:
+async def test_an_order_that_waits_there_is_called_once_and_ends_by_a_person(by_text: Shop, end: str) -> None:
     there = by_text.there
     there.send_status = "under_way"
     sent = await begin(by_text)

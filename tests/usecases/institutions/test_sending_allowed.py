@@ -132,9 +132,7 @@ async def test_whoever_is_named_as_owner_is_compared_or_it_is_not_sent(shop: Sho
     await send(shop, to_key())
 
 
-async def test_the_payer_is_no_payee_and_a_paused_account_takes_nothing_new(
-    live: Service, there: FakeInstitution
-) -> None:
+async def test_the_payer_is_no_payee_and_a_pause_takes_nothing(live: Service, there: FakeInstitution) -> None:
     live.clock.stand_still()
     shop = await open_shop(live, there)
     await fill(shop)
@@ -208,9 +206,7 @@ async def test_the_hour_of_a_raise_passes_by_the_databases_clock(shop: Shop) -> 
     "replaced_by",
     [WantedAllowance(payees="all"), WantedAllowance(transfer_cents=100), WantedAllowance(transfer_cents=0), None],
 )
-async def test_who_confirms_what_was_replaced_meanwhile_is_told_so(
-    shop: Shop, replaced_by: WantedAllowance | None
-) -> None:
+async def test_confirming_a_replaced_proposal_is_told_so(shop: Shop, replaced_by: WantedAllowance | None) -> None:
     await shop.live.execute_as_owner("update institution_account set environment = 'production'")
     ana, rui, eva = (as_operator(shop.live.context).acting_as(name) for name in ("ana", "rui", "eva"))
     proposed = await allowance_usecases.allow(ana, "loja", WantedAllowance(transfer_cents=5_000, payees="own"))

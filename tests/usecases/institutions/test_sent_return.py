@@ -111,9 +111,7 @@ async def test_what_a_payee_gives_back_is_recorded_once_however_often_it_is_list
     assert set(await kept_usecases.count_open(shop.context.pool)) == {"changed_repeat", "cannot_be_refused"}
 
 
-async def test_they_are_read_for_a_hundred_days_each_hour_and_at_a_call_and_only_where_something_was_sent(
-    shop: Shop,
-) -> None:
+async def test_they_are_read_for_a_hundred_days_only_where_something_was_sent(shop: Shop) -> None:
     await shop.read()
     await follow(shop)
     assert returns_of(shop).asked == []
@@ -192,9 +190,7 @@ async def record(shop: Shop, case_id: int, returns: str | None = None) -> None:
 
 
 @pytest.mark.parametrize("is_named", [True, False])
-async def test_where_no_list_has_it_two_operators_record_the_line_for_the_transfers_holder(
-    shop: Shop, *, is_named: bool
-) -> None:
+async def test_two_operators_record_a_line_that_no_list_has(shop: Shop, *, is_named: bool) -> None:
     sent = await send(shop)
     # Of the day on which the books began a line is in the opening balance, or not.
     shop.live.clock.advance(days=1)

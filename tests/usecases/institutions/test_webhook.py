@@ -135,9 +135,7 @@ async def test_an_account_that_is_used_keeps_its_webhook(shop: Shop) -> None:
     assert (await account_usecases.read_account(operator_of(shop), "loja")).account.state == "active"
 
 
-async def test_a_key_without_a_webhook_cannot_pay_where_the_institution_says_so(
-    shop: Shop, database: Addresses
-) -> None:
+async def test_a_key_without_a_webhook_cannot_pay(shop: Shop, database: Addresses) -> None:
     async def check() -> None:
         await webhook_usecases.check_keys_pay(operator_of(shop), shop.there.open, "loja")
 

@@ -219,9 +219,7 @@ async def test_what_waits_is_not_silent_and_hinders_nobody(service: Service, pay
     assert await order_store.count_unresolved(service.context.pool, service.clock.now(), 10) == 0
 
 
-async def test_after_a_restart_a_yes_asks_first_and_a_no_gives_nothing_back_before_the_rail_says_so(
-    service: Service, payer: Caller
-) -> None:
+async def test_after_a_restart_a_yes_asks_first_and_a_no_waits_for_the_rail(service: Service, payer: Caller) -> None:
     approved, refused, late = [await send(service, payer, 301) for _ in range(3)]
     # All that is open is older than the first id after the start.
     await service.execute_as_owner("update installation set first_transfer_id = 9000000000000000")

@@ -165,9 +165,7 @@ async def test_a_batch_of_good_and_bad_payments_is_one_transaction(service: Serv
     await check_books(service)
 
 
-async def test_it_is_not_given_up_after_a_minute_and_its_failure_leaves_the_money(
-    service: Service, caller: Caller
-) -> None:
+async def test_it_is_not_given_up_soon_and_its_failure_keeps_the_money(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid, amount_cents=5)
     await take(service, report)
@@ -227,9 +225,7 @@ async def test_what_cannot_be_recorded_is_kept_and_not_refused(service: Service,
 # -- in two steps
 
 
-async def test_what_was_accepted_against_the_rules_is_given_back_when_it_settles(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_acceptance_against_the_rules_is_given_back(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     first = credit_report(service, txid=charge.txid)
     second = credit_report(service, txid=charge.txid, report_id="r2")
@@ -264,9 +260,7 @@ async def test_what_is_accepted_for_a_blocked_holder_ends_either_way(
 # -- what comes back of what was sent
 
 
-async def test_a_return_that_cannot_be_refused_is_the_holders_up_to_what_was_sent(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_irrefusable_return_is_the_holders_up_to_what_was_sent(service: Service, caller: Caller) -> None:
     request = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
     sent = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
     await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)

@@ -74,9 +74,7 @@ async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(
     assert (await count(service, "charge"), await count(service, "event")) == (0, 0)
 
 
-async def test_a_replay_comes_before_every_refusal_and_answers_the_charge_as_it_is(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_replay_beats_refusals_and_answers_the_charge_as_it_is(service: Service, caller: Caller) -> None:
     charge = await charge_usecases.create_charge(service.context, caller, a_request(external_id="a"))
     assert await charge_usecases.create_charge(service.context, caller, a_request(external_id="a")) == charge
     for other in (a_request(external_id="a", amount_cents=0), a_request(external_id="a", amount_cents=1)):
@@ -85,9 +83,7 @@ async def test_a_replay_comes_before_every_refusal_and_answers_the_charge_as_it_
     assert await count(service, "charge") == 1
 
 
-async def test_what_was_made_before_the_upgrade_is_found_again(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_charges_of_before_an_upgrade_are_found(service: Service, caller: Caller, database: Addresses) -> None:
     charge = await charge_usecases.create_charge(service.context, caller, a_request(external_id="a", amount_cents=7))
     contents = {"amount_cents": 7, "external_id": "ChargeRequest", "key": charge.key, "payer": None}
     first_version = blake2b(msgspec.json.encode(contents), digest_size=16).digest()

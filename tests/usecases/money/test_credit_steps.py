@@ -61,9 +61,7 @@ async def test_what_is_accepted_is_shown_and_is_no_money_yet(service: Service, c
     await check_books(service)
 
 
-async def test_a_charge_is_held_for_what_was_accepted_and_paid_when_that_settles(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_charge_is_held_for_an_acceptance_and_paid_with_it(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid)
     await take(service, accepted(report))
@@ -130,9 +128,7 @@ _ORDERS = [
 
 
 @pytest.mark.parametrize("order", _ORDERS, ids=" - ".join)
-async def test_one_credit_ends_once_in_every_order_of_arrival(
-    service: Service, caller: Caller, order: tuple[str, ...]
-) -> None:
+async def test_a_credit_ends_once_in_every_order(service: Service, caller: Caller, order: tuple[str, ...]) -> None:
     charge = await make_charge(service, caller)
     settled = credit_report(service, txid=charge.txid)
     reports = {"accepted": accepted(settled), "cancelled": cancelled(settled), "settled": settled}
@@ -170,9 +166,7 @@ async def test_steps_that_arrive_at_once_are_one_batch_and_end_once(
 
 
 @pytest.mark.parametrize("begin", [accepted, held])
-async def test_both_ends_at_once_in_two_processes_leave_one_of_them(
-    service: Service, caller: Caller, database: Addresses, begin: Begin
-) -> None:
+async def test_both_ends_at_once_leave_one(service: Service, caller: Caller, database: Addresses, begin: Begin) -> None:
     settled = [credit_report(service, report_id=f"r{number}") for number in range(30)]
     await take_reports(service.context, [begin(report) for report in settled])
     async with open_service(database, clock=service.clock) as other:
@@ -202,9 +196,7 @@ async def test_a_step_with_other_contents_is_kept_and_one_that_says_the_same_goe
     await check_books(service)
 
 
-async def test_what_was_accepted_is_credited_though_the_holder_is_blocked_since(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_acceptance_is_credited_though_the_holder_is_blocked(service: Service, caller: Caller) -> None:
     report = credit_report(service)
     await take(service, accepted(report))
     await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
@@ -232,9 +224,7 @@ async def test_what_settles_after_we_refused_to_accept_it_is_kept_for_a_person(
     assert await read_funds(service, caller) == (FUNDS_CENTS, 0)
 
 
-async def test_what_has_not_settled_cannot_be_refunded_and_stands_in_no_statement(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_unsettled_credit_has_no_refund_and_no_line(service: Service, caller: Caller) -> None:
     report = credit_report(service)
     await take(service, accepted(report))
     request = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=1)

@@ -146,9 +146,7 @@ async def test_whatever_comes_in_repays_first(service: Service, caller: Caller, 
 
 
 @pytest.mark.parametrize("ending", [Rejected(code="AC03", reason="no"), GivenUp()], ids=["rejected", "given up"])
-async def test_what_an_order_held_repays_when_it_is_free_again(
-    service: Service, caller: Caller, ending: Ending
-) -> None:
+async def test_a_freed_order_repays_what_is_owed(service: Service, caller: Caller, ending: Ending) -> None:
     sent = await send(service, caller)
     await take_fee(service, caller)
     service.clock.advance(seconds=61)
@@ -205,9 +203,7 @@ async def test_who_owes_starts_no_order_at_either_door_until_it_is_repaid(servic
     await check_books(service)
 
 
-async def test_an_opening_balance_of_nothing_has_no_entry_and_one_below_nothing_is_owed(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_opening_balance_of_nothing_has_no_entry(service: Service, caller: Caller) -> None:
     empty = await open_holder(service, account_number="2")
     overdrawn = await open_holder(service, account_number="3")
     opened = [
@@ -229,9 +225,7 @@ async def test_an_opening_balance_of_nothing_has_no_entry_and_one_below_nothing_
     await check_books(service)
 
 
-async def test_a_payment_that_cannot_be_accepted_is_not_given_back_where_it_repaid(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_unacceptable_payment_that_repaid_is_kept(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller, amount_cents=SENT_CENTS)
     await take_fee(service, caller)
     wrong = credit_report(service, amount_cents=SENT_CENTS + 1, txid=charge.txid)
@@ -244,9 +238,7 @@ async def test_a_payment_that_cannot_be_accepted_is_not_given_back_where_it_repa
     await check_books(service)
 
 
-async def test_movements_and_credits_of_one_batch_are_judged_one_after_the_other(
-    service: Service, caller: Caller
-) -> None:
+async def test_movements_and_credits_of_a_batch_go_one_by_one(service: Service, caller: Caller) -> None:
     reports = [
         movement_report(service, "M1", amount_cents=FUNDS_CENTS + 10),
         movement_report(service, "M2", amount_cents=20),

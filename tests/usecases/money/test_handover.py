@@ -99,9 +99,7 @@ async def is_settled(service: Service, order: Order) -> bool:
     return (await order.now(service)).settled_at is not None
 
 
-async def test_the_mark_is_durable_before_the_rail_hears_anything(
-    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_mark_comes_before_the_rail(service: Service, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     async def look(orders: Sequence[object]) -> list[rails.SubmitAnswer]:
@@ -122,9 +120,7 @@ async def test_what_the_rail_settles_at_once_is_settled(service: Service, order:
     assert await reserved(service, order.caller) == 0
 
 
-async def test_a_rejection_of_the_order_itself_is_final_and_gives_the_money_back(
-    service: Service, order: Order
-) -> None:
+async def test_a_rejection_is_final_and_gives_the_money_back(service: Service, order: Order) -> None:
     service.rail.answer(rails.Rejected(code="AC03", reason="no such account"))
     await work(service)
     ended = await order.now(service)
@@ -175,9 +171,7 @@ async def test_what_left_after_all_is_not_given_up(service: Service, order: Orde
         pytest.param(rails.Taken(), marks=pytest.mark.long),
     ],
 )
-async def test_silence_and_duplicates_are_asked_about_with_growing_waits(
-    service: Service, order: Order, answer: rails.SubmitAnswer
-) -> None:
+async def test_silence_is_asked_about_with_backoff(service: Service, order: Order, answer: rails.SubmitAnswer) -> None:
     service.rail.answer(answer)
     service.rail.outcomes[order.name] = rails.Taken()
     await work(service)
@@ -213,9 +207,7 @@ async def test_what_the_rail_has_never_seen_is_sent_again_under_the_same_name(se
 
 
 @pytest.mark.parametrize("answer", [rails.NotTaken(), rails.AlreadyKnown(), rails.Unknown()])
-async def test_a_resend_that_fails_never_takes_the_mark_away_nor_ends_anything(
-    service: Service, order: Order, answer: rails.SubmitAnswer
-) -> None:
+async def test_a_failed_resend_changes_no_mark(service: Service, order: Order, answer: rails.SubmitAnswer) -> None:
     service.rail.answer(rails.Unknown(), answer)
     await work(service)
     service.clock.advance(seconds=2)
@@ -230,9 +222,7 @@ async def test_a_resend_that_fails_never_takes_the_mark_away_nor_ends_anything(
     ("outcome", "status"),
     [(rails.Rejected(code="AC07", reason="closed"), "ERROR"), (rails.Settled(settled_at=STARTED_AT), "")],
 )
-async def test_the_answer_to_a_query_is_final(
-    service: Service, order: Order, outcome: rails.QueryAnswer, status: str
-) -> None:
+async def test_a_query_answer_is_final(service: Service, order: Order, outcome: rails.QueryAnswer, status: str) -> None:
     service.rail.answer(rails.Unknown())
     await work(service)
     service.rail.outcomes[order.name] = outcome
@@ -411,9 +401,7 @@ async def test_a_worker_that_lost_its_slot_while_it_asked_sends_nothing_again(se
     assert (order.sent_count(service), (await order.now(service)).status) == (1, "PROCESSING")
 
 
-async def test_an_order_whose_slot_another_worker_has_is_neither_marked_nor_sent(
-    service: Service, order: Order
-) -> None:
+async def test_an_order_of_another_workers_slot_is_not_sent(service: Service, order: Order) -> None:
     class TakenOver(EverySlot):
         def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
             return dict.fromkeys(slots, -1)
@@ -442,9 +430,7 @@ async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Serv
     await check_books(service)
 
 
-async def test_a_rail_that_says_so_while_it_could_still_be_taken_is_not_believed(
-    service: Service, order: Order
-) -> None:
+async def test_a_rail_that_denies_an_order_too_early_is_not_believed(service: Service, order: Order) -> None:
     service.rail.answer(rails.Unknown())
     service.rail.outcomes[order.name] = rails.NeverTaken()
     await work(service)
@@ -457,9 +443,7 @@ async def test_a_rail_that_says_so_while_it_could_still_be_taken_is_not_believed
     assert (await order.now(service)).status == "ERROR"
 
 
-async def test_without_anybody_to_hand_it_to_nothing_is_marked_and_all_is_given_up(
-    service: Service, order: Order, database: Addresses
-) -> None:
+async def test_without_a_rail_all_is_given_up_unmarked(service: Service, order: Order, database: Addresses) -> None:
     async with open_service(database, clock=service.clock, has_rail=False) as live:
         assert await work(live) == 1
         assert (await order.handed_at(live), live.rail.orders, live.rail.refund_orders) == (None, [], [])

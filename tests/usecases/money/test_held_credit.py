@@ -60,9 +60,7 @@ async def lines(service: Service, caller: Caller) -> list[tuple[str, str, int, i
     return [(line.name_kind("en"), line.direction, line.amount_cents, line.running_balance_cents) for line in found]
 
 
-async def test_what_is_held_is_there_and_cannot_be_spent_and_says_not_to_deliver(
-    service: Service, caller: Caller
-) -> None:
+async def test_what_is_held_is_there_and_cannot_be_spent(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller, amount_cents=PAID_CENTS)
     report = credit_report(service, amount_cents=PAID_CENTS, txid=charge.txid)
     assert await take(service, held(report)) == [None]
@@ -244,9 +242,7 @@ async def test_it_ends_once_in_every_order_of_arrival_and_the_books_have_what_th
     await check_books(service)
 
 
-async def test_over_a_rail_that_takes_no_refusal_it_is_held_for_no_charge_and_given_back_once_released(
-    database: Addresses,
-) -> None:
+async def test_without_refusals_it_is_held_for_no_charge_and_given_back(database: Addresses) -> None:
     async with open_service(database, abilities=Abilities(refuses_credits=False)) as service:
         caller = await open_holder(service, funds_cents=0)
         charge = await make_charge(service, caller, amount_cents=PAID_CENTS)
@@ -267,9 +263,7 @@ async def test_over_a_rail_that_takes_no_refusal_it_is_held_for_no_charge_and_gi
         "update block set wanted_cents = wanted_cents + 1",
     ],
 )
-async def test_the_schema_keeps_a_block_and_its_transfer_together(
-    service: Service, caller: Caller, by_hand: str
-) -> None:
+async def test_the_schema_ties_a_block_to_its_transfer(service: Service, caller: Caller, by_hand: str) -> None:
     await take(service, held(credit_report(service, amount_cents=PAID_CENTS)))
     with pytest.raises(asyncpg.IntegrityConstraintViolationError):
         await service.context.pool.execute(by_hand)

@@ -119,9 +119,7 @@ async def test_a_no_is_taken_whatever_the_holder_may_do(service: Service, payer:
     assert await read_funds(service, payer) == (1000, 0)
 
 
-async def test_what_is_contested_meanwhile_gets_the_money_of_what_waits_for_a_yes(
-    service: Service, payer: Caller
-) -> None:
+async def test_what_is_contested_takes_the_money_of_what_waits(service: Service, payer: Caller) -> None:
     paid = await receive(service, 800)
     sent = await send(service, payer, 1500)
     await contest(service, paid, 800)
@@ -132,9 +130,7 @@ async def test_what_is_contested_meanwhile_gets_the_money_of_what_waits_for_a_ye
     assert await read_funds(service, payer) == (1000, 0)
 
 
-async def test_what_was_approved_does_not_leave_a_holder_who_is_blocked_before_it_starts(
-    service: Service, payer: Caller
-) -> None:
+async def test_an_approved_order_does_not_leave_a_blocked_holder(service: Service, payer: Caller) -> None:
     sent = await send(service, payer)
     await decide(service, sent)
     await want(service, payer, may_withdraw=False)
@@ -149,9 +145,7 @@ async def test_what_was_approved_does_not_leave_a_holder_who_is_blocked_before_i
 
 
 @pytest.mark.parametrize("is_allowed_again", [True, False])
-async def test_an_order_that_waited_is_judged_again_when_it_starts(
-    service: Service, payer: Caller, *, is_allowed_again: bool
-) -> None:
+async def test_a_late_order_is_judged_again(service: Service, payer: Caller, *, is_allowed_again: bool) -> None:
     service.rail.answers.clear()
     service.rail.answer(NotTaken(), Settled(settled_at=service.clock.now()))
     sent = await send(service, payer, 100)
@@ -173,9 +167,7 @@ async def test_an_order_that_waited_is_judged_again_when_it_starts(
     assert (ended.status, ended.outcome_reason) == expected
 
 
-async def test_what_the_rail_has_never_seen_is_not_sent_again_while_the_holder_may_not_send(
-    service: Service, payer: Caller
-) -> None:
+async def test_an_unseen_order_is_not_sent_while_the_holder_may_not(service: Service, payer: Caller) -> None:
     service.rail.answers.clear()
     await send(service, payer, 100)
     await work(service)
@@ -189,9 +181,7 @@ async def test_what_the_rail_has_never_seen_is_not_sent_again_while_the_holder_m
     assert (len(service.rail.queried), len(service.rail.orders)) == (2, 2)
 
 
-async def test_a_refund_that_waited_does_not_leave_while_its_original_is_contested(
-    service: Service, payer: Caller
-) -> None:
+async def test_a_waiting_refund_stays_while_its_original_is_contested(service: Service, payer: Caller) -> None:
     paid = await receive(service, 200)
     service.rail.answers.clear()
     service.rail.answer(NotTaken())
@@ -211,9 +201,7 @@ async def test_a_refund_that_waited_does_not_leave_while_its_original_is_contest
     await take_reports(service.context, [decided(service, report)])
 
 
-async def test_the_schema_lets_nobody_approve_for_a_holder_who_may_not_withdraw(
-    service: Service, payer: Caller
-) -> None:
+async def test_the_schema_approves_nothing_for_a_blocked_holder(service: Service, payer: Caller) -> None:
     sent = await send(service, payer)
     await want(service, payer, may_withdraw=False)
     with pytest.raises(asyncpg.IntegrityConstraintViolationError) as caught:
@@ -223,9 +211,7 @@ async def test_the_schema_lets_nobody_approve_for_a_holder_who_may_not_withdraw(
     assert caught.value.constraint_name == "only_what_may_leave_is_approved"
 
 
-async def test_what_was_sent_on_a_day_is_read_once_for_all_that_waits(
-    service: Service, payer: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_days_sum_is_read_once(service: Service, payer: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     await want(service, payer, day_limit_cents=900)
     sent = [await send(service, payer, 100) for _ in range(3)]
     read_spent, asked = tally_store.read_spent, list[int]()

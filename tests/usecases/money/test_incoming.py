@@ -59,9 +59,7 @@ async def test_a_txid_of_no_charge_is_only_a_word(service: Service, caller: Call
     assert (await transfer_of(service, caller, report)).txid == "PEDIDO-123"
 
 
-async def test_what_a_charge_cannot_take_is_refused_recorded_and_moves_nothing(
-    service: Service, caller: Caller
-) -> None:
+async def test_what_a_charge_cannot_take_is_refused_and_recorded(service: Service, caller: Caller) -> None:
     stranger = await open_holder(service, account_number="2")
     strangers = await make_charge(service, stranger, key=own_key("2"))
     paid, other, expired = [await make_charge(service, caller) for _ in range(3)]
@@ -143,9 +141,7 @@ async def test_what_was_refused_for_nobody_stays_refused_when_somebody_gets_the_
     assert await read_funds(service, caller) == (1_001_000, 0)
 
 
-async def test_a_key_is_given_to_nobody_while_payments_to_it_are_being_refused(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_key_is_not_given_out_while_its_payments_are_refused(service: Service, caller: Caller) -> None:
     key = "nobody@test.example"
     async with service.context.pool.acquire() as connection:
         async with connection.transaction():
@@ -178,9 +174,7 @@ async def test_an_account_of_ours_is_found_by_its_number(service: Service, calle
     assert (await transfer_of(service, caller, report)).own_key is None
 
 
-async def test_a_report_may_come_any_number_of_times_at_once_and_to_any_process(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_report_may_come_many_times_anywhere(service: Service, caller: Caller, database: Addresses) -> None:
     charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid)
     refused = credit_report(service, txid=(await make_charge(service, caller)).txid, amount_cents=5, report_id="r2")
@@ -200,9 +194,7 @@ async def test_a_report_may_come_any_number_of_times_at_once_and_to_any_process(
     await check_books(service)
 
 
-async def test_of_payments_of_one_charge_at_once_exactly_one_pays(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_of_payments_at_once_exactly_one_pays(service: Service, caller: Caller, database: Addresses) -> None:
     charge = await make_charge(service, caller)
     async with open_service(database, clock=service.clock) as other:
         answers = await asyncio.gather(
@@ -217,9 +209,7 @@ async def test_of_payments_of_one_charge_at_once_exactly_one_pays(
     await check_books(service)
 
 
-async def test_payment_and_expiry_at_once_leave_one_of_them(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_payment_and_expiry_leave_one_of_them(service: Service, caller: Caller, database: Addresses) -> None:
     charges = [await make_charge(service, caller) for _ in range(30)]
     reports = [credit_report(service, txid=charge.txid) for charge in charges]
     service.clock.advance(days=2)

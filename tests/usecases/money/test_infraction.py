@@ -273,9 +273,7 @@ async def test_of_two_contests_of_one_pix_each_takes_of_its_own_block(service: S
     await check_books(service)
 
 
-async def test_what_one_contest_takes_beyond_its_own_block_is_still_held_for_the_other_one(
-    service: Service, caller: Caller
-) -> None:
+async def test_what_one_contest_takes_is_still_held_for_the_other(service: Service, caller: Caller) -> None:
     paid = await receive(service)
     request = AccountTransferRequest(amount_cents=700, credit_party=outside_party())
     await transfer_usecases.start_transfer(service.context, caller, request)
@@ -305,9 +303,7 @@ async def test_a_late_decision_covers_the_block_that_it_took_money_from(service:
     await check_books(service)
 
 
-async def test_a_pix_that_was_given_back_can_be_contested_and_is_taken_no_more(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_returned_pix_can_be_contested_and_is_not_taken(service: Service, caller: Caller) -> None:
     paid = await receive(service)
     await give_back(service, caller, paid, 600)
     report = infraction_report(service, paid, held_cents=400)
@@ -366,9 +362,7 @@ async def test_what_cannot_be_believed_is_kept_and_changes_nothing(service: Serv
     await check_books(service)
 
 
-async def test_a_contest_that_overtakes_its_credit_is_followed_once_that_is_here(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_contest_before_its_credit_is_followed_later(service: Service, caller: Caller) -> None:
     paid = credit_report(service, amount_cents=PAID_CENTS)
     opened = infraction_report(service, paid.end_to_end_id)
     answered = structs.replace(opened, report_id="a", state="answered", told_at=opened.told_at + timedelta(hours=1))
@@ -386,9 +380,7 @@ async def test_a_contest_that_overtakes_its_credit_is_followed_once_that_is_here
 
 
 @pytest.mark.parametrize("is_released", [True, False])
-async def test_a_contest_of_what_is_held_as_suspect_waits_for_its_end(
-    service: Service, caller: Caller, is_released: bool
-) -> None:
+async def test_a_contest_of_a_suspect_pix_waits(service: Service, caller: Caller, is_released: bool) -> None:
     paid = credit_report(service, amount_cents=PAID_CENTS)
     await take_reports(service.context, [held(paid)])
     report = infraction_report(service, paid.end_to_end_id)
@@ -440,9 +432,7 @@ async def _answer_state(service: Service) -> tuple[str, str | None]:
     return row["defence_state"], row["defence_refusal"]
 
 
-async def test_an_answer_that_was_on_its_way_at_the_decision_is_not_said_to_be_so_for_ever(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_answer_under_way_at_the_decision_gets_an_end(service: Service, caller: Caller) -> None:
     report = infraction_report(service, await receive(service))
     await tell(service, report)
     await _answer(service, caller)
@@ -456,9 +446,7 @@ async def test_an_answer_that_was_on_its_way_at_the_decision_is_not_said_to_be_s
     assert await kept(service) == []
 
 
-async def test_one_whose_answer_was_refused_may_be_answered_at_the_institution(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_refused_answer_may_be_given_at_the_institution(service: Service, caller: Caller) -> None:
     report = infraction_report(service, await receive(service))
     await tell(service, report)
     infraction_id = await _answer(service, caller)

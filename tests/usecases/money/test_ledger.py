@@ -46,9 +46,7 @@ async def test_a_deposit_raises_available_and_is_a_transaction(service: Service,
 
 
 @pytest.mark.parametrize("amount_cents", [0, -1, 1_000_000_000_000, 10**400])
-async def test_an_amount_that_no_pix_can_have_is_no_deposit(
-    service: Service, caller: Caller, amount_cents: int
-) -> None:
+async def test_an_impossible_amount_is_no_deposit(service: Service, caller: Caller, amount_cents: int) -> None:
     with pytest.raises(errors.AmountOutOfRange):
         await ledger_usecases.deposit(service.context, caller.holder_id, amount_cents)
     await check_books(service)
@@ -240,9 +238,7 @@ async def any_rail(request: pytest.FixtureRequest, database: Addresses) -> Async
 @settings(max_examples=25)
 @given(deeds=st.lists(DEEDS, min_size=25, max_size=50))
 @pytest.mark.long
-async def test_whatever_is_done_the_books_agree_with_the_model_and_with_themselves(
-    any_rail: Service, deeds: list[Deed]
-) -> None:
+async def test_the_books_agree_with_the_model_whatever_is_done(any_rail: Service, deeds: list[Deed]) -> None:
     model = Model(any_rail, [str(next(_account_numbers)) for _ in range(2)])
     await model.open()
     for deed in deeds:

@@ -68,9 +68,7 @@ async def test_an_item_is_posted_once_however_often_and_by_how_many_it_is_report
     await check_books(service)
 
 
-async def test_one_that_comes_again_with_other_contents_is_kept_and_changes_nothing(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_repeat_with_other_contents_is_kept_and_changes_nothing(service: Service, caller: Caller) -> None:
     await take_reports(service.context, [movement_report(service)])
     await take_reports(service.context, [movement_report(service, amount_cents=101)])
     assert await available(service, caller) == FUNDS_CENTS - 100
@@ -102,9 +100,7 @@ async def test_a_holder_who_may_not_deposit_gets_no_wire_and_pays_its_fees(servi
     await check_books(service)
 
 
-async def test_an_account_that_nobody_has_here_is_for_a_person_where_nothing_can_be_refused(
-    database: Addresses,
-) -> None:
+async def test_an_unknown_account_is_for_a_person_without_refusals(database: Addresses) -> None:
     async with open_service(database, abilities=Abilities(refuses_credits=False)) as service:
         await open_holder(service, funds_cents=FUNDS_CENTS)
         nobodys = credit_report(service, account_number="404").credit_party

@@ -121,9 +121,7 @@ def settled(order: Order, network_id: str | None = None, *, name: str | None = N
 # -- told once, early or late
 
 
-async def test_a_name_that_is_told_with_the_answer_is_shown_from_then_on_without_an_event(
-    service: Service, order: Order
-) -> None:
+async def test_a_name_told_with_the_answer_is_shown_without_an_event(service: Service, order: Order) -> None:
     service.rail.answer(rails.Taken(network_id=order.told))
     service.clock.advance(seconds=1)
     await work(service)
@@ -142,9 +140,7 @@ async def test_a_name_that_is_told_with_the_answer_is_shown_from_then_on_without
 
 
 @pytest.mark.parametrize("is_settled", [True, False])
-async def test_a_name_that_is_told_with_the_end_is_in_its_event(
-    service: Service, order: Order, is_settled: bool
-) -> None:
+async def test_a_name_told_with_the_end_is_in_its_event(service: Service, order: Order, is_settled: bool) -> None:
     settled, rejected = rails.Settled(settled_at=STARTED_AT), rails.Rejected(code="AC03", reason="no such account")
     service.rail.answer(structs.replace(settled if is_settled else rejected, network_id=order.told))
     await work(service)
@@ -189,9 +185,7 @@ async def test_an_end_may_come_under_the_name_that_was_told(service: Service, or
     await check_books(service)
 
 
-async def test_a_name_that_another_process_was_told_is_in_the_event_of_the_end(
-    service: Service, order: Order, database: Addresses
-) -> None:
+async def test_another_processes_name_is_in_the_event(service: Service, order: Order, database: Addresses) -> None:
     await work(service)  # from now on this process remembers the order as it was handed over
     async with open_service(database, clock=service.clock, abilities=NAMES_ITSELF) as other:
         other.rail.outcomes[order.name] = rails.Taken(network_id=order.told)
@@ -253,9 +247,7 @@ async def returned_as(service: Service, caller: Caller) -> list[str]:
     return [refund.original_end_to_end_id for refund in page.items]
 
 
-async def test_a_return_names_its_original_by_either_name_and_shows_the_one_that_was_told(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_return_names_its_original_by_either_name(service: Service, caller: Caller) -> None:
     order = await make_transfer(service, caller)
     await take_reports(service.context, [settled(order)])
     by_ours, by_theirs = a_return(service, order.name), a_return(service, order.told)
@@ -286,9 +278,7 @@ async def test_a_transfer_that_was_wholly_returned_is_named_too(service: Service
     await check_books(service)
 
 
-async def test_a_return_under_a_name_that_is_not_told_yet_comes_again_until_it_is(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_return_under_an_untold_name_comes_again(service: Service, caller: Caller) -> None:
     order = await make_transfer(service, caller)
     report = a_return(service, order.told)
     assert await take_reports(service.context, [report]) == 0
@@ -366,9 +356,7 @@ async def test_two_orders_are_never_called_the_same(service: Service, caller: Ca
     await check_books(service)
 
 
-async def test_two_processes_that_are_told_the_same_of_two_orders_agree(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_two_processes_told_the_same_agree(service: Service, caller: Caller, database: Addresses) -> None:
     other_caller = await open_holder(service, account_number="2", funds_cents=1_000_000)
     orders = [await make_transfer(service, each) for each in (caller, other_caller)]
     told = network_id()
@@ -424,9 +412,7 @@ async def mute(database: Addresses) -> AsyncIterator[Service]:
 
 @pytest.mark.parametrize("make", [make_transfer, make_refund])
 @pytest.mark.parametrize("answer", [rails.Unknown(), rails.AlreadyKnown(), rails.Taken()])
-async def test_after_a_lost_answer_it_is_neither_asked_nor_sent_to_again(
-    mute: Service, make: MakeOrder, answer: rails.SubmitAnswer
-) -> None:
+async def test_after_a_lost_answer_it_is_left_alone(mute: Service, make: MakeOrder, answer: rails.SubmitAnswer) -> None:
     caller = await open_holder(mute, funds_cents=1_000_000)
     order = await make(mute, caller)
     mute.rail.answer(answer)

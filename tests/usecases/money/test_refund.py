@@ -100,9 +100,7 @@ async def test_what_the_rail_rejected_can_be_refunded_again(service: Service, ca
     await check_books(service)
 
 
-async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(
-    service: Service, caller: Caller
-) -> None:
+async def test_the_first_broken_rule_answers_and_leaves_nothing(service: Service, caller: Caller) -> None:
     other = await open_holder(service, account_number="2", funds_cents=100)
     theirs = await receive(service, account_number="2")
     charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=5, key=own_key()))
@@ -167,9 +165,7 @@ async def test_a_replay_comes_before_every_refusal(service: Service, caller: Cal
             await start(service, caller, **({"name": name, "external_id": "a"} | changes))  # type: ignore[arg-type]
 
 
-async def test_of_a_hundred_at_once_never_a_cent_above_the_original_is_accepted(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_hundred_refunds_never_exceed_theirs(service: Service, caller: Caller, database: Addresses) -> None:
     name = await receive(service)
     async with open_service(database, clock=service.clock) as other:
         outcomes = await asyncio.gather(
@@ -188,9 +184,7 @@ async def test_of_a_hundred_at_once_never_a_cent_above_the_original_is_accepted(
     await check_books(service)
 
 
-async def test_fifty_at_once_with_one_external_id_give_fifty_equal_answers(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_fifty_of_one_external_id_answer_alike(service: Service, caller: Caller, database: Addresses) -> None:
     name = await receive(service)
     async with open_service(database, clock=service.clock) as other:
         refunds = await asyncio.gather(
@@ -223,9 +217,7 @@ async def test_a_book_transfer_is_refunded_by_book(service: Service, caller: Cal
     await check_books(service)
 
 
-async def test_a_book_refund_to_a_holder_who_may_not_deposit_ends_in_error_on_both_sides(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_book_refund_to_a_blocked_holder_fails_on_both_sides(service: Service, caller: Caller) -> None:
     payer = await open_holder(service, account_number="2", funds_cents=1_000)
     party = (await service.context.directory.read_account(caller.holder_id)).party
     paid = await transfer_usecases.start_transfer(

@@ -48,9 +48,7 @@ def settled(transfer: Transfer, report_id: str = "s") -> rails.SettledReport:
     return rails.SettledReport(report_id=report_id, id=transfer.end_to_end_id, settled_at=STARTED_AT)
 
 
-async def test_a_batch_of_everything_twice_is_recorded_once_and_acknowledged_as_often_as_it_came(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_batch_of_everything_twice_is_recorded_once(service: Service, caller: Caller) -> None:
     kept, lost = await send(service, caller), await send(service, caller)
     batch: list[rails.Report] = [
         settled(kept),
@@ -68,9 +66,7 @@ async def test_a_batch_of_everything_twice_is_recorded_once_and_acknowledged_as_
     await check_books(service)
 
 
-async def test_a_return_before_its_settlement_waits_in_one_batch_and_is_taken_in_the_next(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_return_before_its_settlement_waits_for_the_next_batch(service: Service, caller: Caller) -> None:
     transfer = await send(service, caller)
     returned = rails.ReturnReport(
         report_id="r",
@@ -90,9 +86,7 @@ async def test_a_return_before_its_settlement_waits_in_one_batch_and_is_taken_in
     await check_books(service)
 
 
-async def test_nothing_is_acknowledged_before_it_is_durable(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_acknowledgement_is_durable(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     transfer, other = await send(service, caller), await send(service, caller)
 
     async def fail_one(context: object, endings: list[tuple[str, object]]) -> list[errors.PixConnectError | None]:
@@ -110,9 +104,7 @@ async def test_nothing_is_acknowledged_before_it_is_durable(
     assert [one.report_id for one in service.rail.acknowledged] == ["o"]
 
 
-async def test_an_ending_that_cannot_be_recorded_keeps_no_other_from_it(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_bad_ending_keeps_no_other(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     transfers = [await send(service, caller) for _ in range(8)]
     original = settlement.transfer_rules.settle_transfer
 
@@ -127,9 +119,7 @@ async def test_an_ending_that_cannot_be_recorded_keeps_no_other_from_it(
     await check_books(service)
 
 
-async def test_a_rail_that_does_not_hear_our_word_reports_again_and_nothing_changes(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_deaf_rail_reports_again_and_nothing_changes(service: Service, caller: Caller) -> None:
     reports: list[rails.Report] = [settled(await send(service, caller)), credit_report(service)]
     service.rail.is_reachable = False
     with pytest.raises(rails.RailUnavailable):
@@ -174,9 +164,7 @@ async def test_a_settlement_of_ours_that_we_do_not_know_is_kept_before_it_is_ack
     }  # fmt: skip
 
 
-async def test_what_cannot_be_kept_is_not_acknowledged(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unkept_one_is_not_answered(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     async def fail(*_: object) -> None:
         raise OSError("the database is away")
 
@@ -207,9 +195,7 @@ async def delete_rows(database: Addresses, table: str) -> None:
 
 
 @pytest.mark.parametrize("is_settled_first", [True, False])
-async def test_the_opposite_of_what_was_said_is_kept_and_changes_nothing(
-    service: Service, caller: Caller, is_settled_first: bool
-) -> None:
+async def test_a_contradiction_changes_nothing(service: Service, caller: Caller, is_settled_first: bool) -> None:
     transfer = await send(service, caller)
     said: list[rails.Report] = [
         settled(transfer, "s"),
@@ -284,9 +270,7 @@ def a_return(transfer: Transfer, **changes: object) -> rails.ReturnReport:
     return msgspec.structs.replace(plain, **changes)  # type: ignore[arg-type]
 
 
-async def test_a_return_that_comes_again_with_other_contents_gets_the_first_answer_and_is_kept(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_return_with_other_contents_gets_its_first_answer(service: Service, caller: Caller) -> None:
     transfer, other = await send(service, caller), await send(service, caller)
     await take_reports(service.context, [settled(transfer), settled(other), a_return(transfer)])
     await take_reports(service.context, [a_return(transfer)])
@@ -356,9 +340,7 @@ def poisoned(service: Service, poison: str) -> list[rails.Report]:
 
 
 @pytest.mark.parametrize("poison", POISONS)
-async def test_poisoned_reports_hold_back_nobody_and_are_kept_and_their_money_refused(
-    service: Service, caller: Caller, poison: str
-) -> None:
+async def test_poisoned_reports_are_kept_and_hold_back_nothing(service: Service, caller: Caller, poison: str) -> None:
     transfer = await send(service, caller)
     reports = [*poisoned(service, poison), settled(transfer, "ok"), credit_report(service, report_id="good")]
     for _ in range(2):
@@ -375,9 +357,7 @@ async def test_poisoned_reports_hold_back_nobody_and_are_kept_and_their_money_re
 @pytest.mark.parametrize(
     "changes", [{"amount_cents": 0}, {"amount_cents": 2**70}, {"end_to_end_id": "E1"}, {"txid": ""}, {"txid": "t" * 36}]
 )
-async def test_payments_that_no_pix_can_be_are_kept_and_refused(
-    service: Service, caller: Caller, changes: dict[str, object]
-) -> None:
+async def test_impossible_payments_are_refused(service: Service, caller: Caller, changes: dict[str, object]) -> None:
     report = msgspec.structs.replace(credit_report(service), **changes)  # type: ignore[arg-type]
     assert await take_reports(service.context, [report]) == 1
     assert service.rail.acknowledged == [rails.Acknowledgement(report_id="r1", refusal_code="CH16")]
@@ -520,9 +500,7 @@ async def test_an_ending_that_a_defect_cannot_record_is_kept_after_some_tries(
     await check_books(service)
 
 
-async def test_a_word_that_breaks_the_adapter_is_given_to_all_others(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_breaking_word_is_passed_on(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     acknowledge = service.rail.acknowledge
 
     async def break_on_one(words: Sequence[rails.Acknowledgement]) -> None:

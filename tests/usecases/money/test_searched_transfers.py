@@ -95,9 +95,7 @@ async def test_failed_ones_are_found_which_the_list_does_not_show(service: Servi
 
 
 @pytest.mark.parametrize("wanted", [{}, {"direction": "OUT"}])
-async def test_pages_by_number_and_by_cursor_have_the_same_in_the_same_order(
-    service: Service, caller: Caller, wanted: dict[str, Any]
-) -> None:
+async def test_pages_and_cursors_have_the_same_order(service: Service, caller: Caller, wanted: dict[str, Any]) -> None:
     await open_holder(service, account_number="2")
     made = [(await send(service, caller, "2")).transfer.id for _ in range(7)]
     by_number: list[int] = []
@@ -117,9 +115,7 @@ async def test_pages_by_number_and_by_cursor_have_the_same_in_the_same_order(
     assert (one.items, one.total_count, one.next) == ([], 0, None)
 
 
-async def test_too_many_to_be_looked_at_are_counted_and_refused(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_many_are_refused(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     await open_holder(service, account_number="2")
     made = [(await send(service, caller, "2")).transfer for _ in range(4)]
     monkeypatch.setattr(transfer_search, "SEARCHED_MAX", 3)

@@ -66,9 +66,7 @@ async def test_an_order_is_not_given_up_by_a_worker_whose_clock_is_ahead(service
 
 
 @pytest.mark.parametrize("endings", list(permutations([SETTLED, REJECTED, GivenUp()])))
-async def test_the_first_word_stands_whatever_is_said_after_it(
-    service: Service, caller: Caller, endings: tuple[Ending, ...]
-) -> None:
+async def test_the_first_word_stands(service: Service, caller: Caller, endings: tuple[Ending, ...]) -> None:
     transfers = [await send(service, caller) for _ in range(2)]
     service.clock.advance(seconds=60)
     for ending in endings:
@@ -174,9 +172,7 @@ async def test_the_window_and_the_holders_flag_hold_for_returns_too(service: Ser
     await check_books(service)
 
 
-async def test_returns_at_once_never_bring_back_more_than_was_sent(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_returns_never_exceed_what_was_sent(service: Service, caller: Caller, database: Addresses) -> None:
     transfer = await send(service, caller)
     await end(service, transfer, SETTLED)
     reports = [a_return(service, transfer, amount_cents=30) for _ in range(50)]
@@ -197,9 +193,7 @@ STEPS: dict[str, Step] = {
 
 
 @pytest.mark.long
-async def test_whatever_the_order_of_settlements_and_returns_the_end_is_the_same(
-    service: Service, caller: Caller
-) -> None:
+async def test_any_order_of_settlements_and_returns_ends_alike(service: Service, caller: Caller) -> None:
     for order in permutations(STEPS):
         transfer = await send(service, caller)
         report = a_return(service, transfer)

@@ -192,9 +192,7 @@ async def test_a_replay_comes_before_every_refusal_and_before_the_network(servic
     assert await read_funds(service, caller) == (999_800, 200)
 
 
-async def test_fifty_at_once_with_one_external_id_give_fifty_equal_answers(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_fifty_of_one_external_id_answer_alike(service: Service, caller: Caller, database: Addresses) -> None:
     know(service)
     async with open_service(database, clock=service.clock) as other:
         know(other)
@@ -278,9 +276,7 @@ async def test_what_failed_does_not_count_against_a_limit(service: Service, call
 # By book.
 
 
-async def test_a_book_transfer_is_confirmed_in_the_answer_and_both_see_their_own_side(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_book_transfer_is_confirmed_and_seen_by_both_sides(service: Service, caller: Caller) -> None:
     other = await open_holder(service, account_number="2")
     view = await start(service, caller, by_key(key=own_key("2")))
     sent = view.transfer

@@ -70,9 +70,7 @@ async def test_a_payment_that_was_accepted_and_does_not_end_is_counted(service: 
     assert await list_accepted(service.context, timedelta(0), None, None) == []
 
 
-async def test_a_payment_that_is_held_as_suspect_is_counted_once_its_time_is_over(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_suspect_payment_is_counted_once_its_time_is_over(service: Service, caller: Caller) -> None:
     report = held(credit_report(service))
     await receive_credit(service.context, report)
     service.clock.advance(hours=71)
@@ -83,9 +81,7 @@ async def test_a_payment_that_is_held_as_suspect_is_counted_once_its_time_is_ove
     assert len(await list_accepted(service.context, timedelta(seconds=60), None, None)) == 1
 
 
-async def test_an_order_whose_transfer_is_missing_is_counted_and_shown(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_an_order_without_a_transfer_is_shown(service: Service, caller: Caller, database: Addresses) -> None:
     request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
     await transfer_usecases.start_transfer(service.context, caller, request)
     await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)

@@ -148,9 +148,7 @@ async def test_each_change_of_history_is_found_by_its_name_and_first_place(
     assert {(each.holder_id or 0, each.rule, each.ids[0]) for each in found} == expected
 
 
-async def test_a_run_over_changes_looks_at_what_was_chained_since(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_run_over_changes_begins_at_the_last(service: Service, caller: Caller, database: Addresses) -> None:
     await chain_all(service.context)
     async with open_book_reader(service, database) as reader:
         await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)
@@ -211,9 +209,7 @@ async def _verify(service: Service, database: Addresses, heads: Sequence[ChainHe
         return await verify(reader, request, lambda *_: None)
 
 
-async def test_anybody_can_compute_the_chain_from_what_is_told_of_an_entry(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_the_chain_can_be_computed_from_an_entry(service: Service, caller: Caller, database: Addresses) -> None:
     await take_reports(service.context, [credit_report(service)])
     await take_reports(service.context, [movement_report(service)])
     await check_books(service)
@@ -254,9 +250,7 @@ async def test_entries_of_before_are_chained_some_at_a_time_after_a_rest(service
     assert (await _verify(service, database, ())).unchained_count == 0
 
 
-async def test_two_that_chain_at_once_chain_nothing_twice(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_two_at_once_chain_nothing_twice(service: Service, caller: Caller, database: Addresses) -> None:
     await take_reports(service.context, [credit_report(service)])
     await give_positions(service.context)
     await chain_entries(service.context)

@@ -148,9 +148,7 @@ async def test_what_is_not_committed_yet_is_waited_for_and_nobody_waits_for_the_
     assert await ask_all(owner) == []
 
 
-async def test_rows_of_before_are_chained_some_at_a_time_and_by_one_at_once(
-    written: Service, owner: asyncpg.Connection
-) -> None:
+async def test_earlier_rows_are_chained_some_at_a_time_by_one(written: Service, owner: asyncpg.Connection) -> None:
     async with owner.transaction():
         await owner.execute("set local session_replication_role = replica")
         await owner.execute("delete from audit_chain")

@@ -74,9 +74,7 @@ async def test_both_sides_agree(service: Service, database: Addresses, told: Tol
     assert found == []
 
 
-async def test_each_item_of_one_side_alone_or_of_another_amount_is_found(
-    service: Service, database: Addresses, told: ToldRail
-) -> None:
+async def test_each_unequal_item_is_found(service: Service, database: Addresses, told: ToldRail) -> None:
     first, second, order = told.settled
     unknown = SettledItem(id="E1", kind="credit", amount_cents=900, settled_at=STARTED_AT)
     told.settled = [structs.replace(first, amount_cents=501), order, unknown]
@@ -97,18 +95,14 @@ async def test_a_sum_of_a_cent_more_is_found(service: Service, database: Address
     assert await _find(service, database, told) == [("rail_holds_the_same", "position", "1001", "1000")]
 
 
-async def test_the_sum_does_not_ask_that_both_sides_date_an_item_to_the_same_minute(
-    service: Service, database: Addresses, told: ToldRail
-) -> None:
+async def test_both_sides_may_differ_by_minutes(service: Service, database: Addresses, told: ToldRail) -> None:
     # By our instant within the hour that is looked at item by item, by theirs before it.
     told.as_of = STARTED_AT + timedelta(minutes=55)
     told.settled = [structs.replace(item, settled_at=STARTED_AT - timedelta(minutes=10)) for item in told.settled]
     assert await _find(service, database, told) == []
 
 
-async def test_what_is_dated_ahead_of_the_rails_clock_is_no_difference(
-    service: Service, database: Addresses, told: ToldRail
-) -> None:
+async def test_a_date_ahead_of_the_rails_clock_is_fine(service: Service, database: Addresses, told: ToldRail) -> None:
     # As after a walk of the sandbox's clock that was taken back: its position holds what it has told.
     told.as_of = STARTED_AT - timedelta(minutes=10)
     assert await _find(service, database, told) == []
@@ -129,9 +123,7 @@ async def test_money_at_institutions_is_no_part_of_the_sum(database: Addresses) 
     assert found == []
 
 
-async def test_a_rail_that_does_not_answer_is_said_and_breaks_no_rule(
-    service: Service, database: Addresses, told: ToldRail
-) -> None:
+async def test_a_silent_rail_breaks_no_rule(service: Service, database: Addresses, told: ToldRail) -> None:
     told.is_there = False
     async with open_book_reader(service, database) as reader:
         found = await verify(structs.replace(reader, rail=cast("Rail", told)), OF_RAIL, lambda *_: None)

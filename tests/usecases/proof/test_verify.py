@@ -27,9 +27,7 @@ async def test_nothing_is_found_in_books_that_are_right(service: Service, caller
     assert {each.rule for each in found.judgements if each.verdict != "checked"} == of_others
 
 
-async def test_a_balance_of_a_cent_more_is_found_with_both_sides(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_cent_too_much_is_found(service: Service, caller: Caller, database: Addresses) -> None:
     await _damage(
         database, "update balance set available_cents = available_cents + 1, settlement_cents = settlement_cents - 1"
     )
@@ -40,9 +38,7 @@ async def test_a_balance_of_a_cent_more_is_found_with_both_sides(
     assert (finding.expected, finding.found) == ("1000000 0 0 0 0 -1000000 0", "1000001 0 0 0 -1 -1000000 0")
 
 
-async def test_large_books_are_read_in_larger_slices_and_not_in_more(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_large_books_have_larger_slices(service: Service, caller: Caller, database: Addresses) -> None:
     holders_count = 10 * SLICES_MAX
     await _damage(
         database,
@@ -82,9 +78,7 @@ async def test_who_was_stopped_after_the_last_holder_looks_at_all_of_them_again(
     assert found.holders_count == 1
 
 
-async def test_a_checkpoint_of_what_is_to_come_hides_nothing(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_checkpoint_of_the_future_hides_nothing(service: Service, caller: Caller, database: Addresses) -> None:
     async with open_book_reader(service, database) as reader:
         await verify(reader, WHOLE, lambda *_: None)
         await _damage(
@@ -111,9 +105,7 @@ async def _damage(database: Addresses, *statements: str) -> None:
             await connection.execute(statement)
 
 
-async def test_what_was_found_degrades_health_until_everything_was_looked_at_again(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_finding_degrades_health_until_a_new_run(service: Service, caller: Caller, database: Addresses) -> None:
     more, less = (f"update statement_head set last_number = last_number {sign} 1" for sign in "+-")
     by_name = ProofRequest(extent="whole", rules=["balance_is_sum"], again_after_s=0)
     async with open_book_reader(service, database) as reader:
@@ -133,9 +125,7 @@ async def test_what_was_found_degrades_health_until_everything_was_looked_at_aga
     assert await run_store.find_last_ended(service.context.pool, "whole") == newest[0]
 
 
-async def test_what_has_changed_is_looked_at_by_the_same_rules(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_changes_are_held_by_the_same_rules(service: Service, caller: Caller, database: Addresses) -> None:
     async with open_book_reader(service, database) as reader:
         first = await _verify(reader, WHOLE)
         second = await _verify(reader, ProofRequest(again_after_s=0))

@@ -67,9 +67,7 @@ async def test_a_table_that_is_gone_is_found_and_the_other_rules_go_on(
 
 
 @pytest.mark.long
-async def test_any_table_of_ours_that_has_another_name_is_found(
-    service: Service, owner: asyncpg.Connection, database: Addresses
-) -> None:
+async def test_a_renamed_table_is_found(service: Service, owner: asyncpg.Connection, database: Addresses) -> None:
     tables = await owner.fetch(
         "select relname::text as name from pg_class where relnamespace = 'pixconnect'::regnamespace "
         "and relkind in ('r', 'p') and not relispartition order by 1"
@@ -101,9 +99,7 @@ async def test_a_mode_that_is_lost_is_found_and_whatever_asks_for_it_says_so(
     assert not await owner.fetchval("select exists (select from verify.proof_checkpoint)")
 
 
-async def test_the_clock_is_found_when_its_row_is_lost(
-    service: Service, owner: asyncpg.Connection, database: Addresses
-) -> None:
+async def test_a_lost_clock_is_found(service: Service, owner: asyncpg.Connection, database: Addresses) -> None:
     await owner.execute("delete from clock")
     found = await look(service, database)
     assert ("installation_is_known", ("row of clock",)) in {(each.rule, each.ids) for each in found.findings}

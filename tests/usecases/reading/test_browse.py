@@ -155,9 +155,7 @@ class SlowClock(FakeClock):
         return super().monotonic_s()
 
 
-async def test_looking_back_ends_in_time_and_says_how_far_it_came(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_looking_back_ends_in_time(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     made = await _make(service, caller, 12)
     monkeypatch.setattr(browse, "_FIRST_LOOK", 4)
     slow = structs.replace(service.context, clock=SlowClock())

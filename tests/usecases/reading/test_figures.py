@@ -94,9 +94,7 @@ async def test_scopes_and_the_span_say_what_is_shown(service: Service, caller: C
         await _read(service, _viewer(caller), days=-1)
 
 
-async def test_adding_up_many_holders_ends_in_time_and_says_so(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_adding_up_ends_in_time(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     await open_holder(service, account_number="2")
     monkeypatch.setattr(figures, "ADDING_S", -1.0)
     monkeypatch.setattr(figures, "HOLDERS_AT_ONCE", 1)

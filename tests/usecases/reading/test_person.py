@@ -265,9 +265,7 @@ async def test_what_is_contested_stays_whole_until_it_is_decided_and_then_goes_w
     await check_books(old)
 
 
-async def test_who_is_named_by_anothers_contest_waits_for_its_end_and_its_words_are_kept_as_the_register_says(
-    old: Service,
-) -> None:
+async def test_a_person_in_anothers_contest_waits_for_its_end(old: Service) -> None:
     await open_holder(old)
     old.clock.real = datetime.now(UTC) - timedelta(days=100)
     await be_paid(old, debit_party=structs.replace(outside_party(), tax_id="52998224725"))
@@ -492,9 +490,7 @@ class DiedError(Exception):
 
 
 @pytest.mark.parametrize("dies_after", range(7))
-async def test_wherever_it_dies_all_that_went_is_noted_and_the_next_one_does_the_rest(
-    old: Service, dies_after: int
-) -> None:
+async def test_wherever_it_dies_the_next_run_does_the_rest(old: Service, dies_after: int) -> None:
     """Before a batch is noted, between its note and its transaction, or after it."""
     await open_holder(old)
     for number in range(3):

@@ -51,9 +51,7 @@ async def find(service: Service, text: str, holder_id: int | None) -> list[str |
     return [one.name for one in await search.find_anything(service.context, viewer, text)]
 
 
-async def test_the_first_half_of_a_name_leads_to_what_has_it(
-    service: Service, caller: Caller, history: History
-) -> None:
+async def test_half_a_name_leads_to_its_owner(service: Service, caller: Caller, history: History) -> None:
     stranger = await open_holder(service, account_number="2")
     for name in (history.received, history.sent, history.refunded, history.returned):
         assert name in await find(service, name[:16], None)
@@ -64,9 +62,7 @@ async def test_the_first_half_of_a_name_leads_to_what_has_it(
         assert await find(service, name[:31], stranger.holder_id) == []
 
 
-async def test_a_contest_is_found_by_either_of_its_ids_and_by_its_holder_alone(
-    service: Service, caller: Caller, history: History
-) -> None:
+async def test_a_contest_is_found_by_either_id(service: Service, caller: Caller, history: History) -> None:
     stranger = await open_holder(service, account_number="2")
     reported = infraction_report(service, history.received, "I42", amount_cents=100)
     assert await take_reports(service.context, [reported]) == 1
@@ -79,9 +75,7 @@ async def test_a_contest_is_found_by_either_of_its_ids_and_by_its_holder_alone(
     assert await search.find_anything(service.context, blind, "I42") == []
 
 
-async def test_what_is_known_is_found_by_the_operator_and_by_its_holder_alone(
-    service: Service, caller: Caller, history: History
-) -> None:
+async def test_known_facts_are_found_by_their_readers(service: Service, caller: Caller, history: History) -> None:
     stranger = await open_holder(service, account_number="2")
     transfer = (
         await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)
@@ -203,9 +197,7 @@ async def test_what_people_read_out_leads_to_what_they_mean_and_never_to_another
         assert "holder" not in {kind for kind, _ in await known(service, text, own.id)}, text
 
 
-async def test_no_line_of_the_log_says_who_was_looked_for(
-    service: Service, caller: Caller, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_log_line_says_who_was_it(service: Service, caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
     async with open_console(service) as console:
         own = console.nobody.of(await sign_in_client(console, caller.holder_id))
         with capture_logs() as logs, caplog.at_level("DEBUG"):
@@ -238,9 +230,7 @@ def uuid7_of(at: datetime) -> str:
     return str(UUID(int=(int(at.timestamp() * 1000) << 80) | (7 << 76) | (2 << 62) | secrets.randbits(60)))
 
 
-async def test_who_searches_without_end_is_slowed_down_and_a_stranger_never_gets_so_far(
-    service: Service, caller: Caller
-) -> None:
+async def test_an_endless_search_is_slowed_down_and_a_stranger_is_out(service: Service, caller: Caller) -> None:
     async with open_console(service) as console:
         assert (await console.nobody.get("/search?q=Padaria")).headers["location"].startswith("/sign-in")
         own = console.nobody.of(await sign_in_client(console, caller.holder_id))

@@ -167,9 +167,7 @@ async def test_a_refund_leads_to_the_line_of_what_it_gives_back(service: Service
     assert [(each.what, each.subject_id) for each in found.waiting] == [("handover", refund.id)]
 
 
-async def test_a_suspect_payment_waits_for_the_institution_and_says_until_when(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_suspect_payment_waits_and_says_until_when(service: Service, caller: Caller) -> None:
     charge = await make_charge(service, caller)
     told = held(credit_report(service, txid=charge.txid))
     assert await take_reports(service.context, [told]) == 1
@@ -181,9 +179,7 @@ async def test_a_suspect_payment_waits_for_the_institution_and_says_until_when(
         ]
 
 
-async def test_another_holders_is_absent_and_scopes_hide_what_they_do_not_show(
-    service: Service, caller: Caller
-) -> None:
+async def test_another_holders_is_absent_and_scopes_hide(service: Service, caller: Caller) -> None:
     stranger = await open_holder(service, account_number="2")
     await _add_endpoint(service, caller)
     charge = await make_charge(service, caller)
@@ -197,9 +193,7 @@ async def test_another_holders_is_absent_and_scopes_hide_what_they_do_not_show(
     assert found.hidden == ("transfer.read", "refund.read", "infraction.read", "ledger.read", "webhook.read")
 
 
-async def test_a_delivery_says_what_holds_it_back_and_shows_the_headers_it_would_have(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_delivery_says_what_holds_it_back_and_its_headers(service: Service, caller: Caller) -> None:
     endpoint = await _add_endpoint(service, caller)
     charge = await make_charge(service, caller)
     await receive_credit(service.context, credit_report(service, txid=charge.txid))

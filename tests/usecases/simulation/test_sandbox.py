@@ -132,9 +132,7 @@ class Paying:
         return Arrival(id="E1", amount_cents=asked.amount_cents, status="CONFIRMED")
 
 
-async def test_a_payer_reads_the_payload_at_a_location_and_pays_the_charge_in_it(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_payer_reads_a_payload_and_pays_the_charge_in_it(service: Service, caller: Caller) -> None:
     control, nobody = Paying(), OutsidePayer()
     context = with_control(service, control).context
     charge = await make_charge(service, caller, amount_cents=1234)
@@ -153,9 +151,7 @@ async def test_a_payer_reads_the_payload_at_a_location_and_pays_the_charge_in_it
             await sandbox_usecases.pay_by_location(context, asked, theirs, None, nobody)
 
 
-async def test_a_payer_of_a_charge_with_a_due_date_pays_what_the_clocks_today_asks_for(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_payer_of_a_due_charge_pays_what_the_clock_asks_for(service: Service, caller: Caller) -> None:
     control, nobody = Paying(), OutsidePayer()
     context = with_control(service, control).context
     terms = DueTerms(

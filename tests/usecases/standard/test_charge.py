@@ -144,9 +144,7 @@ async def test_a_charge_that_expired_can_be_paid_again_when_it_gets_more_time(se
 
 
 @pytest.mark.parametrize("has_expired", [False, True])
-async def test_what_is_removed_cannot_be_paid_and_reads_as_expired(
-    service: Service, caller: Caller, has_expired: bool
-) -> None:
+async def test_a_removed_charge_reads_as_expired(service: Service, caller: Caller, has_expired: bool) -> None:
     made = await put(service, caller)
     if has_expired:
         service.clock.advance(hours=1)
@@ -256,9 +254,7 @@ async def test_of_two_charges_that_want_one_location_one_gets_it(
 
 
 @pytest.mark.parametrize("is_of_contract", [False, True])
-async def test_a_charge_without_its_location_cannot_be_paid_until_it_has_one(
-    service: Service, caller: Caller, is_of_contract: bool
-) -> None:
+async def test_a_charge_is_payable_with_a_location(service: Service, caller: Caller, is_of_contract: bool) -> None:
     txid = (await make_charge(service, caller)).txid if is_of_contract else (await put(service, caller)).charge.txid
     made = await usecases.read_charge(service.context, caller, txid)
     assert made.location is not None

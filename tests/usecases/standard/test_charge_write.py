@@ -118,9 +118,7 @@ async def test_the_amount_of_the_day_pays_it_and_no_other(
     await check_books(service)
 
 
-async def test_a_charge_of_before_the_rule_keeps_it_and_no_charge_changes_its_own(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_an_old_charge_keeps_its_discount_rule(service: Service, caller: Caller, database: Addresses) -> None:
     await put(service, caller)
     async with as_owner(database) as owner:
         change = """update charge set contents = replace(contents, ',"discounts_roll":true', '')"""
@@ -157,9 +155,7 @@ async def test_it_expires_at_the_midnight_after_its_last_day(service: Service, c
 
 
 @pytest.mark.parametrize("is_cancelled", [False, True])
-async def test_a_payment_that_was_accepted_settles_as_it_was_accepted(
-    service: Service, caller: Caller, is_cancelled: bool
-) -> None:
+async def test_an_accepted_payment_settles_as_accepted(service: Service, caller: Caller, is_cancelled: bool) -> None:
     await put(service, caller)
     set_day(service, date(2026, 7, 10))
     report = credit_report(service, amount_cents=9_500, txid=TXID)
@@ -200,9 +196,7 @@ async def test_another_holder_of_ours_pays_the_amount_of_the_day_by_its_code(ser
     await check_books(service)
 
 
-async def test_its_code_says_nothing_of_once_and_leads_to_a_location_of_its_kind(
-    service: Service, caller: Caller
-) -> None:
+async def test_its_code_leads_to_a_location_of_its_kind(service: Service, caller: Caller) -> None:
     made = await put(service, caller)
     assert made.location is not None
     assert made.location.path == f"cobv/{made.location.token}"
@@ -243,9 +237,7 @@ async def test_a_patch_changes_parts_and_a_new_payer_takes_its_address_along(ser
     await check_books(service)
 
 
-async def test_a_due_date_that_has_passed_may_stay_and_no_new_one_may_have_passed(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_past_due_date_may_stay_and_no_new_one_may_be_past(service: Service, caller: Caller) -> None:
     await put(service, caller)
     set_day(service, date(2026, 7, 13))
     assert (await patch(service, caller, question="?")).revision == 1

@@ -42,9 +42,7 @@ async def test_it_is_a_charge_at_both_doors_under_one_name(service: Service, cal
     await check_books(service)
 
 
-async def test_the_same_request_gets_the_same_charge_whatever_has_become_of_it(
-    service: Service, caller: Caller
-) -> None:
+async def test_the_same_request_gets_the_same_charge(service: Service, caller: Caller) -> None:
     made = await create(service, caller)
     # With a mark that people write, and which its normal form has not.
     assert await create(service, caller, key=f" {own_key().upper()}".strip()) == made

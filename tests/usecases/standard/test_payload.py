@@ -125,9 +125,7 @@ async def test_who_a_charge_is_for_is_served_for_seven_days_after_its_expiry(ser
     assert await tell(service, path) == ALL
 
 
-async def test_a_charge_of_the_other_door_keeps_its_payer_from_strangers_alike(
-    service: Service, caller: Caller
-) -> None:
+async def test_a_charge_of_the_other_door_hides_its_payer_alike(service: Service, caller: Caller) -> None:
     request = ChargeRequest(amount_cents=1000, key=own_key(), payer=CONTENTS.payer)
     charge = await charge_usecases.create_charge(service.context, caller, request)
     assert await tell(service, charge.txid) == {"devedor"}

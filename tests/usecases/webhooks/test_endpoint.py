@@ -252,9 +252,7 @@ async def test_what_waited_is_dated_to_now_when_the_endpoint_is_resumed_however_
     assert tuple(row) == ("failed", 0, None)
 
 
-async def test_resuming_is_finished_by_whoever_keeps_house_next(
-    service: WebhookService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_housekeeping_finishes_resuming(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody began and died; two others go on at once."""
     monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 2)
     endpoints = [await service.add_endpoint(URL) for _ in range(2)]

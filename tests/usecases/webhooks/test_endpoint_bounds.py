@@ -72,9 +72,7 @@ async def test_what_is_just_being_sent_is_sent_again(service: WebhookService) ->
         await receiver.wait_for(2)
 
 
-async def test_a_replay_that_would_leave_too_much_waiting_is_refused_and_nothing_is_done(
-    service: WebhookService,
-) -> None:
+async def test_a_replay_that_would_leave_too_much_is_refused(service: WebhookService) -> None:
     await service.announce(list(range(1, 11)))
     endpoint_id = await paused_endpoint(service)
     with pytest.raises(errors.LimitExceeded, match="at most 9 deliveries"):
@@ -87,9 +85,7 @@ async def test_a_replay_that_would_leave_too_much_waiting_is_refused_and_nothing
     assert await replay(service, endpoint_id, with_pending_max(service, 11)) == 1
 
 
-async def test_a_replay_that_was_cut_off_sends_the_rest_when_asked_again(
-    service: WebhookService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_cut_replay_sends_the_rest_later(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
     await service.announce(list(range(1, 11)))
     endpoint_id = await paused_endpoint(service)
     redeliver_some, batches_count = redelivery_store.redeliver_events, 0
@@ -109,9 +105,7 @@ async def test_a_replay_that_was_cut_off_sends_the_rest_when_asked_again(
     assert await service.statuses() == {"pending": 10}
 
 
-async def test_a_replay_ends_where_its_endpoint_was_deleted(
-    service: WebhookService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_deleted_endpoint_ends_its_replay(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
     await service.announce(list(range(1, 11)))
     endpoint_id = await paused_endpoint(service)
     redeliver_some = redelivery_store.redeliver_events

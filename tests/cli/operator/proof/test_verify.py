@@ -98,9 +98,7 @@ def test_no_name_in_a_finding_looks_like_a_line_of_ours(database: Addresses, pix
     assert "! tables_are_as_made: table mine?! balance_is_sum" in told.splitlines()
 
 
-def test_a_run_whose_database_goes_away_says_that_it_could_not_look(
-    database: Addresses, pixconnect: CommandLine
-) -> None:
+def test_a_run_without_its_database_says_that_it_did_not_look(database: Addresses, pixconnect: CommandLine) -> None:
     asyncio.run(fund(database))
     asyncio.run(take_a_cent(database))  # so that it waits to look again
     with ThreadPoolExecutor(1) as beside:

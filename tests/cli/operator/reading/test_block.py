@@ -26,9 +26,7 @@ async def block_money(database: Addresses) -> None:
         await take_reports(service.context, [report])
 
 
-def test_blocks_are_listed_by_kind_and_of_a_courts_order_only_how_much(
-    database: Addresses, pixconnect: CommandLine
-) -> None:
+def test_blocks_are_listed_by_kind_of_a_court_only_the_amount(database: Addresses, pixconnect: CommandLine) -> None:
     assert pixconnect.json("block", "list") == {"blocks": []}
     asyncio.run(block_money(database))
     everything = pixconnect.json("block", "list", "--holder-id", "1")["blocks"]

@@ -15,7 +15,7 @@ from pixconnect.api.application import make_application
 from pixconnect.api.frame.operation import Services
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.identity.access import SCOPES, IssuedClient
-from pixconnect.domain.money.rail import DirectoryEntry
+from pixconnect.domain.money.rail import DirectoryEntry, Settled
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.simulation.sandbox_control import SandboxControl
 from pixconnect.foundation.logging import AccessLog
@@ -27,6 +27,7 @@ from pixconnect.usecases.identity.token_issuer import TokenIssuer
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money.incoming import receive_credit
+from pixconnect.usecases.money.settlement import end_orders
 from support import postgres
 from support.api import Api
 from support.identity import keyring_of
@@ -64,6 +65,15 @@ class Bank(Struct, frozen=True, kw_only=True):
         report = credit_report(self.service, account_number=ACCOUNT, txid=txid, amount_cents=amount_cents)
         await receive_credit(self.service.context, report)
         return report.end_to_end_id
+
+    async def count_sent(self) -> int:
+        (row,) = await self.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
+        return row["count"]
+
+    async def settle_sent(self) -> None:
+        (row,) = await self.service.fetch("select end_to_end_id from transfer where direction = 'OUT'")
+        now = self.service.context.clock.now()
+        await end_orders(self.service.context, [(row["end_to_end_id"], Settled(settled_at=now))])
 
     async def count_more(self, count: int) -> None:
         """Let lists believe that there are so many transfers more, of two hours ago."""

@@ -160,6 +160,10 @@ POINTS_THERE: Final = tuple(
 """In an installation with accounts at institutions."""
 
 
+KILLABLE = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
+"""The command of an installation whose processes can be killed at their points."""
+
+
 class KillPoints:
     """The test's side."""
 

@@ -25,7 +25,7 @@ from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.delivery import Receivers, WebhookExchange
-from pixconnect.foundation.pool import Connection
+from pixconnect.foundation.pool import Connection, Pool, open_pool
 from pixconnect.store.frame.identifiers import IdBlocks
 from pixconnect.usecases.frame.context import Context, Core
 from pixconnect.usecases.frame.directory import HolderDirectory
@@ -328,6 +328,14 @@ async def open_service(
             )
         finally:
             await writes.close()
+
+
+async def open_watched_pool(database: Addresses, watch: ServerWatch, connections_max: int) -> Pool:
+    """As a process of the service has it."""
+    return await open_pool(
+        database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=connections_max, name="test",
+        look=watch.look,
+    )  # fmt: skip
 
 
 async def open_holder(

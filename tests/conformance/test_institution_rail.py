@@ -12,10 +12,9 @@ from api.faces.test_face_fault import Control
 from conformance.institution_under_test import InstitutionUnderTest, open_institution_under_test
 from conformance.rail import RailConformance
 from conformance.under_test import RailUnderTest, Work
-from pixconnect.api.frame.operation import Services
+from journeys.conftest import bank, clock, control  # noqa: F401  as journeys have them
 from pixconnect.domain.profiles.profile import NAMES
-from support import postgres
-from support.faces import Bank, open_bank
+from support.faces import Bank
 from support.two_books import MonthClock
 
 DOES: frozenset[Work] = frozenset(("refunds", "refusals", "repeats", "lists", "memory"))
@@ -25,34 +24,18 @@ PROFILES = [name for name in NAMES if name not in ("efi", "inter", "sicoob", "wo
 
 
 @pytest.fixture
-def clock() -> MonthClock:
-    return MonthClock()
-
-
-@pytest.fixture
-def control() -> Control:
-    return Control()
-
-
-@pytest.fixture
-async def bank(
-    database: postgres.Addresses,
-    services: Services,  # noqa: F811
-    clock: MonthClock,
-    control: Control,
-) -> AsyncIterator[Bank]:
-    async with open_bank(database, services, clock, control) as opened:
-        yield opened
-
-
-@pytest.fixture
 def face(request: pytest.FixtureRequest) -> str:
     return request.cls.face
 
 
 @pytest.fixture
 async def under(
-    request: pytest.FixtureRequest, face: str, bank: Bank, control: Control, clock: MonthClock, tmp_path: Path
+    request: pytest.FixtureRequest,
+    face: str,
+    bank: Bank,
+    control: Control,
+    clock: MonthClock,
+    tmp_path: Path,
 ) -> AsyncIterator[InstitutionUnderTest]:
     by_code = getattr(request.cls, "by_code", False)
     async with open_institution_under_test(

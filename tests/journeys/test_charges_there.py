@@ -6,18 +6,15 @@ same on both sides, what was removed cannot be paid, and what was revised is pai
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from journeys.test_money_in import Both, Caller
-from support.account_at_face import KEY, LIVE, open_account, run
-from support.installation import Installation, running
-from support.killed_process import SITE_FOLDER, KillPoints
-from support.ports import reserved_port
+from journeys.test_money_in import Both, Caller, open_both
+from support.account_at_face import KEY, open_account, run
+from support.killed_process import KILLABLE, KillPoints
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("charges there")]
@@ -44,14 +41,7 @@ def list_points(kind: str) -> list[tuple[str, ...]]:
 
 @pytest.fixture(scope="module", params=KINDS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    folder = tmp_path_factory.mktemp("charges_there")
-    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
-    with (
-        running(folder / "bank", FACES=f"{request.param}:0") as bank,
-        reserved_port() as port,
-        Installation(folder / "live", command, PORT=str(port), **LIVE).wait_until_ready() as live,
-    ):
-        two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+    with open_both(tmp_path_factory.mktemp("charges_there"), request.param, KILLABLE) as two:
         open_account(two.bank, two.live, two.folder, request.param)
         yield two
 

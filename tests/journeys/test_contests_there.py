@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
 
-from journeys.test_money_in import Both, Caller
-from support.account_at_face import LIVE, open_account, run
-from support.installation import Installation, running
-from support.killed_process import SITE_FOLDER, KillPoints
-from support.ports import reserved_port
+from journeys.test_money_in import Both, Caller, open_both
+from support.account_at_face import open_account, run
+from support.killed_process import KILLABLE, KillPoints
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("contests there")]
@@ -30,15 +27,8 @@ POINTS = (
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    folder = tmp_path_factory.mktemp("contests_there")
-    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
-    with (
-        running(folder / "bank", FACES="efi:0") as bank,
-        reserved_port() as port,
-        Installation(folder / "live", command, PORT=str(port), **LIVE).wait_until_ready() as live,
-    ):
-        made = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
-        open_account(bank, live, folder, "efi")
+    with open_both(tmp_path_factory.mktemp("contests_there"), "efi", KILLABLE) as made:
+        open_account(made.bank, made.live, made.folder, "efi")
         yield made
 
 

@@ -6,7 +6,6 @@ paid is in both books to the cent, and what somebody has changed there without u
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,13 +15,11 @@ import httpx2
 import pytest
 
 from journeys.test_charges_there import DIES_WITHIN_S, TRIED_MAX, comes_true
-from journeys.test_money_in import Both, Caller
+from journeys.test_money_in import Both, Caller, open_both
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.profiles.profile import read_profile
-from support.account_at_face import KEY, LIVE, open_account, run
-from support.installation import Installation, running
-from support.killed_process import SITE_FOLDER, KillPoints
-from support.ports import reserved_port
+from support.account_at_face import KEY, open_account, run
+from support.killed_process import KILLABLE, KillPoints
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("charges there")]
@@ -44,14 +41,7 @@ DISCOUNT_CENTS = 150
 
 @pytest.fixture(scope="module", params=KINDS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
-    folder = tmp_path_factory.mktemp("due_charges_there")
-    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
-    with (
-        running(folder / "bank", FACES=f"{request.param}:0") as bank,
-        reserved_port() as port,
-        Installation(folder / "live", command, PORT=str(port), **LIVE).wait_until_ready() as live,
-    ):
-        two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+    with open_both(tmp_path_factory.mktemp("due_charges_there"), request.param, KILLABLE) as two:
         open_account(two.bank, two.live, two.folder, request.param)
         address = ("--street", "Rua A, 1", "--state", "PE", "--postal-code", "50000000")
         run(two.live, "holder", "set", "--holder-id", "1", *address, "--json")

@@ -7,8 +7,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +33,21 @@ class Both(Struct, frozen=True, kw_only=True):
     folder: Path
 
 
+@contextmanager
+def open_both(
+    folder: Path, face: str, command: Sequence[str] = (*PIXCONNECT, "run"), *, has_callbacks: bool = False
+) -> Iterator[Both]:
+    with running(folder / "bank", FACES=f"{face}:0") as bank, reserved_port() as port:
+        url = f"http://127.0.0.1:{port}"
+        settings = LIVE | (dict(CALLBACK_BASE_URL=url) if has_callbacks else {})
+        with Installation(folder / "live", command, PORT=str(port), **settings).wait_until_ready() as live:
+            yield Both(bank=bank, live=live, url=url, folder=folder)
+
+
 @pytest.fixture(scope="module", params=KINDS)
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
-    folder = tmp_path_factory.mktemp("money_in")
-    with (
-        running(folder / "bank", FACES=f"{request.param}:0") as bank,
-        reserved_port() as port,
-        Installation(
-            folder / "live", PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}", **LIVE
-        ).wait_until_ready() as live,
-    ):
-        yield request.param, Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+    with open_both(tmp_path_factory.mktemp("money_in"), request.param, has_callbacks=True) as two:
+        yield request.param, two
 
 
 def describe(both: Both, name: str) -> Path:

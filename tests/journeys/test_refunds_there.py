@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from journeys.test_money_in import Both, Caller
-from support.account_at_face import LIVE, open_account, run
-from support.installation import Installation, is_alive, running
-from support.killed_process import SITE_FOLDER, KillPoints, change_policy
-from support.ports import reserved_port
+from journeys.test_money_in import Both, Caller, open_both
+from support.account_at_face import open_account, run
+from support.installation import is_alive
+from support.killed_process import KILLABLE, KillPoints, change_policy
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("refunds there")]
@@ -39,7 +37,6 @@ POINTS = (
     "work before group write",
     "work after COMMIT of write_endings",
 )
-COMMAND = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
 HANDOVER_S = 20
 """As long as a worker on a busy machine may need to come to an order, or back: what it does not come to is given up."""
 RECEIVED_CENTS = 100_000
@@ -51,12 +48,8 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = tmp_path_factory.mktemp("refunds_there")
     # However long those who die take to come back, nothing is given up.
     change_policy(folder / "live", handover_timeout_s=36_000)
-    with (
-        running(folder / "bank", FACES=f"{request.param}:0") as bank,
-        reserved_port() as port,
-        Installation(folder / "live", COMMAND, PORT=str(port), **LIVE).wait_until_ready() as live,
-    ):
-        yield request.param, Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+    with open_both(folder, request.param, KILLABLE) as two:
+        yield request.param, two
 
 
 def receive(two: Both) -> tuple[str, int]:
@@ -149,12 +142,7 @@ def test_each_refund_is_returned_there_once_whoever_dies_and_whatever_is_lost(bo
 def test_a_lost_refund_is_asked_for_again_after_a_restart(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("restarted")
     change_policy(folder / "live", handover_timeout_s=HANDOVER_S)
-    with (
-        running(folder / "bank", FACES="efi:0") as bank,
-        reserved_port() as port,
-        Installation(folder / "live", COMMAND, PORT=str(port), **LIVE).wait_until_ready() as live,
-    ):
-        two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+    with open_both(folder, "efi", KILLABLE) as two:
         open_account(two.bank, two.live, two.folder, "efi", RECEIVED_CENTS)
         received, before_cents = receive(two)
         run(two.bank, "faults", "add", "lost", "--operation", "face_write")
@@ -162,11 +150,11 @@ def test_a_lost_refund_is_asked_for_again_after_a_restart(tmp_path_factory: pyte
         refunds.ask("r1", 700)
         time.sleep(HANDOVER_S + 5)  # by then it was called, and its time is over
         assert refunds.read_there() == {}
-        stopped = live.database_pid
+        stopped = two.live.database_pid
         os.kill(stopped, signal.SIGINT)
         wait_until(lambda: not is_alive(stopped), "PostgreSQL has ended")
         refunds.ask("r2", 800)
         run(two.bank, "faults", "clear")
         wait_until(lambda: refunds.are_over(set()), "both have been returned")
-        assert live.database_pid != stopped
+        assert two.live.database_pid != stopped
         assert run(two.bank, "balance", "--json")["current_funds"] == before_cents - 1500

@@ -7,18 +7,15 @@ there once, and both books say the same of it.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from journeys.test_money_in import KEY, LIVE, Both, Caller, run
+from journeys.test_money_in import KEY, Both, Caller, open_both, run
 from journeys.test_refunds_there import FAULTS, open_account, receive
 from pixconnect.domain.money.br_code import format_static_br_code
-from support.installation import Installation, running
-from support.killed_process import SITE_FOLDER, KillPoints, change_policy
-from support.ports import reserved_port
+from support.killed_process import KILLABLE, KillPoints, change_policy
 from support.verbs import run_forked
 from support.waiting import wait_until
 
@@ -48,17 +45,10 @@ POINTS = (
 @pytest.fixture(scope="module", params=["efi", "inter", "sicoob", "woovi"])
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Both]]:
     folder = tmp_path_factory.mktemp("transfers_there")
-    command = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
     # However long those who die take to come back, nothing is given up.
     change_policy(folder / "live", handover_timeout_s=36_000)
-    with (
-        running(folder / "bank", FACES=f"{request.param}:0") as bank,
-        reserved_port() as port,
-        Installation(
-            folder / "live", command, PORT=str(port), CALLBACK_BASE_URL=f"http://127.0.0.1:{port}", **LIVE
-        ).wait_until_ready() as live,
-    ):
-        yield request.param, Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
+    with open_both(folder, request.param, KILLABLE, has_callbacks=True) as two:
+        yield request.param, two
 
 
 class Transfers:

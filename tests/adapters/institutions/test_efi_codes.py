@@ -34,11 +34,6 @@ def ask(bank: Bank, **changes: Any) -> None:
     bank.service.locations.charges[LOCATION] = OutsideCharge(expires_at=now + timedelta(hours=1), **(asked | changes))
 
 
-async def count_sent(bank: Bank) -> int:
-    (row,) = await bank.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
-    return row["count"]
-
-
 def test_what_is_certain_of_a_code_is_a_closed_list() -> None:
     known = read_profile("efi").account.code_refusals
     assert {one.reject_code for one in known} <= reject_code.REASONS.keys()
@@ -63,7 +58,7 @@ async def test_a_code_is_paid_once_under_our_name(bank: Bank, tmp_path: Path, pi
         read = await there.institution.read_sent(NAME)
         assert read is not None
         assert (read.end_to_end_id, read.payee) == (sent.end_to_end_id, PAYEE)
-        assert await count_sent(bank) == 1
+        assert await bank.count_sent() == 1
 
 
 @pytest.mark.parametrize(
@@ -82,7 +77,7 @@ async def test_a_dynamic_code_that_changed_is_not_paid(bank: Bank, tmp_path: Pat
         assert isinstance(refused, CertainRefusal), refused
         assert refused.reject_code == "BE17"
         assert await there.institution.read_sent(NAME) is None
-    assert await count_sent(bank) == 0
+    assert await bank.count_sent() == 0
 
 
 @pytest.mark.parametrize("answer", ["invalid", "unprocessable"])
@@ -114,7 +109,7 @@ async def test_what_is_only_read_and_cannot_be_is_no_call(bank: Bank, tmp_path: 
         ask(bank)
         # Whoever was stopped for long pays nothing.
         assert isinstance(await there.institution.send(structs.replace(DYNAMIC, not_after_s=0.0)), NotSent)
-    assert await count_sent(bank) == 0
+    assert await bank.count_sent() == 0
 
 
 @pytest.mark.parametrize(
@@ -133,7 +128,7 @@ async def test_an_answer_that_says_nothing_of_a_code_is_never_a_refusal(
     async with open_account_there(bank, "efi", tmp_path) as there:
         control.set(("face_write", fault))
         assert isinstance(await there.institution.send(STATIC), outcome)
-        assert await count_sent(bank) == is_there
+        assert await bank.count_sent() == is_there
 
 
 async def test_its_test_environment_pays_no_codes(bank: Bank, tmp_path: Path) -> None:

@@ -18,10 +18,8 @@ from pixconnect.domain.institutions.institution import CertainRefusal, Instituti
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.money.rail import Settled
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.money.settlement import end_orders
 from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
 from support.faces import ACCOUNT, PAYEE, Bank
 from support.operators import as_operator
@@ -67,8 +65,8 @@ async def test_one_name_is_one_pix_and_its_code_tells_of_it(bank: Bank, tmp_path
         assert read is not None
         assert (read.code, read.amount_cents, read.status) == (sent.code, 150, "under_way")
         assert read.payee == (PAYEE if is_by_key else None)
-        assert await _count_sent(bank) == 1
-        await _settle(bank)
+        assert await bank.count_sent() == 1
+        await bank.settle_sent()
         settled = await there.institution.read_sent(NAME, sent.code)
         assert settled is not None
         assert (settled.status, settled.end_to_end_id) == ("settled", read.end_to_end_id)
@@ -98,7 +96,7 @@ async def test_a_refusal_of_the_list_is_certain(bank: Bank, tmp_path: Path, answ
         assert isinstance(refused, CertainRefusal), refused
         assert refused.reject_code == code
         assert await there.institution.read_sent(NAME) is None
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
 
 
 @pytest.mark.parametrize(("fault", "outcome", "is_there"), SAYS_NOTHING)
@@ -108,7 +106,7 @@ async def test_an_answer_that_says_nothing_is_never_a_refusal(
     async with _open(bank, tmp_path) as there:
         control.set(("face_write", fault))
         assert isinstance(await there.institution.send(TO_KEY), outcome)
-        assert await _count_sent(bank) == (1 if is_there else 0)
+        assert await bank.count_sent() == (1 if is_there else 0)
 
 
 async def test_a_credential_that_may_not_send_sends_nothing_and_reads_all_the_same(bank: Bank, tmp_path: Path) -> None:
@@ -119,7 +117,7 @@ async def test_a_credential_that_may_not_send_sends_nothing_and_reads_all_the_sa
         for _ in range(3):
             assert isinstance(await there.institution.send(TO_KEY), NotSent | CertainRefusal)
         assert await there.institution.read_balance() > 0
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
 
 
 async def test_a_code_that_inter_told_and_does_not_know_any_more_is_no_absence(bank: Bank, tmp_path: Path) -> None:
@@ -132,7 +130,7 @@ async def test_what_is_called_again_too_late_does_not_leave(bank: Bank, tmp_path
     async with _open(bank, tmp_path) as there:
         late = await there.institution.send(structs.replace(TO_KEY, not_after_s=0.0))
         assert isinstance(late, NotSent), late
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
 
 
 @pytest.mark.parametrize(
@@ -189,14 +187,3 @@ async def _send_again(there: AccountThere, pix: OutgoingPix) -> SendAnswer:
         await asyncio.sleep(answer.retry_after.total_seconds())
         answer = await there.institution.send(pix)
     return answer
-
-
-async def _count_sent(bank: Bank) -> int:
-    (row,) = await bank.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
-    return row["count"]
-
-
-async def _settle(bank: Bank) -> None:
-    (row,) = await bank.service.fetch("select end_to_end_id from transfer where direction = 'OUT'")
-    now = bank.service.context.clock.now()
-    await end_orders(bank.service.context, [(row["end_to_end_id"], Settled(settled_at=now))])

@@ -18,10 +18,8 @@ from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, 
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.money.rail import Settled
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.usecases.identity import access as access_usecases
-from pixconnect.usecases.money.settlement import end_orders
 from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
 from support.faces import ACCOUNT, PAYEE, Bank
 from support.operators import as_operator
@@ -57,12 +55,12 @@ async def test_the_first_step_tells_whose_the_key_is_and_the_second_pays(bank: B
         minted = await _mint(there)
         assert (minted.owner_name, len(minted.owner_tax_id or "")) != (None, 0)
         assert await there.institution.read_sent(NAME, minted.code) is None
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
         sent = await there.institution.send(structs.replace(TO_KEY, code=minted.code))
         assert isinstance(sent, SentPix), sent
         assert (sent.code, sent.end_to_end_id, sent.amount_cents) == (minted.code, minted.code, 150)
         assert sent.status == "under_way"
-        await _settle(bank)
+        await bank.settle_sent()
         settled = await there.institution.read_sent(NAME, minted.code)
         assert settled is not None
         assert (settled.status, settled.amount_cents, settled.settled_at is None) == ("settled", 150, False)
@@ -103,7 +101,7 @@ async def test_an_answer_of_the_second_step_that_says_nothing_is_never_a_refusal
         minted = await _mint(there)
         control.set(("face_write", fault))
         assert isinstance(await there.institution.send(structs.replace(TO_KEY, code=minted.code)), outcome)
-        assert await _count_sent(bank) == (1 if is_there else 0)
+        assert await bank.count_sent() == (1 if is_there else 0)
 
 
 @pytest.mark.parametrize("fault", ["no_answer", "lost", "html:after", "too_many:1"])
@@ -112,7 +110,7 @@ async def test_an_unanswered_first_step_is_no_call(bank: Bank, control: Control,
         control.set(("face_write", fault))
         assert isinstance(there.institution, FirstStep)
         assert isinstance(await there.institution.mint(TO_KEY), NotSent)
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
 
 
 async def test_a_token_that_ended_between_steps_confirms_once(bank: Bank, control: Control, tmp_path: Path) -> None:
@@ -123,7 +121,7 @@ async def test_a_token_that_ended_between_steps_confirms_once(bank: Bank, contro
         assert isinstance(await there.institution.send(paid), UnknownOutcome)
         # What is asked gets a new token.
         assert await there.institution.read_sent(NAME, minted.code) is None
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
 
 
 async def test_a_credential_that_may_not_send_sends_nothing_and_reads_all_the_same(bank: Bank, tmp_path: Path) -> None:
@@ -135,7 +133,7 @@ async def test_a_credential_that_may_not_send_sends_nothing_and_reads_all_the_sa
         assert isinstance(first, FirstStep)
         assert isinstance(await first.mint(TO_KEY), NotSent)
         assert await there.institution.read_balance() > 0
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
 
 
 @pytest.mark.parametrize(
@@ -223,14 +221,3 @@ async def _mint(there: AccountThere) -> NamedPix:
 
 def _open(bank: Bank, folder: Path, **changes: Any) -> Any:
     return open_account_there(bank, "sicoob", folder, account=ACCOUNT, **changes)
-
-
-async def _count_sent(bank: Bank) -> int:
-    (row,) = await bank.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
-    return row["count"]
-
-
-async def _settle(bank: Bank) -> None:
-    (row,) = await bank.service.fetch("select end_to_end_id from transfer where direction = 'OUT'")
-    now = bank.service.context.clock.now()
-    await end_orders(bank.service.context, [(row["end_to_end_id"], Settled(settled_at=now))])

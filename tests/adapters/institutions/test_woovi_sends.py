@@ -24,9 +24,7 @@ from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.br_code import format_static_br_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.money.rail import Settled
 from pixconnect.usecases.money.ledger import read_balance
-from pixconnect.usecases.money.settlement import end_orders
 from support.account_there import SAYS_NOTHING, open_account_there
 from support.faces import PAYEE, Bank
 from support.records import outside_party
@@ -84,8 +82,8 @@ async def test_a_name_is_one_payment(bank: Bank, tmp_path: Path, pix: OutgoingPi
             again = await there.institution.send(structs.replace(pix, amount_cents=amount_cents))
             assert isinstance(again, UnknownOutcome), again
             assert not again.is_refusal, "nothing of it is a refusal of the first"
-        assert await _count_sent(bank) == 1
-        await _settle(bank)
+        assert await bank.count_sent() == 1
+        await bank.settle_sent()
         settled = await there.institution.read_sent(NAME)
         assert settled is not None
         assert (settled.status, settled.end_to_end_id is None) == ("settled", False)
@@ -101,7 +99,7 @@ async def test_an_institution_is_named_properly_or_not_paid(bank: Bank, tmp_path
         answer = await there.institution.send(TO_ACCOUNT)
         assert isinstance(answer, SentPix if taken == sent else UnknownOutcome), answer
         assert isinstance(answer, SentPix) or answer.is_refusal
-        assert await _count_sent(bank) == (1 if taken == sent else 0)
+        assert await bank.count_sent() == (1 if taken == sent else 0)
 
 
 @pytest.mark.parametrize("answer", ["invalid", "absent"])
@@ -124,7 +122,7 @@ async def test_too_little_money_waits_for_the_approver(bank: Bank, tmp_path: Pat
         read = await there.institution.read_sent(NAME)
         assert read is not None
         assert (read.status, read.code) == ("under_way", NAME)
-        assert await _count_sent(bank) == 0
+        assert await bank.count_sent() == 0
 
 
 async def test_a_code_without_an_amount_is_paid_at_ours(bank: Bank, tmp_path: Path) -> None:
@@ -135,7 +133,7 @@ async def test_a_code_without_an_amount_is_paid_at_ours(bank: Bank, tmp_path: Pa
         open_code = format_static_br_code(PAYEE, "Loja", "Recife")
         sent = await there.institution.send(structs.replace(BY_CODE, name="b" * 32, br_code=open_code))
         assert isinstance(sent, SentPix), sent
-        assert (sent.amount_cents, await _count_sent(bank)) == (150, 1)
+        assert (sent.amount_cents, await bank.count_sent()) == (150, 1)
 
 
 async def test_a_refusal_by_a_text_of_no_list_is_told_as_one(bank: Bank, tmp_path: Path) -> None:
@@ -157,7 +155,7 @@ async def test_an_answer_that_says_nothing_is_no_refusal(
         answer = await there.institution.send(TO_KEY)
         assert isinstance(answer, outcome)
         assert not (isinstance(answer, UnknownOutcome) and answer.is_refusal)
-        assert await _count_sent(bank) == (1 if is_there else 0)
+        assert await bank.count_sent() == (1 if is_there else 0)
 
 
 @pytest.mark.parametrize(
@@ -369,14 +367,3 @@ def _as_calls(answers: Answers) -> Any:
 
 async def _send(calls: Answers, pix: OutgoingPix = TO_KEY, *, has_two_steps: bool = False) -> SendAnswer:
     return await WooviSender(_as_calls(calls), FakeClock(), has_two_steps=has_two_steps).send(pix)
-
-
-async def _count_sent(bank: Bank) -> int:
-    (row,) = await bank.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
-    return row["count"]
-
-
-async def _settle(bank: Bank) -> None:
-    (row,) = await bank.service.fetch("select end_to_end_id from transfer where direction = 'OUT'")
-    now = bank.service.context.clock.now()
-    await end_orders(bank.service.context, [(row["end_to_end_id"], Settled(settled_at=now))])

@@ -21,7 +21,7 @@ from pixconnect.domain.money.rail import NeverTaken, RailUnavailable, Rejected, 
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.running.database_server import DatabaseServer
-from pixconnect.foundation.pool import Connection, open_pool
+from pixconnect.foundation.pool import Connection
 from pixconnect.local.postgres_placement import PostgresVersion, find_programs
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.frame import identifiers as identifier_store
@@ -44,7 +44,16 @@ from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses, as_owner
 from support.records import outside_party
-from support.service import STARTED_AT, Service, credit_report, no_fence, open_holder, open_service, read_funds
+from support.service import (
+    STARTED_AT,
+    Service,
+    credit_report,
+    no_fence,
+    open_holder,
+    open_service,
+    open_watched_pool,
+    read_funds,
+)
 
 SEQUENCES = [
     "charge_id",
@@ -86,14 +95,7 @@ class Notes:
 @asynccontextmanager
 async def connected(database: Addresses, watch: ServerWatch) -> AsyncIterator[Connection]:
     """A process that begins: its first connection."""
-    pool = await open_pool(
-        database.service_url,
-        role="pixconnect_service",
-        schema="pixconnect",
-        connections_max=2,
-        name="test",
-        look=watch.look,
-    )
+    pool = await open_watched_pool(database, watch, 2)
     try:
         async with pool.acquire() as connection:
             await installation.check_mode(connection, "sandbox")
@@ -521,14 +523,7 @@ async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tab
     async with connected(database, watch) as connection:
         await asyncio.to_thread(subprocess.run, [programs / "pg_dump", *words], check=True)
         lost = await identifier_store.take_block(connection)
-        pool = await open_pool(
-            database.service_url,
-            role="pixconnect_service",
-            schema="pixconnect",
-            connections_max=2,
-            name="test",
-            look=watch.look,
-        )
+        pool = await open_watched_pool(database, watch, 2)
         watch.on_start(pool.expire)
         async with pool.acquire() as one, pool.acquire():  # both are of before
             await own(database, "drop schema pixconnect cascade")

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from pixconnect.foundation.pool import Pool, close_pool, open_pool
+from pixconnect.foundation.pool import Pool, close_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import installation as installation_store
@@ -16,6 +16,7 @@ from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.running import installation
 from support.cut_connections import Wire, open_wire
 from support.postgres import Addresses
+from support.service import open_watched_pool
 from support.standby import CLUSTER, Standby, open_pair
 
 pytestmark = [pytest.mark.long]
@@ -25,14 +26,7 @@ TOGETHER = 10
 
 @asynccontextmanager
 async def open_process(database: Addresses, watch: ServerWatch) -> AsyncIterator[Pool]:
-    pool = await open_pool(
-        database.service_url,
-        role="pixconnect_service",
-        schema="pixconnect",
-        connections_max=TOGETHER,
-        name="test",
-        look=watch.look,
-    )
+    pool = await open_watched_pool(database, watch, TOGETHER)
     try:
         async with pool.acquire() as connection:
             await installation.check_mode(connection, "sandbox")

@@ -12,7 +12,6 @@ from structlog.testing import capture_logs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.foundation.pool import open_pool
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.loss import list_lost, recover_account
@@ -24,20 +23,13 @@ from support.account_shop import Shop, open_banco, open_shop
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.service import Service
+from support.service import Service, open_watched_pool
 
 
 async def start(database: Addresses) -> None:
     """A process of the service begins."""
     watch = ServerWatch(has_rail=False)
-    pool = await open_pool(
-        database.service_url,
-        role="pixconnect_service",
-        schema="pixconnect",
-        connections_max=1,
-        name="test",
-        look=watch.look,
-    )
+    pool = await open_watched_pool(database, watch, 1)
     try:
         async with pool.acquire() as connection:
             await watch.begin(connection)

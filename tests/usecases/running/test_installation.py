@@ -8,7 +8,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.foundation.pool import open_pool
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.server_watch import ServerWatch
 from pixconnect.usecases.money import charge as charge_usecases
@@ -16,7 +15,7 @@ from pixconnect.usecases.running import installation
 from pixconnect.usecases.running.installation import InstallationError
 from support.postgres import Addresses, as_owner
 from support.records import own_key
-from support.service import open_holder, open_service
+from support.service import open_holder, open_service, open_watched_pool
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
@@ -39,14 +38,7 @@ def watch() -> ServerWatch:
 
 @pytest.fixture
 async def pool(database: Addresses, watch: ServerWatch) -> AsyncIterator["Pool"]:
-    opened = await open_pool(
-        database.service_url,
-        role="pixconnect_service",
-        schema="pixconnect",
-        connections_max=1,
-        name="test",
-        look=watch.look,
-    )
+    opened = await open_watched_pool(database, watch, 1)
     yield opened
     await opened.close()
 

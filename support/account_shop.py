@@ -15,6 +15,7 @@ from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import OpenAccount, ReceivedPix
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.refund import Refund, RefundRequest
+from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import allowance as allowance_usecases
@@ -24,6 +25,7 @@ from pixconnect.usecases.institutions.sweep import sweep
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.handover import move_due_there
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
@@ -78,6 +80,10 @@ class Shop(Struct, frozen=True, kw_only=True):
         all_of_it = WantedAllowance(transfer_cents=1_000_000, transfers_day_cents=10_000_000, payees="all")
         wanted = structs.replace(all_of_it, **changes)
         await allowance_usecases.allow(as_operator(self.live.context), self.account.name, wanted)
+
+    async def send(self, amount_cents: int, key: str = "joana@pix.example", **changes: Any) -> Transfer:
+        request = KeyTransferRequest(amount_cents=amount_cents, key=key, key_type="EMAIL", **changes)
+        return (await transfer_usecases.start_transfer(self.context, self.house, request)).transfer
 
     async def give_back(self, pix: ReceivedPix, amount_cents: int | None = None, **changes: Any) -> Refund:
         request = RefundRequest(end_to_end_id=pix.end_to_end_id, amount_cents=amount_cents or pix.amount_cents)

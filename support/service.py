@@ -23,6 +23,7 @@ from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.block_report import Defence, DefenceAnswer, DefenceTaken, InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.holder import Party
+from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.delivery import Receivers, WebhookExchange
 from pixconnect.foundation.pool import Connection, Pool, open_pool
@@ -34,6 +35,7 @@ from pixconnect.usecases.identity.keyring import Keyring
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.writing.write_queues import WriteQueues
 from support import postgres
 from support.kept_pools import kept_pools
@@ -355,6 +357,13 @@ async def open_holder(
     if funds_cents:
         await ledger_usecases.deposit(service.context, holder.id, funds_cents)
     return Caller(client_id="test", holder_id=holder.id, scopes=frozenset(SCOPES))
+
+
+async def send_out(service: Service, caller: Caller, amount_cents: int, **changes: Any) -> Transfer:
+    """A transfer to an account at another institution, accepted."""
+    terms = {"credit_party": outside_party(), **changes}
+    request = AccountTransferRequest(amount_cents=amount_cents, **terms)
+    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
 
 
 async def read_funds(service: Service, caller: Caller) -> tuple[int, int]:

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from api.faces.test_face_fault import Control
 from conformance.institution_under_test import InstitutionUnderTest, open_institution_under_test
 from conformance.rail import RailConformance
 from conformance.under_test import RailUnderTest, Work
-from journeys.conftest import bank, clock, control  # noqa: F401  as journeys have them
 from pixconnect.domain.profiles.profile import NAMES
 from support.faces import Bank
 from support.two_books import MonthClock
@@ -30,12 +28,7 @@ def face(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def under(
-    request: pytest.FixtureRequest,
-    face: str,
-    bank: Bank,
-    control: Control,
-    clock: MonthClock,
-    tmp_path: Path,
+    request: pytest.FixtureRequest, face: str, bank: Bank, control: Control, clock: MonthClock, tmp_path: Path
 ) -> AsyncIterator[InstitutionUnderTest]:
     by_code = getattr(request.cls, "by_code", False)
     async with open_institution_under_test(

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from api.conftest import described, services, use_cases  # noqa: F401  what a face is served by
 from conformance.institution_under_test import open_institution_under_test
 from conformance.rail import RailConformance
-from conformance.test_institution_rail import DOES, bank, clock, control  # noqa: F401  fixtures
+from conformance.test_institution_rail import DOES
 from conformance.under_test import RailUnderTest
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
@@ -159,9 +158,9 @@ LIARS: list[tuple[type[Liar], Test]] = [
 
 @pytest.mark.parametrize(("liar", "test"), LIARS)
 async def test_an_institution_that_lies_fails(
-    bank: Bank,  # noqa: F811
-    control: Any,  # noqa: F811
-    clock: Any,  # noqa: F811
+    bank: Bank,
+    control: Any,
+    clock: Any,
     tmp_path: Path,
     liar: type[Liar],
     test: Test,

@@ -11,7 +11,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.money import refund as refund_usecases
@@ -62,8 +62,7 @@ async def make_tenant(shop: Shop) -> Caller:
 
 
 async def send(shop: Shop) -> Transfer:
-    request = KeyTransferRequest(amount_cents=300, key=own_key("2"), key_type="EMAIL")
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(300, own_key("2"))
 
 
 async def test_both_legs_of_a_book_transfer_lie_on_one_account(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:

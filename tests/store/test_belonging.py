@@ -9,14 +9,11 @@ import pytest
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Settled
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation.pool import Connection
 from pixconnect.usecases.money import incoming, settlement
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from support.attacker import end_order, entry, refuse
-from support.records import outside_party
-from support.service import Service, credit_report, make_charge, open_holder
+from support.service import Service, credit_report, make_charge, open_holder, send_out
 
 COPIED = (
     *("holder_id", "direction", "initiation_type", "is_book", "external_id", "fingerprint", "end_to_end_id"),
@@ -32,8 +29,7 @@ async def attacker(service: Service, caller: Caller) -> AsyncIterator[Connection
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = 500) -> int:
-    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.id
+    return (await send_out(service, caller, amount_cents)).id
 
 
 async def send_settled(service: Service, caller: Caller, amount_cents: int = 500) -> int:

@@ -10,7 +10,6 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.rail import Abilities, Settled
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation import privileges
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases.money import charge as charge_usecases
@@ -18,14 +17,13 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming, settlement
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from support.attacker import attempt, end_order, entry, refuse
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import outside_party, own_key
-from support.service import Service, accepted, credit_report, make_charge, open_holder, open_service
+from support.records import own_key
+from support.service import Service, accepted, credit_report, make_charge, open_holder, open_service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -42,8 +40,7 @@ async def attacker(service: Service, caller: Caller) -> AsyncIterator["Connectio
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = 500) -> int:
-    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.id
+    return (await send_out(service, caller, amount_cents)).id
 
 
 async def receive(service: Service, amount_cents: int = 1000, txid: str | None = None) -> str:

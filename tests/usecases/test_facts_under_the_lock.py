@@ -13,21 +13,19 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.rail import Rejected, Settled
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import end_orders
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import outside_party, own_key
-from support.service import Service, credit_report, open_service
+from support.records import own_key
+from support.service import Service, credit_report, open_service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.domain.money.transfer import Transfer
@@ -51,8 +49,7 @@ async def holding_balance(beside: "Connection", caller: Caller) -> AsyncIterator
 
 def send(service: Service, caller: Caller, amount_cents: int = 100) -> "asyncio.Task[Transfer]":
     async def start() -> "Transfer":
-        request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-        return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+        return await send_out(service, caller, amount_cents)
 
     return asyncio.create_task(start())
 

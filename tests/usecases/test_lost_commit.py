@@ -21,13 +21,12 @@ from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Payer
 from pixconnect.domain.money.rail import Abilities, Rejected, ReturnReport, Settled
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard.charge_lot import WantedItem, slot_of
 from pixconnect.usecases.institutions.defence import defend, list_infractions
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
 from pixconnect.usecases.money.infraction import receive_infraction
 from pixconnect.usecases.money.movement import receive_blocks, receive_movement
@@ -43,7 +42,7 @@ from pixconnect.writing import batch_attempt as timeouts
 from support.books import check_books
 from support.cut_connections import Cut, Wire, open_wire
 from support.postgres import Addresses
-from support.records import OUTSIDE_ISPB, outside_party, own_key
+from support.records import OUTSIDE_ISPB, own_key
 from support.service import (
     STARTED_AT,
     Service,
@@ -55,6 +54,7 @@ from support.service import (
     movement_report,
     open_holder,
     open_service,
+    send_out,
 )
 
 Act = Callable[[], Awaitable[object]]
@@ -90,8 +90,7 @@ class Shop(Struct, frozen=True, kw_only=True):
         return (await location_usecases.create_location(self.context, self.caller, "cob")).id
 
     async def send(self) -> Transfer:
-        sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
-        return (await transfer_usecases.start_transfer(self.context, self.caller, sent)).transfer
+        return await send_out(self, self.caller, 400)
 
 
 @pytest.fixture

@@ -10,14 +10,12 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionTraits, InstitutionUnavailable
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import SettledReport
-from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions.account_alarm import raise_alarm
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.proof.case import look_for_cases
 from pixconnect.worker import metrics
@@ -98,8 +96,7 @@ async def queue(shop: Shop) -> None:
     """A transfer that no worker has handed over yet."""
     await shop.allow_sending()
     await shop.receive(1000)
-    request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
-    await transfer_usecases.start_transfer(shop.context, shop.house, request)
+    await shop.send(400)
 
 
 async def test_what_is_queued_is_added_up_until_it_has_left(shop: Shop) -> None:

@@ -8,15 +8,13 @@ import pytest
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import RailUnavailable, Report, SettledReport
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import order as order_store
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.worker import settlement
 from pixconnect.worker.leases import LeaseLost
 from pixconnect.worker.settlement import OrderMover, keep_taking_reports
 from support.books import check_books
-from support.records import outside_party
-from support.service import STARTED_AT, Service
+from support.service import STARTED_AT, Service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.worker.leases import SlotLeases
@@ -43,8 +41,7 @@ def a_mover(service: Service, leases: AllSlots, **bounds: int) -> OrderMover:
 
 
 async def send(service: Service, caller: Caller) -> Transfer:
-    request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    return await send_out(service, caller, 1)
 
 
 async def test_a_batch_is_handed_over_and_not_again(service: Service, caller: Caller) -> None:

@@ -9,20 +9,18 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Reading
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.foundation.pool import connect
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.running.health import HealthWatch, check_clock
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.worker.leases import SlotLeases
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import a_new_holder, outside_party, own_key
-from support.service import Service, open_holder, open_service
+from support.records import a_new_holder, own_key
+from support.service import Service, open_holder, open_service, send_out
 
 NOON = datetime(2026, 7, 1, 12, tzinfo=UTC)
 
@@ -47,8 +45,7 @@ async def make_charge(service: Service, caller: Caller) -> datetime:
 
 
 async def send(service: Service, caller: Caller) -> datetime:
-    request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.created_at
+    return (await send_out(service, caller, 1)).created_at
 
 
 def is_now(instant: datetime) -> bool:

@@ -11,15 +11,12 @@ import pytest
 from cyclopts import App
 
 from pixconnect.cli.main import FOR_ONE_HOLDER, app
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.money.holder import HolderChanges, set_holder
-from pixconnect.usecases.money.transfer import start_transfer
 from support import postgres
 from support.command_line import DISABLED_ENDPOINT, OPEN_CHARGE, CommandLine
 from support.operators import as_operator
 from support.postgres import Addresses, as_owner
-from support.records import outside_party
-from support.service import FakeClock, open_holder, open_service
+from support.service import FakeClock, open_holder, open_service, send_out
 from support.verifier import chain_deposit
 
 # Verbs that run a part, make the tables, or look at the machine: they are not an operator's acts on what is in the tables.
@@ -134,8 +131,7 @@ async def _wait_for_operators(database: Addresses) -> list[int]:
     async with open_service(database, clock=FakeClock(datetime.now(UTC))) as service:
         payer = await open_holder(service, account_number="9009", funds_cents=1000)
         await set_holder(as_operator(service.context), payer.holder_id, HolderChanges(approve_above_cents=0))
-        request = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-        return [(await start_transfer(service.context, payer, request)).transfer.id for _ in range(2)]
+        return [(await send_out(service, payer, 1)).id for _ in range(2)]
 
 
 def test_every_verb_is_known_to_these_tests() -> None:

@@ -6,13 +6,11 @@ import pytest
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import incoming
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
-from support.records import outside_party, own_key
-from support.service import Service, credit_report
+from support.records import own_key
+from support.service import Service, credit_report, send_out
 
 _COPIED = {
     "transfer": """id, holder_id, direction, initiation_type, is_book, external_id, fingerprint, end_to_end_id, correlation_id,
@@ -38,8 +36,7 @@ async def receive(service: Service, txid: str | None = None) -> int:
 
 
 async def send(service: Service, caller: Caller) -> int:
-    request = AccountTransferRequest(amount_cents=500, credit_party=outside_party(), external_id="a")
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.id
+    return (await send_out(service, caller, 500, external_id="a")).id
 
 
 RELEASE = """

@@ -22,7 +22,7 @@ from pixconnect.usecases.frame.lookup_budget import LookupBudgets
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.settlement import end_orders
 from support.records import FIRM, ISPB, outside_party, own_key
-from support.service import STARTED_AT, FakeRail, Service, open_holder
+from support.service import STARTED_AT, FakeRail, Service, open_holder, send_out
 from support.waiting import until
 
 KNOWN_KEY = "loja@outside.example"
@@ -184,8 +184,7 @@ async def test_time_and_payments_that_settle_put_tokens_back(service: Service) -
 
 async def send(service: Service, caller: Caller) -> str:
     service.clock.advance(milliseconds=1)
-    outside = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, outside)).transfer.end_to_end_id
+    return (await send_out(service, caller, 1)).end_to_end_id
 
 
 async def test_a_replay_is_answered_whatever_was_looked_up(service: Service) -> None:

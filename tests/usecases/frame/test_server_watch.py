@@ -19,7 +19,6 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.ledger import Held
 from pixconnect.domain.money.rail import NeverTaken, RailUnavailable, Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.running.database_server import DatabaseServer
 from pixconnect.foundation.pool import Connection
 from pixconnect.local.postgres_placement import PostgresVersion, find_programs
@@ -43,7 +42,6 @@ from pixconnect.usecases.running import installation
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses, as_owner
-from support.records import outside_party
 from support.service import (
     STARTED_AT,
     Service,
@@ -53,6 +51,7 @@ from support.service import (
     open_service,
     open_watched_pool,
     read_funds,
+    send_out,
 )
 
 SEQUENCES = [
@@ -150,8 +149,7 @@ async def outlived(database: Addresses) -> AsyncIterator[Outlived]:
         caller = await open_holder(service, funds_cents=1000)
         report = credit_report(service, amount_cents=400)
         await receive_credit(service.context, report)
-        sent = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
-        transfer = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+        transfer = await send_out(service, caller, 500)
         refund = await refund_usecases.start_refund(
             service.context, caller, RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=400)
         )
@@ -246,8 +244,7 @@ async def test_what_was_young_at_a_start_is_asked_about_and_sent(outlived: Outli
 async def test_what_is_accepted_after_a_start_is_given_up_as_ever(outlived: Outlived) -> None:
     service = outlived.service
     await meet(outlived, STARTED_EARLIER)
-    sent = AccountTransferRequest(amount_cents=1, credit_party=outside_party())
-    later = (await transfer_usecases.start_transfer(service.context, outlived.caller, sent)).transfer
+    later = await send_out(service, outlived.caller, 1)
     service.clock.advance(seconds=61)
     await outlived.work()
     read = (await transfer_usecases.read_transfer_by_id(service.context, outlived.caller, later.id)).transfer
@@ -260,8 +257,7 @@ async def test_without_a_rail_orders_are_given_up_after_a_start_or_a_loss_too(da
     await start(database)
     async with open_service(database, has_rail=False) as service:
         caller = await open_holder(service, funds_cents=1000)
-        sent = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
-        await transfer_usecases.start_transfer(service.context, caller, sent)
+        await send_out(service, caller, 500)
         outlived = Outlived(service=service, caller=caller, names=[])
         await meet(outlived, what)
         service.clock.advance(seconds=61)

@@ -12,7 +12,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_order_there
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import return_name as name_store
 from pixconnect.usecases.institutions.holder import move_holder
 from pixconnect.usecases.institutions.statement import settle_items
@@ -86,8 +86,7 @@ async def tell_line(shop: Shop, sent: SentPix) -> None:
 
 
 async def ask(shop: Shop, external_id: str | None, amount_cents: int) -> Transfer:
-    request = KeyTransferRequest(amount_cents=amount_cents, key=KEY, key_type="EMAIL", external_id=external_id)
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(amount_cents, KEY, external_id=external_id)
 
 
 async def end(shop: Shop, asked: Transfer) -> str:

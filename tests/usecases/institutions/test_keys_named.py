@@ -6,14 +6,11 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits
-from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.transfer import Transfer
 from support.account_shop import Shop, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
-from support.records import outside_party
-from support.service import Service
+from support.service import Service, send_out
 
 TOKENS = 3
 
@@ -34,8 +31,7 @@ async def shop(live: Service) -> Shop:
 
 
 async def send(shop: Shop, key: str, amount_cents: int = 100) -> Transfer:
-    request = KeyTransferRequest(amount_cents=amount_cents, key=key, key_type="EMAIL", external_id=key)
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(amount_cents, key, external_id=key)
 
 
 async def test_a_refusal_that_tells_that_a_key_is_nobodys_here_costs_a_look_up(shop: Shop) -> None:
@@ -55,8 +51,7 @@ async def test_unknown_keys_cost_tokens_and_paid_ones_give_more_back(shop: Shop)
     with pytest.raises(errors.RateLimited):
         await send(shop, "one-more@pix.example")
     # To an account nothing is looked up.
-    to_account = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    await transfer_usecases.start_transfer(shop.context, shop.house, to_account)
+    await send_out(shop, shop.house, 100)
     await shop.move_orders()
     shop.live.clock.advance(seconds=2)
     for number in range(10):

@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import order as order_store
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -30,8 +30,7 @@ def there(live: Service) -> FakeInstitution:
 
 
 async def send(shop: Shop, key: str = "joana@pix.example") -> Transfer:
-    request = KeyTransferRequest(amount_cents=400, key=key, key_type="EMAIL")
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(400, key)
 
 
 async def begin(shop: Shop) -> Transfer:

@@ -11,7 +11,7 @@ from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, NotSent
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, RailStep
 from pixconnect.domain.money.rail import Taken
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -41,10 +41,7 @@ async def begin(shop: Shop, amount_cents: int = 1000, external_id: str | None = 
 
 
 async def send(shop: Shop, amount_cents: int = 1000, external_id: str | None = None) -> Transfer:
-    request = KeyTransferRequest(
-        amount_cents=amount_cents, key="joana@pix.example", key_type="EMAIL", external_id=external_id
-    )
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(amount_cents, external_id=external_id)
 
 
 async def read_again(shop: Shop, sent: Transfer) -> Transfer:

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, NotSent
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -32,8 +32,7 @@ async def by_code(live: Service) -> Shop:
 async def begin(shop: Shop, external_id: str | None = None) -> Transfer:
     await shop.allow_sending()
     await shop.receive(1000)
-    request = KeyTransferRequest(amount_cents=1000, key="joana@pix.example", key_type="EMAIL", external_id=external_id)
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(1000, external_id=external_id)
 
 
 async def work(at: Context, shop: Shop, times: int = 6, seconds: int = 5) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pixconnect.adapters.rails.institution import BELIEVED_AFTER
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.money import transfer as transfer_usecases
 from support.account_shop import Shop, open_shop
 from support.books import check_books
@@ -28,8 +28,7 @@ async def by_text(live: Service) -> Shop:
 async def begin(shop: Shop) -> Transfer:
     await shop.allow_sending()
     await shop.receive(1000)
-    request = KeyTransferRequest(amount_cents=1000, key="joana@pix.example", key_type="EMAIL")
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(1000)
 
 
 async def work(shop: Shop, span: timedelta) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money import order as order_store
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.unresolved import read_waiting
 from pixconnect.usecases.reading.receipt import read_parties
 from pixconnect.usecases.running.health import check_accounts
@@ -32,8 +31,7 @@ def there(live: Service) -> FakeInstitution:
 async def send(shop: Shop) -> Transfer:
     await shop.allow_sending()
     await shop.receive(1000)
-    request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(400)
 
 
 async def ask(shop: Shop, times: int = 3) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionTraits
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.account import pause_all
 from pixconnect.usecases.money import transfer as transfer_usecases
@@ -28,8 +28,7 @@ def there(live: Service) -> FakeInstitution:
 async def send(shop: Shop) -> Transfer:
     await shop.allow_sending()
     await shop.receive(1000)
-    request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
-    return (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    return await shop.send(400)
 
 
 async def turn(shop: Shop, times: int = 1) -> None:

@@ -14,7 +14,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.institutions.sent_return import SentReturn
-from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.institutions import inquiry
 from pixconnect.usecases.institutions.sent_return import EVERY, follow_sent_returns
 from pixconnect.usecases.institutions.statement import settle_items
@@ -61,8 +61,7 @@ async def send(shop: Shop, amount_cents: int = 2000) -> Transfer:
     """A transfer that settled there, as it is recorded now."""
     await shop.allow_sending()
     await shop.receive(amount_cents)
-    request = KeyTransferRequest(amount_cents=amount_cents, key="joana@pix.example", key_type="EMAIL")
-    sent = (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    sent = await shop.send(amount_cents)
     for _ in range(2):
         await shop.move_orders()
         shop.live.clock.advance(minutes=1)
@@ -140,8 +139,7 @@ async def test_while_an_order_has_no_name_there_nothing_is_taken_for_another_one
     shop.there.send_status = "under_way"
     shop.there.tells_codes = True
     await shop.receive(100)
-    request = KeyTransferRequest(amount_cents=100, key="joana@pix.example", key_type="EMAIL")
-    await transfer_usecases.start_transfer(shop.context, shop.house, request)
+    await shop.send(100)
     await shop.move_orders()
     give_back(shop, f"E{OUTSIDE_ISPB}202607011500{8:011}", 50)
     await follow(shop)

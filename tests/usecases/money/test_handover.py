@@ -27,7 +27,7 @@ from pixconnect.worker.leases import LeaseLost
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import STARTED_AT, EverySlot, Service, credit_report, no_fence, open_service
+from support.service import STARTED_AT, EverySlot, Service, credit_report, no_fence, open_service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -79,8 +79,7 @@ class Order(Struct, frozen=True, kw_only=True):
 @pytest.fixture(params=["transfer", "refund"])
 async def order(request: pytest.FixtureRequest, service: Service, caller: Caller) -> Order:
     if request.param == "transfer":
-        sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
-        transfer = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+        transfer = await send_out(service, caller, 400)
         return Order(caller=caller, id=transfer.id, name=transfer.end_to_end_id, is_refund=False)
     report = credit_report(service, amount_cents=400)
     await receive_credit(service.context, report)

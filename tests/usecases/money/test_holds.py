@@ -14,7 +14,7 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.limit import Spent
 from pixconnect.domain.money.rail import NotTaken, Settled
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
@@ -26,7 +26,6 @@ from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.operators import as_operator, execute
-from support.records import outside_party
 from support.service import (
     STARTED_AT,
     Service,
@@ -36,6 +35,7 @@ from support.service import (
     no_fence,
     open_holder,
     read_funds,
+    send_out,
 )
 
 
@@ -49,8 +49,7 @@ async def want(service: Service, caller: Caller, **changes: Any) -> None:
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = 400) -> Transfer:
-    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    return await send_out(service, caller, amount_cents)
 
 
 async def decide(service: Service, transfer: Transfer, *, is_approved: bool = True) -> None:

@@ -24,19 +24,17 @@ from pixconnect.domain.money.block_report import (
     TakenPart,
 )
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.frame.context import FailedReports
 from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.operators import as_operator
-from support.records import OUTSIDE_ISPB, outside_party
+from support.records import OUTSIDE_ISPB
 from support.service import (
     Service,
     accepted,
@@ -47,6 +45,7 @@ from support.service import (
     infraction_report,
     make_charge,
     open_holder,
+    send_out,
 )
 
 PAID_CENTS = 1_000
@@ -170,8 +169,7 @@ async def test_taken_whole_it_is_a_refund_that_the_institution_made(service: Ser
 
 async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service, caller: Caller) -> None:
     paid = await receive(service)
-    request = AccountTransferRequest(amount_cents=700, credit_party=outside_party())
-    await transfer_usecases.start_transfer(service.context, caller, request)
+    await send_out(service, caller, 700)
     report = infraction_report(service, paid, held_cents=300)
     taken = decided(service, report, 300, rest_cents=700)
     await tell(service, report, taken)
@@ -204,8 +202,7 @@ async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service
 
 async def test_what_it_takes_and_is_not_here_is_owed(service: Service, caller: Caller) -> None:
     paid = await receive(service)
-    request = AccountTransferRequest(amount_cents=900, credit_party=outside_party())
-    await transfer_usecases.start_transfer(service.context, caller, request)
+    await send_out(service, caller, 900)
     report = infraction_report(service, paid)
     await tell(service, report, decided(service, report, PAID_CENTS))
     # 100 were blocked here, 900 are on their way out and the institution had them still.
@@ -275,8 +272,7 @@ async def test_of_two_contests_of_one_pix_each_takes_of_its_own_block(service: S
 
 async def test_what_one_contest_takes_is_still_held_for_the_other(service: Service, caller: Caller) -> None:
     paid = await receive(service)
-    request = AccountTransferRequest(amount_cents=700, credit_party=outside_party())
-    await transfer_usecases.start_transfer(service.context, caller, request)
+    await send_out(service, caller, 700)
     first = infraction_report(service, paid, "I1", amount_cents=400, wanted_cents=400, held_cents=400)
     second = infraction_report(service, paid, "I2", amount_cents=400, wanted_cents=400, held_cents=400)
     await tell(service, first, second, decided(service, second, 400))

@@ -8,7 +8,6 @@ from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Abilities, Report, Settled
 from pixconnect.domain.money.statement import StatementLine
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
@@ -20,8 +19,7 @@ from pixconnect.usecases.reading import statement as statement_usecases
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import outside_party
-from support.service import STARTED_AT, Service, credit_report, movement_report, open_holder, open_service
+from support.service import STARTED_AT, Service, credit_report, movement_report, open_holder, open_service, send_out
 
 FUNDS_CENTS = 1_000_000
 
@@ -112,8 +110,7 @@ async def test_an_unknown_account_is_for_a_person_without_refusals(database: Add
 
 
 async def test_an_item_that_is_an_order_of_ours_is_no_movement(service: Service, caller: Caller) -> None:
-    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    sent = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    sent = await send_out(service, caller, 100)
     for _ in range(2):
         await take_reports(service.context, [movement_report(service, sent.end_to_end_id)])
     await end_orders(service.context, [(sent.end_to_end_id, Settled(settled_at=STARTED_AT))])
@@ -140,8 +137,7 @@ async def test_an_item_of_nobody_here_or_without_form_is_kept(service: Service, 
 
 
 async def test_the_networks_instant_is_kept_beside_ours(service: Service, caller: Caller) -> None:
-    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    sent = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    sent = await send_out(service, caller, 100)
     theirs = STARTED_AT - timedelta(hours=3)
     await end_orders(service.context, [(sent.end_to_end_id, Settled(settled_at=theirs))])
     found = await transfer_usecases.read_transfer_by_id(service.context, caller, sent.id)

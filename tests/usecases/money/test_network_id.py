@@ -25,7 +25,7 @@ from pixconnect.usecases.reading import statement as statement_usecases
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB, outside_party
-from support.service import STARTED_AT, FakeClock, Service, credit_report, no_fence, open_holder, open_service
+from support.service import STARTED_AT, FakeClock, Service, credit_report, no_fence, open_holder, open_service, send_out
 from support.statement import EVER, read_all
 
 NAMES_ITSELF = rails.Abilities(keeps_our_id=False)
@@ -82,8 +82,7 @@ class Order(Struct, frozen=True, kw_only=True):
 
 
 async def make_transfer(service: Service, caller: Caller) -> Order:
-    sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
-    transfer = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
+    transfer = await send_out(service, caller, 400)
     return Order(caller=caller, id=transfer.id, name=transfer.end_to_end_id, told=network_id(), is_refund=False)
 
 

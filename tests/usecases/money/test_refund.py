@@ -25,7 +25,7 @@ from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, read_funds
+from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, read_funds, send_out
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC07", reason="closed")
@@ -136,8 +136,7 @@ async def test_the_first_broken_rule_answers_and_leaves_nothing(service: Service
             await start(service, caller, mine, amount_cents)
     assert await read_funds(service, caller) == before
     poor = await receive(service, account_number="2")
-    drained = AccountTransferRequest(amount_cents=2_000, credit_party=outside_party())
-    await transfer_usecases.start_transfer(service.context, other, drained)
+    await send_out(service, other, 2000)
     with pytest.raises(errors.InsufficientFunds):
         await start(service, other, poor, 101)
     assert await service.context.pool.fetchval("select count(*) from refund") == 0

@@ -14,7 +14,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.kept_report import Misfit
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.frame.context import LASTING_MIN_S, FailedReports
 from pixconnect.usecases.money import incoming, settlement
 from pixconnect.usecases.money import kept_report as kept_usecases
@@ -28,15 +28,14 @@ from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB, OUTSIDE_ISPB, a_transfer, outside_party
-from support.service import STARTED_AT, Service, credit_report, open_holder, open_service
+from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.usecases.frame.context import Context
 
 
 async def send(service: Service, caller: Caller) -> Transfer:
-    request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    return await send_out(service, caller, 1000)
 
 
 def refusing_soon(service: Service) -> "Context":

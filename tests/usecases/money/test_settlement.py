@@ -9,7 +9,7 @@ import pytest
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.holder import HolderChanges
@@ -18,16 +18,15 @@ from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
 from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import OUTSIDE_ISPB, outside_party
-from support.service import STARTED_AT, Service, open_holder, open_service, read_funds
+from support.records import OUTSIDE_ISPB
+from support.service import STARTED_AT, Service, open_holder, open_service, read_funds, send_out
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC03", reason="no such account")
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = 1000) -> Transfer:
-    request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    return await send_out(service, caller, amount_cents)
 
 
 async def now(service: Service, caller: Caller, transfer: Transfer) -> Transfer:
@@ -152,8 +151,7 @@ async def test_a_return_of_something_unknown_or_of_a_book_transfer_is_refused(se
     assert await code_of(service, report) == "AM09"
     party = await service.context.directory.find_account("0001", "2")
     assert party is not None
-    request = AccountTransferRequest(amount_cents=1000, credit_party=party.party)
-    book = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    book = await send_out(service, caller, 1000, credit_party=party.party)
     assert await code_of(service, a_return(service, book)) == "AM09"
     await check_books(service)
 

@@ -14,7 +14,7 @@ from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.unresolved import RailWaiting, list_accepted, list_unresolved, read_waiting
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import Service, accepted, credit_report, held, no_fence
+from support.service import Service, accepted, credit_report, held, no_fence, send_out
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
@@ -40,8 +40,7 @@ async def test_refunds_are_shown_like_transfers_and_both_are_counted(service: Se
     await receive_credit(service.context, report)
     asked = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=400)
     refund = await refund_usecases.start_refund(service.context, caller, asked)
-    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    await transfer_usecases.start_transfer(service.context, caller, request)
+    await send_out(service, caller, 100)
     await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
     service.clock.advance(seconds=61)
     found = [ordered for _, ordered in await list_unresolved(service.context, timedelta(seconds=60), None, None)]
@@ -82,8 +81,7 @@ async def test_a_suspect_payment_is_counted_once_its_time_is_over(service: Servi
 
 
 async def test_an_order_without_a_transfer_is_shown(service: Service, caller: Caller, database: Addresses) -> None:
-    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    await transfer_usecases.start_transfer(service.context, caller, request)
+    await send_out(service, caller, 100)
     await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
     owner = await asyncpg.connect(database.owner_url)
     try:

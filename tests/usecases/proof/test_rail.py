@@ -9,16 +9,13 @@ from msgspec import Struct, structs
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Position, Rail, RailUnavailable, Settled, SettledItem
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.usecases.money.transfer import start_transfer
 from pixconnect.usecases.proof.rail import compare_with_rail
 from pixconnect.usecases.proof.verify import ProofRequest, verify
 from support.all_books import open_all_books
 from support.postgres import Addresses
-from support.records import outside_party
-from support.service import STARTED_AT, Service, credit_report
+from support.service import STARTED_AT, Service, credit_report, send_out
 from support.verifier import open_book_reader
 
 OF_RAIL = ProofRequest(rules=("rail_settled_the_same", "rail_holds_the_same"), again_after_s=0)
@@ -53,8 +50,7 @@ async def told(service: Service, caller: Caller) -> ToldRail:
         items.append(
             SettledItem(id=report.end_to_end_id, kind="credit", amount_cents=amount_cents, settled_at=STARTED_AT)
         )
-    request = AccountTransferRequest(amount_cents=200, credit_party=outside_party())
-    transfer = (await start_transfer(service.context, caller, request)).transfer
+    transfer = await send_out(service, caller, 200)
     await end_orders(service.context, [(transfer.end_to_end_id, Settled(settled_at=STARTED_AT))])
     items.append(SettledItem(id=transfer.end_to_end_id, kind="order", amount_cents=200, settled_at=STARTED_AT))
     return ToldRail(items, 1000)

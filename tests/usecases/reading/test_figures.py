@@ -7,16 +7,14 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.money.rail import Rejected, Settled
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.reading.figures import Figures, spread
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading import figures
 from pixconnect.usecases.running.partition import fold_tallies
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from support.records import outside_party, own_key
-from support.service import Service, make_charge, open_holder
+from support.records import own_key
+from support.service import Service, make_charge, open_holder, send_out
 
 
 def _viewer(caller: Caller | None, *scopes: str) -> Viewer:
@@ -33,8 +31,7 @@ def _totals(found: Figures) -> dict[tuple[str, str], int]:
 
 
 async def _send(service: Service, caller: Caller, ending: Settled | Rejected) -> None:
-    request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
-    transfer = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    transfer = await send_out(service, caller, 1000)
     service.clock.advance(seconds=2)
     await end_orders(service.context, [(transfer.end_to_end_id, ending)])
 

@@ -3,20 +3,16 @@
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.money.rail import Rejected, Settled
-from pixconnect.domain.money.transfer import AccountTransferRequest
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading import overview
-from support.records import outside_party
-from support.service import Service, credit_report, open_holder, read_funds
+from support.service import Service, credit_report, open_holder, read_funds, send_out
 
 ALL = Viewer(holder_id=None, scopes=frozenset(SCOPES))
 
 
 async def _send(service: Service, caller: Caller, cents: int, *, settles: bool) -> None:
-    request = AccountTransferRequest(amount_cents=cents, credit_party=outside_party())
-    transfer = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    transfer = await send_out(service, caller, cents)
     end = Settled(settled_at=service.clock.now()) if settles else Rejected(code="AC03", reason="no such account")
     await end_orders(service.context, [(transfer.end_to_end_id, end)])
 

@@ -12,13 +12,11 @@ from pixconnect.domain.frame.errors import NotFound
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.institution import KnownPayer
 from pixconnect.domain.money.holder import Party
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.reading.receipt import read_parties
 from support.account_shop import Shop
 from support.records import ISPB, outside_party
-from support.service import Service, open_holder
+from support.service import Service, open_holder, send_out
 
 
 async def read(context: Context, caller: Caller, transfer_id: int) -> TransferParties:
@@ -65,8 +63,7 @@ async def test_the_txid_that_an_institution_makes_is_shown_of_what_paid_its_char
 
 
 async def start(service: Service, caller: Caller, payee: Party) -> int:
-    request = AccountTransferRequest(amount_cents=100, credit_party=payee)
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer.id
+    return (await send_out(service, caller, 100, credit_party=payee)).id
 
 
 async def test_over_our_own_rail_the_parties_are_whole_and_names_as_its_abilities_say(service: Service) -> None:

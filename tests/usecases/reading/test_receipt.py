@@ -17,18 +17,16 @@ from pixconnect.api.contract import receipt as receipt_api
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller, Viewer
 from pixconnect.domain.institutions.institution import KnownPayer
-from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.domain.reading.receipt import Receipt, ReceiptKind, ReceiptParty, lay_out_receipt
 from pixconnect.foundation import outgoing_text
 from pixconnect.foundation.receipt_pdf import write_receipt_pdf
 from pixconnect.usecases.frame.context import Context
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.reading.receipt import read_receipt
 from support.account_shop import Shop
 from support.console import open_console, sign_in, sign_in_client
 from support.records import ISPB, outside_party
-from support.service import STARTED_AT, Service, open_holder
+from support.service import STARTED_AT, Service, open_holder, send_out
 from support.statement import make_history
 
 CPF = outside_party().tax_id
@@ -109,8 +107,7 @@ async def test_each_side_of_each_direction_has_one_in_the_api_and_the_console(se
 async def test_between_two_holders_of_ours_no_id_of_ours_is_printed(service: Service, caller: Caller) -> None:
     other = await open_holder(service, account_number="2")
     payee = structs.replace(outside_party(), ispb=ISPB, account_number="2")
-    request = AccountTransferRequest(amount_cents=100, credit_party=payee)
-    sent = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    sent = await send_out(service, caller, 100, credit_party=payee)
     (row,) = await service.fetch("select id from transfer where direction = 'IN'")
     for holder, transfer_id in ((caller, sent.id), (other, row["id"])):
         found = await read(service.context, holder, "transfer", transfer_id)
@@ -119,8 +116,7 @@ async def test_between_two_holders_of_ours_no_id_of_ours_is_printed(service: Ser
 
 
 async def test_what_has_not_settled_is_anothers_or_may_not_be_seen_has_none(service: Service, caller: Caller) -> None:
-    request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
-    sent = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    sent = await send_out(service, caller, 100)
     with pytest.raises(errors.NotFound, match="PROCESSING"):
         await read(service.context, caller, "transfer", sent.id)
     with pytest.raises(errors.NotFound, match="no such refund"):

@@ -12,7 +12,7 @@ from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
 from pixconnect.domain.money.rail import Rejected
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
+from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.reading.timeline import Timeline
 from pixconnect.domain.webhooks import delivery as delivery_rules
 from pixconnect.domain.webhooks.delivery import DueCursor, WebhookExchange
@@ -21,14 +21,12 @@ from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import handover
 from pixconnect.usecases.money import refund as refund_usecases
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading import browse, timeline
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
-from support.records import outside_party
-from support.service import FakeSigner, Service, credit_report, held, make_charge, no_fence, open_holder
+from support.service import FakeSigner, Service, credit_report, held, make_charge, no_fence, open_holder, send_out
 
 _OPERATOR = Viewer(holder_id=None, scopes=frozenset(SCOPES))
 
@@ -69,8 +67,7 @@ async def _attempt_all(service: Service, *, status_code: int) -> None:
 
 
 async def _send(service: Service, caller: Caller) -> Transfer:
-    request = AccountTransferRequest(amount_cents=1000, credit_party=outside_party())
-    return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
+    return await send_out(service, caller, 1000)
 
 
 def _told(found: Timeline) -> list[tuple[str, str, str | None]]:

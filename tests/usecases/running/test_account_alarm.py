@@ -11,11 +11,9 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
-from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions.statement import settle_items
 from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
-from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.running.account_alarm import DRAIN_MIN_CENTS, look_for_alarms, tell_alarm
 from pixconnect.usecases.running.health import check_accounts
 from support.account_shop import Shop, open_shop
@@ -104,8 +102,7 @@ async def test_among_counterparts_it_is_off_unless_it_is_wanted(shop: Shop) -> N
 
 async def send(shop: Shop, cents: int) -> None:
     shop.live.clock.advance(minutes=1)
-    request = KeyTransferRequest(amount_cents=cents, key="joana@pix.example", key_type="EMAIL")
-    await transfer_usecases.start_transfer(shop.context, shop.house, request)
+    await shop.send(cents)
     await shop.move_orders()
     await look_for_alarms(shop.live.context)
 

@@ -27,15 +27,10 @@ COLUMNS_MAX: Final = 160
 REGISTRIES: Final = tuple(
     ".".join(words)
     for words in (
-        ("pypi", "org"),
-        ("pythonhosted", "org"),
-        ("npmjs", "org"),
-        ("crates", "io"),
-        ("rubygems", "org"),
-        ("proxy.golang", "org"),
-        ("docker", "io"),
+        ("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"), ("crates", "io"), ("rubygems", "org"),
+        ("proxy.golang", "org"), ("docker", "io"),
     )
-)
+)  # fmt: skip
 INDEX_OPTIONS: Final = ("--" + "index-url", "--" + "extra-index-url", "--" + "find-links")
 
 # Tests of what is not part of the service have folders of their own.
@@ -216,16 +211,9 @@ def check_layout(tree: Tree) -> Iterator[str]:
 
 
 CHECKS: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
-    check_links,
-    check_index,
-    check_named_things,
-    check_commands,
-    check_places,
-    check_locks,
-    check_grain,
-    check_assertions,
-    check_layout,
-)
+    check_links, check_index, check_named_things, check_commands, check_places, check_locks, check_grain,
+    check_assertions, check_layout,
+)  # fmt: skip
 
 
 def find_violations(root: Path) -> list[str]:

@@ -74,18 +74,12 @@ def make_cnab_records(*lots: CnabLot, lot_numbers: Sequence[int] = ()) -> list[s
     records = [
         _record(
             *(
-                BANK,
-                "0000",
-                "0",
-                _text("", 9),
-                _company(NUMBER),
-                _text("LOJA LTDA", 30),
-                _text("BANCO", 30),
+                BANK, "0000", "0", _text("", 9), _company(NUMBER), _text("LOJA LTDA", 30), _text("BANCO", 30),
                 _text("", 10),
             ),
             *("2", _day(LAST + timedelta(days=1)), "081500", _number(1, 6), "103", _number(0, 5)),
         )
-    ]
+    ]  # fmt: skip
     for count, lot in enumerate(lots, 1):
         records += _make_lot(lot, _number(lot_numbers[count - 1] if lot_numbers else count, 4))
     total = _number(len(records) + 1, 6)
@@ -98,20 +92,11 @@ def _make_lot(lot: CnabLot, lot_number: str) -> list[str]:
     closing = balance if lot.closing_cents is None else lot.closing_cents
     header = _record(
         *(
-            BANK,
-            lot_number,
-            "1",
-            "E",
-            "04",
-            "40",
-            "033",
-            " ",
-            _company(lot.number),
-            _text("LOJA LTDA", 30),
+            BANK, lot_number, "1", "E", "04", "40", "033", " ", _company(lot.number), _text("LOJA LTDA", 30),
             _text("", 40),
         ),
         *(_day(lot.opening_on), _cents(lot.opening_cents), lot.status, "BRL", _number(1, 5)),
-    )
+    )  # fmt: skip
     lines = [
         _record(
             *(BANK, lot_number, "3", _number(number % 100_000, 5), "E", _text("", 3), _company(lot.number)),
@@ -123,31 +108,23 @@ def _make_lot(lot: CnabLot, lot_number: str) -> list[str]:
                 _text(line.complement, 20),
             ),
             *(
-                "N",
-                _day(line.accounting_day),
-                _day(line.day),
-                _cents(line.amount_cents),
-                line.category,
+                "N", _day(line.accounting_day), _day(line.day), _cents(line.amount_cents), line.category,
                 line.history_code,
             ),
             *(_text(line.history, 25), _text(line.document, 39)),
         )
         for number, line in enumerate(lot.lines, 1)
-    ]
+    ]  # fmt: skip
     debits = sum(-line.amount_cents for line in lot.lines if line.amount_cents < 0)
     credits_ = sum(line.amount_cents for line in lot.lines if line.amount_cents > 0)
     count, debits, credits_ = (len(lines) + 2, debits, credits_) if lot.adds_up else (0, 0, 0)
     trailer = _record(
         *(BANK, lot_number, "5", _text("", 9), _company(lot.number), _text("", 16), *[_number(0, 18)] * 3),
         *(
-            _day(lot.closing_on),
-            _cents(closing),
-            lot.status,
-            _number(count, 6),
-            _number(debits, 18),
+            _day(lot.closing_on), _cents(closing), lot.status, _number(count, 6), _number(debits, 18),
             _number(credits_, 18),
         ),
-    )
+    )  # fmt: skip
     return [header, *lines, trailer]
 
 

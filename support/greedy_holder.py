@@ -26,13 +26,9 @@ from support.waiting import PATIENCE_S
 ASKED_EVERY_S = 0.2
 GREEDY_ADDRESS = "127.0.0.2"
 SANDBOX_PARTY = {
-    "account_number": "1001",
-    "account_type": "CHECKING",
-    "branch": "0001",
-    "ispb": "99999004",
-    "name": "Maria Silva",
+    "account_number": "1001", "account_type": "CHECKING", "branch": "0001", "ispb": "99999004", "name": "Maria Silva",
     "tax_id": "52998224725",
-}
+}  # fmt: skip
 
 
 class Asked(Struct, frozen=True, kw_only=True):

@@ -108,18 +108,10 @@ _CALLS_THERE: Final = dict(
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all", "answer_infractions"),
     "work": (
-        "write_endings",
-        "receive_credits",
-        "receive_returns",
-        "receive_movements",
-        "receive_blocks",
-        "receive_infractions",
-        "answer_infractions",
-        "record_attempts",
-        "name_orders",
-        "write_standard_charges",
+        "write_endings", "receive_credits", "receive_returns", "receive_movements", "receive_blocks",
+        "receive_infractions", "answer_infractions", "record_attempts", "name_orders", "write_standard_charges",
     ),
-}
+}  # fmt: skip
 # What a worker may die before or after while it reads a day and closes it, at a face that has lists and at one that has files.
 _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "file asked for": "pixconnect.adapters.institutions.efi:EfiInstitution.request_day_file",

@@ -24,33 +24,12 @@ _TABLES: Final = dict(
     **dict.fromkeys(
         (
             *(
-                "balance",
-                "statement_head",
-                "pix_key",
-                "client",
-                "charge",
-                "charge_revision",
-                "charge_lot",
-                "lot_item",
-                "lot_request",
-                "location",
-                "transfer",
-                "paid_amount",
-                "refund",
-                "ledger_entry",
+                "balance", "statement_head", "pix_key", "client", "charge", "charge_revision", "charge_lot",
+                "lot_item", "lot_request", "location", "transfer", "paid_amount", "refund", "ledger_entry",
             ),
             *(
-                "open_order",
-                "movement",
-                "repayment",
-                "block",
-                "block_step",
-                "infraction",
-                "tally",
-                "tally_change",
-                "received_hour",
-                "received_known",
-                "event",
+                "open_order", "movement", "repayment", "block", "block_step", "infraction", "tally", "tally_change",
+                "received_hour", "received_known", "event",
             ),
             *("event_feed", "webhook_endpoint", "key_webhook", "delivery", "origin_batch"),
         ),
@@ -62,7 +41,7 @@ _TABLES: Final = dict(
         "case kind when 'event' then owner_id = any ($1) "
         "else owner_id in (select id from webhook_endpoint where holder_id = any ($1)) end",
     ),
-)
+)  # fmt: skip
 _DIGESTS: Final = """
     update charge_revision as kept set next_digest = sha256(convert_to(coalesce(later.contents, charge.contents), 'UTF8'))
     from charge_revision as earlier join charge on charge.id = earlier.charge_id and charge.holder_id = earlier.holder_id

@@ -28,21 +28,10 @@ CORRELATION_ID = UUID("0197c3a1-0000-4000-8000-000000000001")
 
 def a_charge(**changes: Any) -> Charge:
     values: dict[str, Any] = {
-        "id": 1,
-        "holder_id": 7,
-        "external_id": "order-1",
-        "fingerprint": b"",
-        "txid": "t" * 32,
-        "amount_cents": 1000,
-        "key": "maria@test.example",
-        "payer": None,
-        "br_code": "000201",
-        "status": "PENDING",
-        "slot": 1,
-        "created_at": NOW,
-        "modified_at": NOW,
-        "expires_at": NOW.replace(day=2),
-    }
+        "id": 1, "holder_id": 7, "external_id": "order-1", "fingerprint": b"", "txid": "t" * 32, "amount_cents": 1000,
+        "key": "maria@test.example", "payer": None, "br_code": "000201", "status": "PENDING", "slot": 1,
+        "created_at": NOW, "modified_at": NOW, "expires_at": NOW.replace(day=2),
+    }  # fmt: skip
     return Charge(**(values | changes))
 
 
@@ -126,14 +115,9 @@ FIRM: Final = "12345678000195"
 
 def a_new_holder(**changes: Any) -> NewHolder:
     values: dict[str, Any] = {
-        "name": "Maria Souza",
-        "tax_id": PERSON,
-        "branch": "0001",
-        "account_number": "1",
-        "street": "Rua das Flores, 1",
-        "state": "SP",
-        "postal_code": "01310100",
-    }
+        "name": "Maria Souza", "tax_id": PERSON, "branch": "0001", "account_number": "1",
+        "street": "Rua das Flores, 1", "state": "SP", "postal_code": "01310100",
+    }  # fmt: skip
     return NewHolder(**(values | changes))
 
 
@@ -157,18 +141,9 @@ def outside_party(*, key: str | None = None, account_number: str = "1001") -> Pa
 
 def make_delivery(**changes: Any) -> DueDelivery:
     fields: dict[str, Any] = {
-        "id": 1,
-        "holder_id": 1,
-        "endpoint_id": 1,
-        "event_id": 1,
-        "resource": "charge",
-        "resource_id": 1,
-        "slot": 1,
-        "due_at": NOW,
-        "attempts_count": 0,
-        "failures_count": 0,
-        "body": "{}",
-    }
+        "id": 1, "holder_id": 1, "endpoint_id": 1, "event_id": 1, "resource": "charge", "resource_id": 1, "slot": 1,
+        "due_at": NOW, "attempts_count": 0, "failures_count": 0, "body": "{}",
+    }  # fmt: skip
     return DueDelivery(**(fields | changes))
 
 
@@ -189,24 +164,16 @@ def make_line(**changes: Any) -> StatementLine:
 
 def make_refund_line(**changes: Any) -> StatementLine:
     fields: dict[str, Any] = {
-        "id": 12,
-        "return_id": RETURN_ID,
-        "direction": "OUT",
-        "amount_cents": 34,
-        "running_balance_cents": 11200,
+        "id": 12, "return_id": RETURN_ID, "direction": "OUT", "amount_cents": 34, "running_balance_cents": 11200,
         "description": "Wrong size",
-    }
+    }  # fmt: skip
     return make_line(**fields | changes)
 
 
 def make_deposit_line(**changes: Any) -> StatementLine:
     fields: dict[str, Any] = {
-        "id": 13,
-        "end_to_end_id": None,
-        "counterparty": None,
-        "amount_cents": 100,
-        "running_balance_cents": 11300,
-    }
+        "id": 13, "end_to_end_id": None, "counterparty": None, "amount_cents": 100, "running_balance_cents": 11300,
+    }  # fmt: skip
     return make_line(**fields | changes)
 
 

@@ -191,12 +191,8 @@ def installed(
         os.chmod(folder, 0o711)
         where = home or Path(folder) / "home"
         environment = {
-            **os.environ,
-            "PIXCONNECT_HOME": str(where),
-            "PORT": "0",
-            "PIXCONNECT_LOG_LEVEL": "warning",
-            **settings,
-        }
+            **os.environ, "PIXCONNECT_HOME": str(where), "PORT": "0", "PIXCONNECT_LOG_LEVEL": "warning", **settings,
+        }  # fmt: skip
         started_s = time.monotonic()
         (where / "sandbox.json").unlink(missing_ok=True)
         process = subprocess.Popen([python, "-m", "pixconnect", "run"], env=environment, stdout=subprocess.DEVNULL)

@@ -35,14 +35,10 @@ KEY_BODY = {"amount": 1, "key": "settle@sandbox.pix.example", "key_type": "EMAIL
 TRANSFER_BODY = {
     "amount": 1,
     "credit_party": {
-        "account_number": "1001",
-        "account_type": "CHECKING",
-        "branch": "0001",
-        "ispb": "99999004",
-        "name": "Maria Silva",
-        "tax_id": "52998224725",
+        "account_number": "1001", "account_type": "CHECKING", "branch": "0001", "ispb": "99999004",
+        "name": "Maria Silva", "tax_id": "52998224725",
     },
-}
+}  # fmt: skip
 
 
 class Rounds:

@@ -129,16 +129,10 @@ def measure_verify(seconds: float, entries: Sequence[int], holders: int) -> Iter
             day_transfers = _live(service, living, seconds)
             _advance(service, living, timedelta(days=1))
             yield {
-                "name": f"verify_{count}",
-                "seconds": seconds,
-                "entries": count,
-                "holders": holders,
-                "filled_s": filled_s,
-                "chained_s": chained_s,
-                "whole": whole,
-                "day_transfers": day_transfers,
+                "name": f"verify_{count}", "seconds": seconds, "entries": count, "holders": holders,
+                "filled_s": filled_s, "chained_s": chained_s, "whole": whole, "day_transfers": day_transfers,
                 "day": _verify(service),
-            }
+            }  # fmt: skip
 
 
 async def _make_holders(context: Operator, count: int) -> list[int]:

@@ -124,10 +124,6 @@ def _receive_over_sandbox(seconds: float) -> Row:
             raise SystemExit(f"bench: {load.errors_count} payments were refused")
         cost = meter.cost(round(load.per_second * seconds))
         return {
-            "name": "receive_sandbox",
-            "seconds": seconds,
-            "per_second": load.per_second,
-            "p50_ms": load.p50_ms,
-            "p99_ms": load.p99_ms,
-            **cost,
-        }
+            "name": "receive_sandbox", "seconds": seconds, "per_second": load.per_second, "p50_ms": load.p50_ms,
+            "p99_ms": load.p99_ms, **cost,
+        }  # fmt: skip

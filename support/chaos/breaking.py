@@ -113,25 +113,12 @@ class Breaker:
 
     def _break(self, fault: Fault, tell: Callable[[str], None]) -> None:
         act = {
-            "kill": self._kill,
-            "stop": self._stop,
-            "die": self._die,
-            "freeze": self._freeze,
-            "cut": self._cut,
-            "half_open": self._be_half_open,
-            "vanish": self._vanish,
-            "away": self._be_away,
-            "held": self._hold,
-            "commit": self._cut_commit,
-            "slow": self._be_slow,
-            "read_only": self._be_read_only,
-            "disk_full": self._fill_disk,
-            "disk_slow": self._slow_disk,
-            "memory": self._lack_memory,
-            "clock": self._move_clock,
-            "rail": self._break_rail,
-            "deaf": self._be_deaf,
-        }[fault.kind]
+            "kill": self._kill, "stop": self._stop, "die": self._die, "freeze": self._freeze, "cut": self._cut,
+            "half_open": self._be_half_open, "vanish": self._vanish, "away": self._be_away, "held": self._hold,
+            "commit": self._cut_commit, "slow": self._be_slow, "read_only": self._be_read_only,
+            "disk_full": self._fill_disk, "disk_slow": self._slow_disk, "memory": self._lack_memory,
+            "clock": self._move_clock, "rail": self._break_rail, "deaf": self._be_deaf,
+        }[fault.kind]  # fmt: skip
         tell(fault.says())
         try:
             act(fault)

@@ -20,15 +20,11 @@ from support.whole_installation import Account, WholeInstallation
 
 _OUTAGE_OR_RACE: Final = (
     *(
-        "duplicate key value",
-        "canceling statement",
-        "terminating",
-        "read-only transaction",
-        "No space left",
+        "duplicate key value", "canceling statement", "terminating", "read-only transaction", "No space left",
         "out of memory",
     ),
     *("could not obtain lock", "deadlock detected", "the database system is", "connection to client lost"),
-)
+)  # fmt: skip
 """What PostgreSQL says of these is no refusal: two processes that made one row, whoever was too slow, and what was broken."""
 _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+ UTC \[\d+\] (?=[A-Z]+:  )")
 """How PostgreSQL begins each message; one that a full disk has cut short has the next one behind it in its line."""

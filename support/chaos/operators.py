@@ -13,14 +13,9 @@ import httpx2
 from support.installation import Installation, run_verb
 
 _VERBS: Final[Sequence[Sequence[str]]] = (
-    ("holder", "list"),
-    ("report", "list"),
-    ("audit", "list"),
-    ("database", "show"),
-    ("balance",),
-    ("deposit", "1000"),
-    ("charge", "list"),
-)
+    ("holder", "list"), ("report", "list"), ("audit", "list"), ("database", "show"), ("balance",),
+    ("deposit", "1000"), ("charge", "list"),
+)  # fmt: skip
 """A holder's are the demonstration's, whom no caller of the load asks for."""
 _PAUSE_S: Final = (2.0, 6.0)
 

@@ -38,15 +38,8 @@ _POINTS_HERE: Final = (
 )
 _FACE: Final = ("face_token", "face_read", "face_write")
 _ANY_ANSWER: Final = (
-    "unavailable",
-    "no_answer",
-    "lost",
-    "delay:700",
-    "delay:12000",
-    "html:before",
-    "html:after",
-    "too_many:1",
-)
+    "unavailable", "no_answer", "lost", "delay:700", "delay:12000", "html:before", "html:after", "too_many:1",
+)  # fmt: skip
 TARGETS: Final[dict[FaultKind, Sequence[str]]] = {
     "kill": PARTS,
     "stop": PARTS,

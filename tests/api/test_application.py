@@ -27,13 +27,9 @@ QR = "/v1/connect/transfer/qrcode"
 REFUND = "/v1/connect/refund"
 LISTS = [f"{path}/list" for path in (CHARGE, "/v1/connect/transfer", "/v1/connect/ledger", REFUND)]
 PARTY = {
-    "account_number": "1001",
-    "account_type": "CHECKING",
-    "branch": "0001",
-    "ispb": "99999004",
-    "name": "Maria Silva",
+    "account_number": "1001", "account_type": "CHECKING", "branch": "0001", "ispb": "99999004", "name": "Maria Silva",
     "tax_id": "52998224725",
-}
+}  # fmt: skip
 VALID: dict[str, dict[str, Any]] = {
     CHARGE: {"amount": 100, "key": "loja@sandbox.pix.example"},
     KEY: {"amount": 100, "key": "settle@sandbox.pix.example", "key_type": "EMAIL"},

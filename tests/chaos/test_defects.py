@@ -23,17 +23,8 @@ def test_each_defect_can_be_planted(tmp_path: Path) -> None:
         (tmp_path / f"{defect.name}.py").write_text(planted, encoding="utf-8")
     # A name that the file has no more would be an error, and not the defect.
     command = (
-        sys.executable,
-        "-m",
-        "ruff",
-        "check",
-        "--quiet",
-        "--isolated",
-        "--no-cache",
-        "--select",
-        "F821",
-        tmp_path,
-    )
+        sys.executable, "-m", "ruff", "check", "--quiet", "--isolated", "--no-cache", "--select", "F821", tmp_path,
+    )  # fmt: skip
     looked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert looked.returncode == 0, looked.stdout
 

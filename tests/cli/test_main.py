@@ -44,15 +44,10 @@ def test_an_unknown_word_is_refused(word: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ("rnu",),
-        ("cell", "list"),
-        ("holder", "show"),
-        ("--operator",),
-        ("run", "--wrong"),
-        ("holder", "show", "\udce9"),
-        ("--operator", "\udce9"),
+        ("rnu",), ("cell", "list"), ("holder", "show"), ("--operator",), ("run", "--wrong"),
+        ("holder", "show", "\udce9"), ("--operator", "\udce9"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_word_is_one_line(words: tuple[str, ...]) -> None:
     done = subprocess.run([*PIXCONNECT, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")

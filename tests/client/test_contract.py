@@ -34,14 +34,9 @@ OPERATIONS: Mapping[tuple[str, str], Any] = {
 SHORTER = {"HolderBalance": "Balance", "WebhookEndpoint": "Endpoint", "WebhookDelivery": "Delivery"}
 """Records whose names are long in the document, where they stand among many."""
 JSON_TYPES = {
-    str: "string",
-    int: "integer",
-    float: "number",
-    bool: "boolean",
-    date: "string",
-    datetime: "string",
+    str: "string", int: "integer", float: "number", bool: "boolean", date: "string", datetime: "string",
     msgspec.Raw: "object",
-}
+}  # fmt: skip
 
 RECORDS = {
     name: record

@@ -19,33 +19,11 @@ pytestmark = [*needs_chromium, pytest.mark.asyncio(loop_scope="module"), pytest.
 
 WIDTHS = (1280, 390)
 PAGES = (
-    "/",
-    "/charges",
-    "/charges?amount=%3C1",
-    "/transfers?status=CONFIRMED",
-    "/refunds",
-    "/infractions",
-    "/blocks?kind=judicial",
-    "/events",
-    "/deliveries",
-    "/endpoints",
-    "/figures?days=7",
-    "/ledger",
-    "/sandbox",
-    "/days",
-    "/audit",
-    "/audit/proof",
-    "/audit/cases",
-    "/audit/approvals",
-    "/sessions",
-    "/holders",
-    "/holders/1",
-    "/holders?to=/ledger&name=loja",
-    "/help",
-    "/search?q=1",
-    "/nowhere",
-    "/charges?amount=much",
-)
+    "/", "/charges", "/charges?amount=%3C1", "/transfers?status=CONFIRMED", "/refunds", "/infractions",
+    "/blocks?kind=judicial", "/events", "/deliveries", "/endpoints", "/figures?days=7", "/ledger", "/sandbox",
+    "/days", "/audit", "/audit/proof", "/audit/cases", "/audit/approvals", "/sessions", "/holders", "/holders/1",
+    "/holders?to=/ledger&name=loja", "/help", "/search?q=1", "/nowhere", "/charges?amount=much",
+)  # fmt: skip
 
 
 def _count_console(played: Any) -> int:

@@ -87,19 +87,14 @@ def _command(root: Path, home: Path, *words: str, **settings: str) -> list[str]:
     }
     return [
         *(
-            "systemd-nspawn",
-            "--quiet",
-            "--register=no",
-            "--keep-unit",
-            "--read-only",
-            "--tmpfs=/tmp",
+            "systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--read-only", "--tmpfs=/tmp",
             "--user=pixconnect",
         ),
         *("--console=pipe", "--drop-capability=all", "--no-new-privileges=yes", f"--bind={home}:/var/lib/pixconnect"),
         *(f"--setenv={name}={value}" for name, value in given.items()),
         f"--directory={root}",
         *words,
-    ]
+    ]  # fmt: skip
 
 
 @pytest.fixture

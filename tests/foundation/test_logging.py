@@ -157,18 +157,10 @@ async def test_access_lines_are_gathered_and_written_together() -> None:
     assert [line["request_id"] for line in found] == ["req-0", "req-1", "req-2"]
     assert found[0].pop("timestamp").endswith("Z")
     assert found[0] == {
-        "level": "info",
-        "event": "request",
-        "operation": "readCharge",
-        "method": "GET",
-        "path": "/v1/connect/charge/{id}",
-        "status": 200,
-        "duration_ms": 0.123,
-        "request_id": "req-0",
-        "holder_id": 7,
-        "client_id": "shop",
-        "peer": "203.0.113.9",
-    }
+        "level": "info", "event": "request", "operation": "readCharge", "method": "GET",
+        "path": "/v1/connect/charge/{id}", "status": 200, "duration_ms": 0.123, "request_id": "req-0", "holder_id": 7,
+        "client_id": "shop", "peer": "203.0.113.9",
+    }  # fmt: skip
     log.flush()
 
 

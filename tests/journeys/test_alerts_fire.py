@@ -102,14 +102,8 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         two = Both(bank=bank, live=live, url=f"http://127.0.0.1:{port}", folder=folder)
         open_account(bank, live, folder, "inter", 10_000_000)
         scopes = (
-            "transfer.read",
-            "transfer.write",
-            "refund.read",
-            "refund.write",
-            "cob.read",
-            "cob.write",
-            "ledger.read",
-        )
+            "transfer.read", "transfer.write", "refund.read", "refund.write", "cob.read", "cob.write", "ledger.read",
+        )  # fmt: skip
         caller = Caller(two, *scopes)
         (folder / "watching").mkdir()
         weeks = remember_weeks(f'pixconnect:received:1h{{institution="{NAME}"}}', 12)

@@ -59,20 +59,12 @@ FIELDS = {
     },
     "infraction": {
         *(
-            "id",
-            "infraction_id",
-            "end_to_end_id",
-            "transfer_id",
-            "amount",
-            "held",
-            "taken",
-            "reason",
-            "situation",
+            "id", "infraction_id", "end_to_end_id", "transfer_id", "amount", "held", "taken", "reason", "situation",
             "words",
         ),
         *("status", "respond_by", "respond_to", "create_timestamp"),
     },
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)

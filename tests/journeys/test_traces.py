@@ -23,13 +23,9 @@ pytestmark = [pytest.mark.journey, pytest.mark.long, pytest.mark.xdist_group("tr
 PAYEE = "settle@sandbox.pix.example"
 # All that a span may say of itself.
 FACTS = {
-    "http.request.method",
-    "http.route",
-    "http.response.status_code",
-    "pixconnect.operation",
-    "pixconnect.answer",
+    "http.request.method", "http.route", "http.response.status_code", "pixconnect.operation", "pixconnect.answer",
     "pixconnect.attempt",
-}
+}  # fmt: skip
 
 
 class Receiver:

@@ -176,23 +176,10 @@ async def test_a_transfer_begins_with_its_entry(attacker: "Connection", service:
 
     def copy(where: str, **changes: str) -> str:
         columns = [
-            "id",
-            "holder_id",
-            "direction",
-            "initiation_type",
-            "is_book",
-            "external_id",
-            "fingerprint",
-            "end_to_end_id",
-            "correlation_id",
-            "amount_cents",
-            "status",
-            "counterparty",
-            "slot",
-            "settled_at",
-            "created_at",
-            "modified_at",
-        ]
+            "id", "holder_id", "direction", "initiation_type", "is_book", "external_id", "fingerprint",
+            "end_to_end_id", "correlation_id", "amount_cents", "status", "counterparty", "slot", "settled_at",
+            "created_at", "modified_at",
+        ]  # fmt: skip
         values = (changes.get(column, column) for column in columns)
         return f"insert into transfer ({', '.join(columns)}) select {', '.join(values)} from transfer where {where}"
 

@@ -281,13 +281,9 @@ async def refuse_payments(connection: "Connection") -> None:
     for transfer in (await transfer_store.lock_by_id(connection, PAIRS)).values():
         name = f"E99999004{transfer.end_to_end_id[9:]}"
         refused = {
-            "status": "ERROR",
-            "outcome_code": "X",
-            "direction": "IN",
-            "external_id": None,
-            "fingerprint": None,
+            "status": "ERROR", "outcome_code": "X", "direction": "IN", "external_id": None, "fingerprint": None,
             "charge_id": None,
-        }
+        }  # fmt: skip
         changes.put(
             TRANSFERS,
             msgspec.structs.replace(transfer, id=transfer.id + 10**6, end_to_end_id=name, settled_at=None, **refused),

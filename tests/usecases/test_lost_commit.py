@@ -424,16 +424,9 @@ def test_every_write_operation_is_in_the_table() -> None:
 
 
 _TABLES = (
-    "charge",
-    "charge_revision",
-    "location",
-    "transfer",
-    "refund",
-    "ledger_entry",
-    "event",
-    "open_order",
+    "charge", "charge_revision", "location", "transfer", "refund", "ledger_entry", "event", "open_order",
     "refused_credit",
-)
+)  # fmt: skip
 
 
 async def _count_rows(shop: Shop) -> list[int]:

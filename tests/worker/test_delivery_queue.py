@@ -21,18 +21,10 @@ def make_queue(*, may_start: bool = True, **limits: int) -> DeliveryQueue:
 def make_work(delivery_id: int, endpoint_id: int = 1, **changes: Any) -> Work:
     """A first attempt of a holder with one endpoint."""
     fields: dict[str, Any] = {
-        "id": delivery_id,
-        "holder_id": endpoint_id,
-        "endpoint_id": endpoint_id,
-        "event_id": delivery_id,
-        "resource": "charge",
-        "resource_id": delivery_id,
-        "slot": delivery_id % 256,
-        "due_at": NOW,
-        "attempts_count": 0,
-        "failures_count": 0,
-        "body": "{}",
-    }
+        "id": delivery_id, "holder_id": endpoint_id, "endpoint_id": endpoint_id, "event_id": delivery_id,
+        "resource": "charge", "resource_id": delivery_id, "slot": delivery_id % 256, "due_at": NOW,
+        "attempts_count": 0, "failures_count": 0, "body": "{}",
+    }  # fmt: skip
     return Work(delivery=DueDelivery(**(fields | changes)), epoch=1)
 
 

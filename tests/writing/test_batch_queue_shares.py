@@ -51,12 +51,8 @@ async def test_who_has_most_waiting_is_written_apart_and_nobody_else_waits_for_i
                 assert not any(task.done() for task in waiting[:-1])
             assert await asyncio.gather(*waiting[:-1]) == [f"hot{n}" for n in range(8)]
         assert sorted(words.batches) == [
-            ["calm"],
-            ["first"],
-            ["hot0", "hot1", "hot2", "hot3"],
-            ["hot4", "hot5", "hot6", "hot7"],
-            ["later"],
-        ]
+            ["calm"], ["first"], ["hot0", "hot1", "hot2", "hot3"], ["hot4", "hot5", "hot6", "hot7"], ["later"],
+        ]  # fmt: skip
 
 
 async def test_a_holder_rejoins_the_others_when_nothing_of_it_has_come(service: Service) -> None:

@@ -276,17 +276,11 @@ async def test_a_return_that_cannot_be_read_is_told_beside_its_pix(liar: Liar, i
 @pytest.mark.parametrize(
     "body",
     [
-        {"pix": [PIX]},
-        page(PIX, pages="2"),
-        page(PIX, pages=-1),
-        page(PIX, pages=10**9),
-        page(PIX, pages=True),
-        {**page(), "pix": {}},
-        {**page(), "pix": None},
-        [],
+        {"pix": [PIX]}, page(PIX, pages="2"), page(PIX, pages=-1), page(PIX, pages=10**9), page(PIX, pages=True),
+        {**page(), "pix": {}}, {**page(), "pix": None}, [],
     ],
     ids=str,
-)
+)  # fmt: skip
 async def test_a_list_without_its_length_is_no_list(liar: Liar, institution: Institution, body: object) -> None:
     liar.said = answer(body)
     with pytest.raises(InstitutionUnavailable):

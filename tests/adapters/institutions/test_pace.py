@@ -40,17 +40,11 @@ async def count_in_a_minute(paces: CallPaces, clock: StandingClock, route: Route
 @pytest.mark.parametrize(
     ("name", "route", "most", "is_homologation"),
     [
-        ("inter", "token", 5, False),
-        ("inter", "charge", 120, False),
-        ("inter", "charge", 10, True),
-        ("inter", "statement", 10, False),
-        ("sicoob", "account", 120, False),
-        ("sicoob", "list", 3000, False),
-        ("sicoob", "send", 40, False),
-        ("sicoob", "sent", 20, False),
-        ("efi", "charge", 30_000, False),
+        ("inter", "token", 5, False), ("inter", "charge", 120, False), ("inter", "charge", 10, True),
+        ("inter", "statement", 10, False), ("sicoob", "account", 120, False), ("sicoob", "list", 3000, False),
+        ("sicoob", "send", 40, False), ("sicoob", "sent", 20, False), ("efi", "charge", 30_000, False),
     ],
-)
+)  # fmt: skip
 async def test_each_minute_keeps_to_the_allowed_pace(name: str, route: Route, most: int, is_homologation: bool) -> None:
     clock = StandingClock()
     count = await count_in_a_minute(paces_of(name, clock, is_homologation=is_homologation), clock, route)

@@ -26,13 +26,9 @@ from pixconnect.domain.money.transfer import (
 )
 
 PARTY = {
-    "account_number": "1001",
-    "account_type": "CHECKING",
-    "branch": "0001",
-    "ispb": "99999004",
-    "name": "Maria",
+    "account_number": "1001", "account_type": "CHECKING", "branch": "0001", "ispb": "99999004", "name": "Maria",
     "tax_id": "52998224725",
-}
+}  # fmt: skip
 PAYER = {"name": "Maria", "tax_id": "52998224725"}
 SENT: list[tuple[type[Struct], dict[str, object], IdempotentRequest]] = [
     (

@@ -20,13 +20,9 @@ TXID = "efi00000000000000000000000001"
 COB: dict[str, Any] = {"valor": {"original": "10.00"}, "chave": KEY}
 SEND: dict[str, Any] = {"valor": "1.00", "pagador": {"chave": KEY}, "favorecido": {"chave": PAYEE}}
 ACCOUNT: dict[str, Any] = {
-    "nome": "Ana Lima",
-    "cpf": "12345678909",
-    "codigoBanco": "99999004",
-    "agencia": "1",
-    "conta": "10017",
+    "nome": "Ana Lima", "cpf": "12345678909", "codigoBanco": "99999004", "agencia": "1", "conta": "10017",
     "tipoConta": "cacc",
-}
+}  # fmt: skip
 
 
 class Face:

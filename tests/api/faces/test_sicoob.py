@@ -34,13 +34,9 @@ TOKEN = "/auth/realms/cooperado/protocol/openid-connect/token"
 PAYMENTS = "/pix-pagamentos/v2/pagamentos"
 CONFIRM = {"meioIniciacao": "CHAVE", "valor": "12,34"}
 MANUAL: dict[str, Any] = {
-    "ispb": "99999004",
-    "cpfCnpj": "12345678909",
-    "nome": "Ana Lima",
-    "conta": "10017",
-    "agencia": "0019",
+    "ispb": "99999004", "cpfCnpj": "12345678909", "nome": "Ana Lima", "conta": "10017", "agencia": "0019",
     "tipo": "CONTAPAGAMENTO",
-}
+}  # fmt: skip
 
 
 class Sicoob:

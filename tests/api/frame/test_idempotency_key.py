@@ -13,17 +13,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/connect/transfer/manual": {
         "amount": 100,
         "credit_party": {
-            "account_number": "1001",
-            "account_type": "CHECKING",
-            "branch": "0001",
-            "ispb": "99999004",
-            "name": "Maria Silva",
-            "tax_id": "52998224725",
+            "account_number": "1001", "account_type": "CHECKING", "branch": "0001", "ispb": "99999004",
+            "name": "Maria Silva", "tax_id": "52998224725",
         },
     },
     "/v1/connect/transfer/qrcode": {"amount": 100, "emv": "00020101021226"},
     "/v1/connect/refund": {"amount": 100, "end_to_end_id": "E99999003202611201234a1B2c3D4e5F"},
-}
+}  # fmt: skip
 CHARGE = "/v1/connect/charge"
 FORM = (
     "Idempotency-Key: must be one key of printable ASCII characters; "
@@ -75,23 +71,11 @@ async def test_what_it_may_hold(api: Api, use_cases: UseCases, value: str, key: 
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("", LENGTH),
-        ('""', LENGTH),
-        ("x" * 256, LENGTH),
-        (f'"{"x" * 256}"', LENGTH),
-        ("order 7", FORM),
-        ("a,b", FORM),
-        ('"a', FORM),
-        ('a"', FORM),
-        ('"a" "b"', FORM),
-        ('"a";b=1', FORM),
-        (r'"a\b"', FORM),
-        ('"a\\"', FORM),
-        ("\xe9", FORM),
-        ('"\xe9"', FORM),
-        ("a\tb", FORM),
+        ("", LENGTH), ('""', LENGTH), ("x" * 256, LENGTH), (f'"{"x" * 256}"', LENGTH), ("order 7", FORM),
+        ("a,b", FORM), ('"a', FORM), ('a"', FORM), ('"a" "b"', FORM), ('"a";b=1', FORM), (r'"a\b"', FORM),
+        ('"a\\"', FORM), ("\xe9", FORM), ('"\xe9"', FORM), ("a\tb", FORM),
     ],
-)
+)  # fmt: skip
 async def test_what_it_may_not_hold_is_400_and_says_so(api: Api, use_cases: UseCases, value: str, message: str) -> None:
     answer = await api.post(CHARGE, BODIES[CHARGE], headers={"Idempotency-Key": value})
     assert (answer.status, answer.code, answer.message) == (400, "BAD_REQUEST", message)

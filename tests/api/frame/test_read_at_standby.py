@@ -21,15 +21,9 @@ from support.service import a_context
 
 LIST = "/v1/connect/charge/list"
 OF_CALLERS = {
-    "list_charges_by_holder",
-    "list_transfers_by_holder",
-    "list_refunds_by_holder",
-    "list_transactions_by_holder",
-    "list_transactions",
-    "retrieve_statement",
-    "list_webhook_deliveries",
-    "list_events",
-}
+    "list_charges_by_holder", "list_transfers_by_holder", "list_refunds_by_holder", "list_transactions_by_holder",
+    "list_transactions", "retrieve_statement", "list_webhook_deliveries", "list_events",
+}  # fmt: skip
 OF_THE_STANDARD = {"cob.listar", "cobv.listar"}
 
 

@@ -83,11 +83,7 @@ async def test_a_charge_is_echoed_as_it_was_sent(door: Api, service: Service) ->
         "revisao": 0,
         "devedor": debtor,
         "recebedor": {
-            "cpf": CPF,
-            "nome": "Maria Souza",
-            "logradouro": "Rua das Flores, 1",
-            "cidade": "Sao Paulo",
-            "uf": "SP",
+            "cpf": CPF, "nome": "Maria Souza", "logradouro": "Rua das Flores, 1", "cidade": "Sao Paulo", "uf": "SP",
             "cep": "01310100",
         },
         "location": loc["location"],
@@ -96,7 +92,7 @@ async def test_a_charge_is_echoed_as_it_was_sent(door: Api, service: Service) ->
         "chave": KEY,
         "solicitacaoPagador": "Qual o pedido?",
         "infoAdicionais": [{"nome": "Campo", "valor": "Valor"}],
-    }
+    }  # fmt: skip
     assert (loc["txid"], loc["tipoCob"]) == (TXID, "cobv")
     assert "/cobv/" in loc["location"]
     assert len(loc["location"]) <= 77
@@ -280,12 +276,8 @@ async def test_the_payload_says_the_amount_of_a_day(door: Api, service: Service)
         "status": "ATIVA",
     }
     assert (await read_payload(service, made, date(2026, 7, 13)))["valor"] == {
-        "original": "100.00",
-        "multa": "1.90",
-        "juros": "0.10",
-        "abatimento": "5.00",
-        "final": "97.00",
-    }
+        "original": "100.00", "multa": "1.90", "juros": "0.10", "abatimento": "5.00", "final": "97.00",
+    }  # fmt: skip
     # Friday the 10th and 30 days are Sunday the 9th of August, which rolls to Monday.
     assert (await read_payload(service, made, date(2026, 8, 10)))["status"] == "ATIVA"
     for day in (date(2026, 6, 30), date(2026, 8, 11)):

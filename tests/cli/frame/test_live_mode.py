@@ -160,14 +160,10 @@ def test_the_usual_port_is_implied(port: str, base_url: str, proxies: str, *, is
 @pytest.mark.parametrize(
     ("mode", "setting", "is_required"),
     [
-        ("live", "auto", True),
-        ("live", "required", True),
-        ("live", "optional", False),
-        ("sandbox", "auto", False),
-        ("sandbox", "required", True),
-        ("sandbox", "optional", False),
+        ("live", "auto", True), ("live", "required", True), ("live", "optional", False), ("sandbox", "auto", False),
+        ("sandbox", "required", True), ("sandbox", "optional", False),
     ],
-)
+)  # fmt: skip
 def test_live_requires_certificates_on_the_tls_port_unless_a_setting_differs(
     mode: Literal["live", "sandbox"], setting: Literal["auto", "required", "optional"], *, is_required: bool
 ) -> None:

@@ -88,28 +88,10 @@ _CHANGES: dict[str, Sequence[str]] = {
 _LIVE = {
     f"institution {verb}"
     for verb in (
-        "add",
-        "list",
-        "show",
-        "check",
-        "pause",
-        "resume",
-        "rotate",
-        "remove",
-        "statement",
-        "days",
-        "close",
-        "allow",
-        "unmatched",
-        "confirm",
-        "release",
-        "ask",
-        "rehearse",
-        "webhook show",
-        "webhook set",
-        "webhook restore",
+        "add", "list", "show", "check", "pause", "resume", "rotate", "remove", "statement", "days", "close", "allow",
+        "unmatched", "confirm", "release", "ask", "rehearse", "webhook show", "webhook set", "webhook restore",
     )
-} | {"case adjust", "holder confirm-limits", "holder succeed"}
+} | {"case adjust", "holder confirm-limits", "holder succeed"}  # fmt: skip
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """

@@ -66,13 +66,8 @@ def test_nothing_but_what_is_compiled_is_published_and_nothing_else_is_needed(pa
     (packed,) = json.loads(toolchains.run(package, "npm", "pack", "--dry-run", "--json", "--ignore-scripts"))
     names = {file["path"] for file in packed["files"]}
     assert {
-        "LICENSE",
-        "README.md",
-        "package.json",
-        "dist/esm/index.js",
-        "dist/cjs/index.js",
-        "dist/cjs/package.json",
-    } <= names
+        "LICENSE", "README.md", "package.json", "dist/esm/index.js", "dist/cjs/index.js", "dist/cjs/package.json",
+    } <= names  # fmt: skip
     assert all(name.startswith("dist/") for name in names - {"LICENSE", "README.md", "package.json"})
     assert "dependencies" not in json.loads((package / "package.json").read_text())
     imported = {

@@ -62,13 +62,9 @@ def test_a_count_is_of_the_days_after_the_first_until_the_last(after: date) -> N
 
 def test_a_span_of_thousands_of_years_is_the_sum_of_its_parts() -> None:
     cuts = [
-        date(2026, 11, 24),
-        date(2027, 1, 1),
-        date(2100, 2, 28),
-        date(4321, 6, 15),
-        date(9998, 12, 31),
+        date(2026, 11, 24), date(2027, 1, 1), date(2100, 2, 28), date(4321, 6, 15), date(9998, 12, 31),
         date(9999, 12, 30),
-    ]
+    ]  # fmt: skip
     parts = sum(count_business_days(after, until) for after, until in pairwise(cuts))
     assert count_business_days(cuts[0], cuts[-1]) == parts
     assert count_business_days(cuts[-2], cuts[-1]) == sum(map(is_business_day, list_days(cuts[-2], cuts[-1])))

@@ -198,19 +198,8 @@ def test_by_the_rule_of_before_the_due_dates_own_discount_alone_rolls() -> None:
     }
     # The 21st was a Saturday too: its discount does not roll to the Monday.
     assert found == {
-        20: 300,
-        21: 300,
-        22: 200,
-        23: 200,
-        24: 200,
-        25: 100,
-        26: 100,
-        27: 100,
-        28: 100,
-        29: 100,
-        30: 100,
-        1: 0,
-    }
+        20: 300, 21: 300, 22: 200, 23: 200, 24: 200, 25: 100, 26: 100, 27: 100, 28: 100, 29: 100, 30: 100, 1: 0,
+    }  # fmt: skip
 
 
 def test_a_cent_is_left_whatever_is_taken_off_and_no_more_is_asked_than_a_pix_can_have() -> None:

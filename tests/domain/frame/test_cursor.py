@@ -50,14 +50,10 @@ def test_what_is_no_cursor_is_refused(garbled: str) -> None:
 @pytest.mark.parametrize(
     "numbers",
     [
-        (2, 1, 1, 1, 1),
-        (1, 2**63, 1, 1, 1),
-        (1, 2**60, 1, 1, 1),
-        (1, 1, 2**63, 1, 1),
-        (1, 1, 1, 2**53, 1),
+        (2, 1, 1, 1, 1), (1, 2**63, 1, 1, 1), (1, 2**60, 1, 1, 1), (1, 1, 2**63, 1, 1), (1, 1, 1, 2**53, 1),
         (1, 1, 1, 1, 2**64 - 1),
     ],
-)
+)  # fmt: skip
 def test_a_made_up_cursor_holds_nothing_that_would_break_later(numbers: tuple[int, ...]) -> None:
     octets = listing._OF_LISTS._numbers.pack(*numbers)
     text = base64.urlsafe_b64encode(octets + listing._OF_LISTS._check(octets, LISTED)).decode()

@@ -15,13 +15,9 @@ MONTH = 30 * DAY
 
 def make_key(kid: str, signs_from: datetime = START, **changes: Any) -> SigningKey:
     fields: dict[str, Any] = {
-        "public_jwk": b"{}",
-        "private_sealed": b"sealed",
-        "certificates": (b"leaf",),
-        "host": "pix.example",
-        "expires_at": START + 396 * DAY,
-        "created_at": signs_from,
-    }
+        "public_jwk": b"{}", "private_sealed": b"sealed", "certificates": (b"leaf",), "host": "pix.example",
+        "expires_at": START + 396 * DAY, "created_at": signs_from,
+    }  # fmt: skip
     return SigningKey(kid=kid, signs_from=signs_from, **(fields | changes))
 
 

@@ -15,17 +15,9 @@ from pixconnect.domain.profiles.profile import (
 )
 
 GENERAL = {
-    "BAD_REQUEST",
-    "UNAUTHORIZED",
-    "FORBIDDEN",
-    "NOT_FOUND",
-    "METHOD_NOT_ALLOWED",
-    "PAYLOAD_TOO_LARGE",
-    "RATE_LIMITED",
-    "SERVICE_UNAVAILABLE",
-    "OUTCOME_UNKNOWN",
-    "INTERNAL_ERROR",
-}
+    "BAD_REQUEST", "UNAUTHORIZED", "FORBIDDEN", "NOT_FOUND", "METHOD_NOT_ALLOWED", "PAYLOAD_TOO_LARGE",
+    "RATE_LIMITED", "SERVICE_UNAVAILABLE", "OUTCOME_UNKNOWN", "INTERNAL_ERROR",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -280,14 +280,10 @@ def test_a_host_that_the_operator_named_may_be_reached_wherever_it_is(url: str) 
 @pytest.mark.parametrize(
     "url",
     [
-        "http://db:3000/",
-        "http://web.example/",
-        "http://10.0.0.1/",
-        "https://xweb/",
-        "http://127.0.0.1/",
+        "http://db:3000/", "http://web.example/", "http://10.0.0.1/", "https://xweb/", "http://127.0.0.1/",
         "http://web@db/",
     ],
-)
+)  # fmt: skip
 def test_no_other_host_is_named_by_it(url: str) -> None:
     with pytest.raises(TargetRefused):
         parse_target(url, allows_loopback=False, named=NAMED)

@@ -12,16 +12,12 @@ async def test_of_two_accounts_with_the_same_name_only_the_undecided_one_is_foun
         " now(), now())"
         for number, (account, name, state) in enumerate(
             (
-                ("null", "I1", "answered"),
-                ("1", "I1", "released"),
-                ("2", "I1", "open"),
-                ("null", "I2", "taken"),
-                ("2", "I2", "open"),
-                ("1", "I3", "open"),
+                ("null", "I1", "answered"), ("1", "I1", "released"), ("2", "I1", "open"), ("null", "I2", "taken"),
+                ("2", "I2", "open"), ("1", "I3", "open"),
             ),
             1,
         )
-    )
+    )  # fmt: skip
     await service.execute_as_owner(
         "set search_path = pixconnect; set session_replication_role = replica;"
         "insert into infraction (id, holder_id, institution_id, name, transfer_id, end_to_end_id, amount_cents, taken_cents,"

@@ -55,15 +55,9 @@ from support.service import (
 )
 
 SEQUENCES = [
-    "charge_id",
-    "transfer_id",
-    "refund_id",
-    "location_id",
-    "write_group_id",
-    "delivery_id",
-    "webhook_endpoint_id",
+    "charge_id", "transfer_id", "refund_id", "location_id", "write_group_id", "delivery_id", "webhook_endpoint_id",
     "event_feed_position",
-]
+]  # fmt: skip
 # What is noted as if the server had been another before, or started earlier.
 CHANGES = {
     "timeline": "update installation set timeline = timeline - 1",

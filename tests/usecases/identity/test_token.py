@@ -373,22 +373,10 @@ async def test_the_scheme_may_be_in_any_case(process: Process, issued: IssuedCli
 async def test_a_missing_or_malformed_header_is_unauthorized(process: Process, issued: IssuedClient) -> None:
     token = (await make_header(process, issued)).removeprefix(b"Bearer ")
     spoilt = [
-        None,
-        b"",
-        token,
-        b"Bearer",
-        b"Bearer ",
-        b"Bearer  " + token,
-        b"Bearer\t" + token,
-        b"Bearer " + token + b" ",
-        b"Bearer " + token + b" x",
-        b" Bearer " + token,
-        b"Basic " + token,
-        b"Bearer " + token[:-1],
-        b"Bearer " + token + b"A",
-        b"Bearer " + token * 20,
-        b"Bearer \xff\xfe",
-    ]
+        None, b"", token, b"Bearer", b"Bearer ", b"Bearer  " + token, b"Bearer\t" + token, b"Bearer " + token + b" ",
+        b"Bearer " + token + b" x", b" Bearer " + token, b"Basic " + token, b"Bearer " + token[:-1],
+        b"Bearer " + token + b"A", b"Bearer " + token * 20, b"Bearer \xff\xfe",
+    ]  # fmt: skip
     for header in spoilt:
         with pytest.raises(errors.Unauthorized, match=r"^Authorization: "):
             await process.verifier.verify(header)

@@ -82,13 +82,9 @@ async def test_a_charge_of_another_holder_is_paid_by_book(service: Service, call
     assert paid.status == "APPROVED"
     names = [row["name"] for row in await service.context.pool.fetch("select name from event order by id")]
     assert names == [
-        "qrcode.pending",
-        "transfer.out.processing",
-        "transfer.in.processing",
-        "transfer.out.confirmed",
-        "transfer.in.confirmed",
-        "qrcode.approved",
-    ]
+        "qrcode.pending", "transfer.out.processing", "transfer.in.processing", "transfer.out.confirmed",
+        "transfer.in.confirmed", "qrcode.approved",
+    ]  # fmt: skip
     await check_books(service)
 
 

@@ -15,15 +15,9 @@ from support.verifier import be_started, open_book_reader
 
 # In the order in which they are looked for: what a run itself asks, what the shape does, and some others.
 TABLES = (
-    "clock",
-    "balance",
-    "ledger_entry",
-    "holder",
-    "institution_account",
-    "event_partition",
-    "allowed_posting",
+    "clock", "balance", "ledger_entry", "holder", "institution_account", "event_partition", "allowed_posting",
     "schema_version",
-)
+)  # fmt: skip
 ASKS_THE_MODE = {
     rule.name for rule in RULES if "{runs_on}" in rule.broken or "from installation where mode = 'live'" in rule.broken
 }

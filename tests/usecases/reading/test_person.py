@@ -288,18 +288,10 @@ async def test_a_person_in_anothers_contest_waits_for_its_end(old: Service) -> N
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "1",
-        "***.456.789-**",
-        "12345678900",
-        "' or true --",
-        "1234567890\uff19",
-        "11111111111",
-        "1" * 100_000,
-        "\x00",
-        "%",
+        "", "1", "***.456.789-**", "12345678900", "' or true --", "1234567890\uff19", "11111111111", "1" * 100_000,
+        "\x00", "%",
     ],
-)
+)  # fmt: skip
 async def test_what_is_no_tax_id_finds_nobody(old: Service, text: str) -> None:
     with pytest.raises(errors.InvalidTaxId):
         await erase(old, text)

@@ -333,14 +333,9 @@ async def _at_account(books: AllBooks) -> None:
     day = to_day(at)
     fee = InstitutionItem(item_id=f"L1-{MARK}", day=day, settled_at=at, direction="OUT", amount_cents=250, kind="fee")
     named = InstitutionItem(
-        item_id=f"L2-{MARK}",
-        day=day,
-        settled_at=at,
-        direction="IN",
-        amount_cents=5000,
-        kind="pix",
+        item_id=f"L2-{MARK}", day=day, settled_at=at, direction="IN", amount_cents=5000, kind="pix",
         end_to_end_id=other.end_to_end_id,
-    )
+    )  # fmt: skip
     # More than there is: what is lacking is owed, and repaid by what comes.
     drawn = structs.replace(fee, item_id=f"L3-{MARK}", amount_cents=20_000, kind="other")
     await record_listed(shop.at, shop.account, [fee, named, drawn])

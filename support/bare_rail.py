@@ -20,15 +20,9 @@ OUR_ISPB = "99999003"
 
 class BareRail:
     abilities = rails.Abilities(
-        refuses_credits=False,
-        refunds_partly=False,
-        resolves_keys=False,
-        issues_codes=False,
-        answers_by_our_id=False,
-        keeps_our_id=False,
-        contests="none",
-        defence_length_max=0,
-    )
+        refuses_credits=False, refunds_partly=False, resolves_keys=False, issues_codes=False, answers_by_our_id=False,
+        keeps_our_id=False, contests="none", defence_length_max=0,
+    )  # fmt: skip
 
     def __init__(self, connection: SandboxConnection) -> None:
         self._rail = SandboxRail(connection)

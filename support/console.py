@@ -161,13 +161,9 @@ async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> Ne
 def _make(service: Service, pool: Pool, changes: Mapping[str, Any]) -> InProcess:
     context = service.context
     operator = Operator(
-        pool=pool,
-        clock=context.clock,
-        entropy=context.entropy,
-        policy=context.policy,
-        secret_box=context.secret_box,
+        pool=pool, clock=context.clock, entropy=context.entropy, policy=context.policy, secret_box=context.secret_box,
         operator="console",
-    )
+    )  # fmt: skip
     parts = msgspec.structs.replace(make_parts(context, operator), **changes)
     console = Console(parts, pages.ROUTES, lambda: None)
     return InProcess(service=service, operator=operator, parts=parts, console=console, nobody=Browser(console=console))

@@ -25,15 +25,9 @@ def open_pooler(server_url: str, logins: Mapping[str, str], folder: Path, *, mod
     (folder / "users").write_text("".join(f'"{name}" "{password}"\n' for name, password in logins.items()))
     with reserved_port() as port:
         settings = dict(
-            listen_addr="127.0.0.1",
-            listen_port=str(port),
-            unix_socket_dir="",
-            auth_type="plain",
-            auth_file=str(folder / "users"),
-            pool_mode=mode,
-            default_pool_size="60",
-            max_client_conn="200",
-        )
+            listen_addr="127.0.0.1", listen_port=str(port), unix_socket_dir="", auth_type="plain",
+            auth_file=str(folder / "users"), pool_mode=mode, default_pool_size="60", max_client_conn="200",
+        )  # fmt: skip
         lines = ["[databases]", f"pixconnect = host={socket_folder} dbname=pixconnect", "[pgbouncer]"]
         lines += [f"{name} = {value}" for name, value in (settings | more).items()]
         (folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")

@@ -128,15 +128,9 @@ def own_key(account_number: str = "1") -> str:
 def outside_party(*, key: str | None = None, account_number: str = "1001") -> Party:
     parsed = None if key is None else parse_pix_key(key)
     return Party(
-        account_number=account_number,
-        account_type="CHECKING",
-        branch="0001",
-        ispb=OUTSIDE_ISPB,
-        name="Joana Prado",
-        tax_id="12345678909",
-        key=parsed and parsed.key,
-        key_type=parsed and parsed.key_type,
-    )
+        account_number=account_number, account_type="CHECKING", branch="0001", ispb=OUTSIDE_ISPB, name="Joana Prado",
+        tax_id="12345678909", key=parsed and parsed.key, key_type=parsed and parsed.key_type,
+    )  # fmt: skip
 
 
 def make_delivery(**changes: Any) -> DueDelivery:
@@ -199,13 +193,8 @@ def make_statement(lines: Sequence[StatementLine] = LINES, **changes: Any) -> St
     fields: dict[str, Any] = {
         "holder_id": 7,
         "account": Party(
-            account_number="1001",
-            account_type="TRANSACTIONAL",
-            bank="Pix Connect Sandbox",
-            branch="0001",
-            ispb="99999003",
-            name="Maria Souza",
-            tax_id="52998224725",
+            account_number="1001", account_type="TRANSACTIONAL", bank="Pix Connect Sandbox", branch="0001",
+            ispb="99999003", name="Maria Souza", tax_id="52998224725",
         ),
         "initial_at": AT - timedelta(days=1),
         "final_at": AT + timedelta(days=1),
@@ -217,7 +206,7 @@ def make_statement(lines: Sequence[StatementLine] = LINES, **changes: Any) -> St
             closing_cents=closing_cents,
             last_at=lines[-1].created_at if lines else None,
         ),
-    }
+    }  # fmt: skip
     return Statement(**fields | changes)
 
 

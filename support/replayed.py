@@ -85,13 +85,9 @@ async def rehearse_again(recording: RehearsalRecording, **changes: Any) -> list[
     )
     institution = open_institution(account, credential, SystemClock(), SystemEntropy(), connect=connect)
     plan = RehearsalTerms(
-        profile=profile,
-        keys=account.keys,
-        txid=recording.txid,
-        refund_id=recording.refund_id,
-        at=recording.made_at,
+        profile=profile, keys=account.keys, txid=recording.txid, refund_id=recording.refund_id, at=recording.made_at,
         returns=recording.refunds,
-    )
+    )  # fmt: skip
     steps = await walk(institution, plan)
     await institution.close()
     assert connections[0].left_count == 0, "the recording has more than was asked"

@@ -320,14 +320,9 @@ async def open_service(
         )
         try:
             yield Service(
-                context=context,
-                clock=cast(FakeClock, clock),
-                rail=rail,
-                locations=locations,
-                database=database,
-                wakers=wakers,
-                sequencer_wakers=sequencer_wakers,
-            )
+                context=context, clock=cast(FakeClock, clock), rail=rail, locations=locations, database=database,
+                wakers=wakers, sequencer_wakers=sequencer_wakers,
+            )  # fmt: skip
         finally:
             await writes.close()
 
@@ -473,19 +468,13 @@ def credit_report(
         amount_cents=amount_cents,
         debit_party=outside_party(),
         credit_party=Party(
-            account_number=account_number,
-            account_type="TRANSACTIONAL",
-            branch="0001",
-            ispb=ISPB,
-            name="Maria Souza",
-            tax_id="52998224725",
-            key=own_key(account_number),
-            key_type="EMAIL",
+            account_number=account_number, account_type="TRANSACTIONAL", branch="0001", ispb=ISPB, name="Maria Souza",
+            tax_id="52998224725", key=own_key(account_number), key_type="EMAIL",
         ),
         txid=txid,
         initiation_type="KEY" if txid is None else "QRCODE",
         reported_at=service.clock.now(),
-    )
+    )  # fmt: skip
 
 
 def accepted(report: rails.CreditReport) -> rails.CreditAccepted:

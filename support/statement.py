@@ -78,14 +78,9 @@ async def make_history(service: Service, caller: Caller) -> History:
 
 def make_return(service: Service, return_id: str, end_to_end_id: str) -> ReturnReport:
     return ReturnReport(
-        report_id="r2",
-        return_id=return_id,
-        original_end_to_end_id=end_to_end_id,
-        amount_cents=1_000,
-        reason="MD06",
-        description=None,
-        reported_at=service.clock.now(),
-    )
+        report_id="r2", return_id=return_id, original_end_to_end_id=end_to_end_id, amount_cents=1_000, reason="MD06",
+        description=None, reported_at=service.clock.now(),
+    )  # fmt: skip
 
 
 async def read_all(service: Service, statement: Statement) -> list[StatementLine]:

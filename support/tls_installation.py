@@ -25,13 +25,9 @@ class TlsInstallation(Struct, frozen=True, kw_only=True):
 
     def operator(self, *words: str) -> dict[str, Any]:
         done = subprocess.run(
-            [*PIXCONNECT, *words, "--json"],
-            env=self.service.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        )
+            [*PIXCONNECT, *words, "--json"], env=self.service.environment, capture_output=True, text=True,
+            timeout=120, check=True,
+        )  # fmt: skip
         return json.loads(done.stdout)
 
     def create_client(self) -> dict[str, Any]:

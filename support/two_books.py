@@ -405,16 +405,10 @@ async def open_two_books(
         told, credential = there.account, there.credential
         house_id = await make_owner(live, ACCOUNT, told.tax_id)
         said = a_description(
-            kind=told.kind,
-            profile=told.profile,
-            tax_id=told.tax_id,
-            base_url=told.base_url,
-            authorities=told.authorities,
-            account=told.account,
-            keys=list(told.keys),
-            options=options or {},
+            kind=told.kind, profile=told.profile, tax_id=told.tax_id, base_url=told.base_url,
+            authorities=told.authorities, account=told.account, keys=list(told.keys), options=options or {},
             receiving=credential,
-        )
+        )  # fmt: skip
         operator = as_operator(live.context)
 
         def open_one(account: InstitutionAccount, known: Credential) -> Institution:

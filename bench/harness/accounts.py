@@ -42,13 +42,9 @@ class Pair(Struct, frozen=True, kw_only=True):
         secret = self.folder / f"secret-{number}"
         secret.write_text(shown.get("app_id") or shown["client_secret"])
         said = dict(
-            kind=face,
-            environment="counterpart",
-            tax_id=_TAX_ID,
-            base_url=shown["url"],
-            client_secret_file=secret.name,
-            ca_file=shown["authority_file"],
-        )
+            kind=face, environment="counterpart", tax_id=_TAX_ID, base_url=shown["url"],
+            client_secret_file=secret.name, ca_file=shown["authority_file"],
+        )  # fmt: skip
         if face in ("inter", "sicoob"):
             said["account"] = str(self.ask_bank("holder", "show", "--holder-id", str(holder_id))["account_number"])
         if "app_id" not in shown:

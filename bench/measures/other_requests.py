@@ -32,14 +32,9 @@ def measure_tokens(seconds: float, rounds: int) -> Iterator[Row]:
 
         def log_in() -> Load:
             return wrk(
-                service.sandbox["auth_url"],
-                LOGIN,
-                form,
-                [],
-                connections=CONNECTIONS,
-                seconds=seconds,
+                service.sandbox["auth_url"], LOGIN, form, [], connections=CONNECTIONS, seconds=seconds,
                 content_type=FORM,
-            )
+            )  # fmt: skip
 
         rows = [_measured(service, log_in, seconds) for _ in range(rounds)]
         yield {"name": "token", "seconds": seconds, "rounds": rounds, "connections": CONNECTIONS, **_medians(rows)}

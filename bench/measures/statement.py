@@ -122,13 +122,9 @@ async def read(login_url: str, form: str, lines_count: int) -> Row:
         login_url, role="pixconnect_service", schema="pixconnect", connections_max=2, name="bench of statements"
     )
     policy = Policy(
-        ispb=ISPB,
-        institution_name="Pix Connect",
-        location_prefix="",
-        location_key_set_url="",
-        auth_url="",
+        ispb=ISPB, institution_name="Pix Connect", location_prefix="", location_key_set_url="", auth_url="",
         is_sandbox=True,
-    )
+    )  # fmt: skip
     present = {
         "pool": pool,
         "clock": SystemClock(),

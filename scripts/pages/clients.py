@@ -16,16 +16,9 @@ _METHOD: Final = re.compile(r"^  (?:async )?(\w+)\(.*\{$")
 _OWN: Final = ("Account",)
 """Groups whose operations are methods of the client itself."""
 _HEADINGS: Final = dict(
-    charges="Charges",
-    transfers="Transfers",
-    refunds="Refunds",
-    account="The account",
-    endpoints="Endpoints",
-    deliveries="Deliveries",
-    events="Events",
-    identity="Identity",
-    sandbox="Sandbox",
-)
+    charges="Charges", transfers="Transfers", refunds="Refunds", account="The account", endpoints="Endpoints",
+    deliveries="Deliveries", events="Events", identity="Identity", sandbox="Sandbox",
+)  # fmt: skip
 
 
 def write_page() -> str:

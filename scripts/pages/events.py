@@ -225,21 +225,10 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
 
 def _make_adjustment(caller: Caller, adjustment_id: int, created_at: datetime) -> Adjustment:
     return Adjustment(
-        id=adjustment_id,
-        holder_id=caller.holder_id,
-        case_id=1,
-        kind="bank_error",
-        direction="OUT",
-        account="available",
-        amount_cents=300,
-        deficit_cents=0,
-        entry_id=adjustment_id,
-        deficit_entry_id=None,
-        opposite_of=None,
-        proposed_by="ana",
-        confirmed_by="bia",
-        created_at=created_at,
-    )
+        id=adjustment_id, holder_id=caller.holder_id, case_id=1, kind="bank_error", direction="OUT",
+        account="available", amount_cents=300, deficit_cents=0, entry_id=adjustment_id, deficit_entry_id=None,
+        opposite_of=None, proposed_by="ana", confirmed_by="bia", created_at=created_at,
+    )  # fmt: skip
 
 
 def write_page(examples: dict[str, str]) -> str:

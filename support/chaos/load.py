@@ -264,14 +264,9 @@ class Caller:
     ) -> tuple[Call, dict[str, Any]]:
         """Ask once, by one of both clients, and write down what came of it."""
         call = Call(
-            holder_id=self._account.holder_id,
-            kind=kind,
-            name=name,
-            amount_cents=amount_cents,
-            began_s=time.monotonic(),
-            ended_s=1e12,
-            status=NO_ANSWER,
-        )
+            holder_id=self._account.holder_id, kind=kind, name=name, amount_cents=amount_cents,
+            began_s=time.monotonic(), ended_s=1e12, status=NO_ANSWER,
+        )  # fmt: skip
         told: dict[str, Any] = {}
         try:
             headers = {"Authorization": f"Bearer {self._login(client)}"}

@@ -114,16 +114,9 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
             book.close()
             keep_logs(service, file.parent)
     return Outcome(
-        seed=options.seed,
-        lasted_s=time.monotonic() - began_s,
-        findings=findings,
-        book=file,
-        calls=book.counts,
-        faults=breaker.counts,
-        acts=operators.counts,
-        not_made=breaker.not_made,
-        things_count=len(seen.things),
-    )
+        seed=options.seed, lasted_s=time.monotonic() - began_s, findings=findings, book=file, calls=book.counts,
+        faults=breaker.counts, acts=operators.counts, not_made=breaker.not_made, things_count=len(seen.things),
+    )  # fmt: skip
 
 
 def _start_callers(

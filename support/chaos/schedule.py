@@ -66,20 +66,10 @@ TARGETS: Final[dict[FaultKind, Sequence[str]]] = {
     "deaf": ("receiver",),
 }
 TARGETS_HERE: Final[Targets] = dict(
-    kill=(*_PARTS_HERE, "second"),
-    stop=(*_PARTS_HERE, "second"),
-    die=_POINTS_HERE,
-    freeze=_POINTS_HERE,
-    cut=WIRES,
-    half_open=WIRES,
-    vanish=WIRES,
-    away=WIRES,
-    commit=CUTS,
-    slow=WIRES,
-    read_only=("database",),
-    disk_slow=("database",),
-    memory=("backend", "work", "serve"),
-)
+    kill=(*_PARTS_HERE, "second"), stop=(*_PARTS_HERE, "second"), die=_POINTS_HERE, freeze=_POINTS_HERE, cut=WIRES,
+    half_open=WIRES, vanish=WIRES, away=WIRES, commit=CUTS, slow=WIRES, read_only=("database",),
+    disk_slow=("database",), memory=("backend", "work", "serve"),
+)  # fmt: skip
 """Of an installation whose money lies at an institution: its ``rail`` is the wire to that."""
 TARGETS_THERE: Final[Targets] = dict(
     kill=PARTS,

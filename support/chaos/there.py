@@ -88,13 +88,9 @@ class ThereCaller(Caller):
 
     def _pay_with(self, client: int, body: dict[str, Any], amount_cents: int) -> None:
         call = Call(
-            holder_id=self._account.holder_id,
-            kind="payment",
-            amount_cents=amount_cents,
-            began_s=time.monotonic(),
-            ended_s=1e12,
-            status=NO_ANSWER,
-        )
+            holder_id=self._account.holder_id, kind="payment", amount_cents=amount_cents, began_s=time.monotonic(),
+            ended_s=1e12, status=NO_ANSWER,
+        )  # fmt: skip
         said = self._sides.bank.ask(self._sides.client, "POST", "/sandbox/v1/payments", body, timeout_s=_TIMEOUT_S)
         self._book.add(call)
         if said is not None and said.status == 200 and said.data["status"] == "CONFIRMED":

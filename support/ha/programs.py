@@ -68,13 +68,9 @@ def open_programs() -> Programs:
         raise LookupError(f"{postgres} cannot be run by the user of the machines: start as another user than root")
     _install(python)
     return Programs(
-        etcd=_path_of("etcd"),
-        haproxy=_path_of("haproxy"),
-        postgres=postgres,
-        python=python,
-        packages=_PACKAGES,
+        etcd=_path_of("etcd"), haproxy=_path_of("haproxy"), postgres=postgres, python=python, packages=_PACKAGES,
         user=user,
-    )
+    )  # fmt: skip
 
 
 def _install(python: str) -> None:

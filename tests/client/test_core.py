@@ -29,15 +29,9 @@ from pixconnect_client._core import Core, Send, Token, Wait
 from pixconnect_client._resources import Charges, Endpoints, Events
 
 CHARGE = dict(
-    id=7,
-    amount=10_607,
-    key="loja@pix.example",
-    external_id="order-1",
-    status="PENDING",
-    emvqrcps="000201",
-    base64image="",
-    transaction_identification="t",
-)
+    id=7, amount=10_607, key="loja@pix.example", external_id="order-1", status="PENDING", emvqrcps="000201",
+    base64image="", transaction_identification="t",
+)  # fmt: skip
 PAYLOAD = dict(
     id=7,
     transaction_identification="t",
@@ -81,15 +75,9 @@ class World:
         self.waits: list[float] = []
         self.tokens_count = 0
         self.core = Core(
-            "http://pix.example/",
-            "me",
-            "a&b",
-            auth_url=None,
-            timeout_s=30,
-            retries=retries,
-            monotonic_s=lambda: self.now_s,
-            jitter=lambda: 1,
-        )
+            "http://pix.example/", "me", "a&b", auth_url=None, timeout_s=30, retries=retries,
+            monotonic_s=lambda: self.now_s, jitter=lambda: 1,
+        )  # fmt: skip
 
     def ask(self, call: Call[Any]) -> Any:
         return self._drive(self.core.converse(call))

@@ -44,16 +44,9 @@ def _page(export: Export) -> str:
     parts: Any = SimpleNamespace(assets=Assets(), is_sandbox=True, version="0.1.0")
     scope = dict(type="http", method="GET", path="/ledger/saving", query_string=b"", headers=[(b"host", b"here")])
     visitor = Visitor(
-        session_id=1,
-        kind="sandbox",
-        name="sandbox",
-        role="operator",
-        holder_id=None,
-        scopes=ALL_SCOPES,
-        csrf_token="",
-        created_at=datetime.now(UTC),
-        expires_at=datetime.now(UTC),
-    )
+        session_id=1, kind="sandbox", name="sandbox", role="operator", holder_id=None, scopes=ALL_SCOPES,
+        csrf_token="", created_at=datetime.now(UTC), expires_at=datetime.now(UTC),
+    )  # fmt: skip
     visit = msgspec.structs.replace(read_visit(Request(scope), parts, visitor))
     return bytes(visit.page("saving.html", export=export).body).decode()
 

@@ -134,16 +134,9 @@ def test_who_wants_no_color_gets_none(wanted: dict[str, str], has_color: bool, m
 
 def append(log: AccessLog, status: int = 200, request_id: str = "r") -> None:
     log.append(
-        operation="readCharge",
-        method="GET",
-        path="/v1/connect/charge/{id}",
-        status=status,
-        duration_ms=0.1234567,
-        request_id=request_id,
-        holder_id=7,
-        client_id="shop",
-        peer="203.0.113.9",
-    )
+        operation="readCharge", method="GET", path="/v1/connect/charge/{id}", status=status, duration_ms=0.1234567,
+        request_id=request_id, holder_id=7, client_id="shop", peer="203.0.113.9",
+    )  # fmt: skip
 
 
 async def test_access_lines_are_gathered_and_written_together() -> None:

@@ -84,15 +84,10 @@ def test_what_was_acknowledged_comes_back_from_another_place_but_for_the_last_mo
             keeper.run('pg_ctl --pgdata="$RESTORED" --mode=immediate stop')
     count, forgotten_s = find_forgotten(sent, kept, lost_s)
     _log.info(
-        "restored and proved",
-        acknowledged=len(sent),
-        forgotten=count,
-        forgotten_s=round(forgotten_s, 3),
-        log_mb=round(log_mb),
-        restored_s=round(restored_s, 1),
-        ready_s=round(ready_s, 1),
+        "restored and proved", acknowledged=len(sent), forgotten=count, forgotten_s=round(forgotten_s, 3),
+        log_mb=round(log_mb), restored_s=round(restored_s, 1), ready_s=round(ready_s, 1),
         verified_s=round(verified_s, 1),
-    )
+    )  # fmt: skip
     assert len(sent) > HOLDERS_COUNT
     assert kept >= {each.external_id for each in sent if each.answered_s < lost_s - LOADED_S / 2}
 

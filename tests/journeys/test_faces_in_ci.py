@@ -83,13 +83,9 @@ def test_the_workflow_runs_as_it_stands(tmp_path: Path) -> None:
         script = script.replace(said, meant)
     # The runner ends what a job has started.
     runner = subprocess.Popen(
-        ["bash", "-c", script],
-        cwd=tmp_path,
-        env=told,
-        start_new_session=True,
-        stdout=subprocess.PIPE,
+        ["bash", "-c", script], cwd=tmp_path, env=told, start_new_session=True, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-    )
+    )  # fmt: skip
     try:
         said, _ = runner.communicate(timeout=900)
         assert runner.returncode == 0, said.decode()

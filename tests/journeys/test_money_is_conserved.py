@@ -144,13 +144,9 @@ class Money(RuleBasedStateMachine):
         """Make a charge by the standard's door, under a txid of the caller's, and read it by the other."""
         account, txid = self.accounts[side], f"statemachine{next(self.numbers):016}"
         asked = Asked(
-            kind="charge",
-            holder_id=account.holder_id,
-            external_id=txid,
-            amount_cents=amount_cents,
-            endings=set(ANY_ENDING["charge"]),
-            is_free=is_free,
-        )
+            kind="charge", holder_id=account.holder_id, external_id=txid, amount_cents=amount_cents,
+            endings=set(ANY_ENDING["charge"]), is_free=is_free,
+        )  # fmt: skip
         self.model.ask(asked)
         value = {"original": reais(amount_cents), "modalidadeAlteracao": int(is_free)}
         answer = self.service.insist(account, "PUT", f"/v2/cob/{txid}", {"valor": value, "chave": account.key})

@@ -138,14 +138,9 @@ async def read_by(url: str, service: Service) -> AsyncIterator[Standby]:
     await service.context.pool.execute("insert into installation (mode) values ('sandbox') on conflict do nothing")
     standby = Standby(service.context.pool, SystemClock(), age_max_s=AGE_MAX_S)
     connections = await pool.open_standby_pool(
-        url,
-        primary=service.context.pool,
-        role=SERVICE_ROLE,
-        schema="pixconnect",
-        connections_max=4,
-        name="test standby",
-        check=standby.check,
-    )
+        url, primary=service.context.pool, role=SERVICE_ROLE, schema="pixconnect", connections_max=4,
+        name="test standby", check=standby.check,
+    )  # fmt: skip
     standby.use(connections)
     task = asyncio.create_task(standby.keep_watch())
     try:

@@ -34,15 +34,9 @@ def asked_of(
     paid: str, cents: int | None = None, funds_cents: int = 10 * PAID_CENTS, judged: commands.Judged = "by_answer"
 ) -> commands.OutsideInfraction:
     return commands.OutsideInfraction(
-        end_to_end_id=paid,
-        party=our_party(),
-        amount_cents=cents,
-        funds_cents=funds_cents,
-        reason="fraud",
-        situation="scam",
-        words=None,
-        judged=judged,
-    )
+        end_to_end_id=paid, party=our_party(), amount_cents=cents, funds_cents=funds_cents, reason="fraud",
+        situation="scam", words=None, judged=judged,
+    )  # fmt: skip
 
 
 async def contest(

@@ -299,16 +299,11 @@ async def record_attempts(connection: "Connection") -> None:
     attempt = Attempt(number=1, started_at=LATER, status_code=200, duration_us=1, response="", error=None)
     done = [
         Conclusion(
-            delivery=due,
-            attempt=attempt,
-            status="delivered",
-            due_at=None,
-            failures_count=0,
-            ended_at=LATER,
+            delivery=due, attempt=attempt, status="delivered", due_at=None, failures_count=0, ended_at=LATER,
             is_gone=False,
         )
         for due in PENDING
-    ]
+    ]  # fmt: skip
     await delivery_store.record(connection, done)
 
 

@@ -22,26 +22,13 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 def make_conclusion(number: int, error: str | None = None) -> Conclusion:
     """Delivered, or with an error not."""
     delivery = DueDelivery(
-        id=number,
-        holder_id=3,
-        endpoint_id=7,
-        event_id=number + 100,
-        resource="charge",
-        resource_id=1,
-        slot=1,
-        due_at=NOW,
-        attempts_count=0,
-        failures_count=0,
-        body='{"id":1}',
-    )
+        id=number, holder_id=3, endpoint_id=7, event_id=number + 100, resource="charge", resource_id=1, slot=1,
+        due_at=NOW, attempts_count=0, failures_count=0, body='{"id":1}',
+    )  # fmt: skip
     attempt = Attempt(
-        number=1,
-        started_at=NOW,
-        status_code=None if error else 200,
-        duration_us=1234,
-        response="what they said",
+        number=1, started_at=NOW, status_code=None if error else 200, duration_us=1234, response="what they said",
         error=error,
-    )
+    )  # fmt: skip
     return Conclusion(
         delivery=delivery,
         attempt=attempt,

@@ -15,14 +15,9 @@ NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 def make_order(number: int) -> rails.Order:
     return rails.Order(
-        end_to_end_id=f"E{number:031}",
-        amount_cents=1,
-        debit_party=outside_party(),
-        credit_party=outside_party(),
-        initiation_type="MANUAL",
-        txid=None,
-        ordered_at=NOW,
-    )
+        end_to_end_id=f"E{number:031}", amount_cents=1, debit_party=outside_party(), credit_party=outside_party(),
+        initiation_type="MANUAL", txid=None, ordered_at=NOW,
+    )  # fmt: skip
 
 
 def make_refund(number: int) -> rails.RefundOrder:

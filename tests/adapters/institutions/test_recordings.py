@@ -31,13 +31,9 @@ async def record(
     there: AccountThere, name: str, taken: list[TakenExchange]
 ) -> tuple[list[RehearsedStep], RehearsalRecording]:
     plan = RehearsalTerms(
-        profile=read_profile(name),
-        keys=there.account.keys,
-        txid="rehearsed" + "a" * 23,
-        refund_id="b" * 32,
-        at=there.account.created_at,
-        returns=True,
-    )
+        profile=read_profile(name), keys=there.account.keys, txid="rehearsed" + "a" * 23, refund_id="b" * 32,
+        at=there.account.created_at, returns=True,
+    )  # fmt: skip
     steps = await walk(there.institution, plan)
     redaction = Redaction(there.account, there.credential, taken)
     recording = RehearsalRecording(

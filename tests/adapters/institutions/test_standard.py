@@ -27,15 +27,9 @@ from support.faces import KEY, Bank
 
 TXID = "openedatanother00000000000001"
 TERMS = ChargeTerms(
-    txid=TXID,
-    key=KEY,
-    amount_cents=1234,
-    lifetime_s=3600,
-    payer_name="Maria",
-    payer_tax_id="52998224725",
-    text_for_payer="Obrigado",
-    additional=(("pedido", "7"),),
-)
+    txid=TXID, key=KEY, amount_cents=1234, lifetime_s=3600, payer_name="Maria", payer_tax_id="52998224725",
+    text_for_payer="Obrigado", additional=(("pedido", "7"),),
+)  # fmt: skip
 
 
 @pytest.fixture

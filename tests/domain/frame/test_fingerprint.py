@@ -120,14 +120,9 @@ def test_a_request_may_gain_an_optional_field_and_keeps_its_fingerprint(request_
     before = type(request_)
     tag = before.__struct_config__.tag
     later = msgspec.defstruct(
-        before.__name__,
-        [("note", str | None, None)],
-        bases=(before,),
-        frozen=True,
-        kw_only=True,
-        omit_defaults=True,
+        before.__name__, [("note", str | None, None)], bases=(before,), frozen=True, kw_only=True, omit_defaults=True,
         tag=tag,
-    )
+    )  # fmt: skip
     sent_yesterday = later(**msgspec.structs.asdict(request_))
     assert fingerprint(sent_yesterday) == fingerprint(request_)
     with_note = msgspec.structs.replace(sent_yesterday, note="n")

@@ -19,18 +19,10 @@ FUNDS = {"available", "reserved", "blocked"}
 
 def a_balance(available_cents: int = 0, reserved_cents: int = 0, deficit_cents: int = 0) -> Balance:
     return Balance(
-        holder_id=1,
-        available_cents=available_cents,
-        reserved_cents=reserved_cents,
-        deficit_cents=deficit_cents,
-        last_number=0,
-        last_entry_at=NOW - TICK,
-        modified_at=NOW - TICK,
-        may_deposit=True,
-        may_withdraw=True,
-        may_lend=False,
-        limits=Limits(),
-    )
+        holder_id=1, available_cents=available_cents, reserved_cents=reserved_cents, deficit_cents=deficit_cents,
+        last_number=0, last_entry_at=NOW - TICK, modified_at=NOW - TICK, may_deposit=True, may_withdraw=True,
+        may_lend=False, limits=Limits(),
+    )  # fmt: skip
 
 
 def move(

@@ -39,13 +39,9 @@ async def serving(shop: Shop) -> AsyncIterator[str]:
     """The API on a free port, with nothing behind it but callbacks."""
     empty: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     present = dict(
-        context=shop.context,
-        callbacks=Callbacks(shop.context),
-        admission=Admission(),
-        turns=Turns(),
-        trusted_proxies=(),
-        base_url="",
-    )
+        context=shop.context, callbacks=Callbacks(shop.context), admission=Admission(), turns=Turns(),
+        trusted_proxies=(), base_url="",
+    )  # fmt: skip
     services = Services(**cast("Any", empty | present))
     application = make_application(services, AccessLog(shop.context.clock, wanted="off"))
     listener = socket.create_server(("127.0.0.1", 0))

@@ -87,18 +87,10 @@ async def contests(shop: Shop) -> FakeContests:
 def contest(shop: Shop, pix: ReceivedPix, name: str = "I1", **changes: Any) -> ListedContest:
     now = shop.live.clock.real_now()
     listed = ListedContest(
-        name=name,
-        end_to_end_id=pix.end_to_end_id,
-        amount_cents=pix.amount_cents,
-        status="open",
-        reason="fraud",
-        situation="scam",
-        words="it was not me",
-        defence=None,
-        opened_at=now,
-        respond_by=now + timedelta(days=7),
+        name=name, end_to_end_id=pix.end_to_end_id, amount_cents=pix.amount_cents, status="open", reason="fraud",
+        situation="scam", words="it was not me", defence=None, opened_at=now, respond_by=now + timedelta(days=7),
         told_at=now,
-    )
+    )  # fmt: skip
     return structs.replace(listed, **changes)
 
 

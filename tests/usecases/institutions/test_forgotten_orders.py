@@ -68,14 +68,9 @@ async def note_loss(shop: Shop) -> None:
 
 def make_line(sent: SentPix, at: datetime) -> InstitutionItem:
     return InstitutionItem(
-        item_id="L1",
-        day=to_day(at),
-        settled_at=at,
-        direction="OUT",
-        amount_cents=sent.amount_cents,
-        kind="pix",
+        item_id="L1", day=to_day(at), settled_at=at, direction="OUT", amount_cents=sent.amount_cents, kind="pix",
         end_to_end_id=sent.end_to_end_id,
-    )
+    )  # fmt: skip
 
 
 async def tell_line(shop: Shop, sent: SentPix) -> None:

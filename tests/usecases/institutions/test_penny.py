@@ -61,14 +61,9 @@ async def test_the_fee_that_was_last_taken_for_a_transfer_is_told_before(shop: S
     today = to_day(shop.live.clock.real_now())
     for number, cents in enumerate((90, 150)):
         fee = InstitutionItem(
-            item_id=f"F{number}",
-            day=today,
-            settled_at=shop.live.clock.real_now(),
-            direction="OUT",
-            amount_cents=cents,
-            kind="fee",
-            text="TARIFA PIX",
-        )
+            item_id=f"F{number}", day=today, settled_at=shop.live.clock.real_now(), direction="OUT",
+            amount_cents=cents, kind="fee", text="TARIFA PIX",
+        )  # fmt: skip
         await record_listed(shop.at, shop.account, [fee])
         async with shop.context.pool.acquire() as connection:
             await item_store.note_fees(connection, shop.account.id, {f"F{number}": ("transfer", 7)})

@@ -184,14 +184,10 @@ async def test_taken_with_too_little_left_the_rest_stays_wanted(service: Service
     await tell(
         service,
         structs.replace(
-            taken,
-            report_id="m",
-            taken=(*taken.taken, more),
-            wanted_cents=0,
-            held_cents=0,
+            taken, report_id="m", taken=(*taken.taken, more), wanted_cents=0, held_cents=0,
             told_at=at + timedelta(days=1),
         ),
-    )
+    )  # fmt: skip
     assert await funds(service, caller) == (300, 700, 0, 0)
     assert [event for event in await events(service) if event[0] == "infraction.taken"] == [
         ("infraction.taken", 0, 300),

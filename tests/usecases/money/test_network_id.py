@@ -230,14 +230,9 @@ async def test_another_holder_finds_nothing_by_a_name_that_was_told(service: Ser
 
 def a_return(service: Service, named: str, **changes: object) -> rails.ReturnReport:
     report = rails.ReturnReport(
-        report_id=f"r{next(_numbers)}",
-        return_id=network_id("D"),
-        original_end_to_end_id=named,
-        amount_cents=100,
-        reason="MD06",
-        description=None,
-        reported_at=service.clock.now(),
-    )
+        report_id=f"r{next(_numbers)}", return_id=network_id("D"), original_end_to_end_id=named, amount_cents=100,
+        reason="MD06", description=None, reported_at=service.clock.now(),
+    )  # fmt: skip
     return structs.replace(report, **changes)
 
 

@@ -166,13 +166,9 @@ async def test_what_waits_keeps_nobody_from_confirming_what_waits_behind_it(shop
     await want(shop, case_id)
     await case_usecases.close_cases(as_operator(shop.live.context, "caio"), [case_id], "it was the bank's")
     allowed = Proposal(
-        institution_id=shop.account.id,
-        act="allow",
-        proposal=dict(refunds_day_cents=500),
-        proposed_by="ana",
-        proposed_at=now,
-        confirmable_at=now,
-    )
+        institution_id=shop.account.id, act="allow", proposal=dict(refunds_day_cents=500), proposed_by="ana",
+        proposed_at=now, confirmable_at=now,
+    )  # fmt: skip
     async with as_operator(shop.live.context).pool.acquire() as connection:
         await proposal_store.propose(connection, allowed)
     with pytest.raises(errors.BadRequest, match="it has ended"):

@@ -32,23 +32,10 @@ from support.statement import make_history
 CPF = outside_party().tax_id
 PARTY = ReceiptParty(name="Ana", tax_id="***.982.247-**", institution="Banco", ispb="12345678", key="ana@a.example")
 RECEIPT = Receipt(
-    kind="transfer",
-    id=1,
-    holder_id=1,
-    direction="IN",
-    amount_cents=123456,
-    settled_at=STARTED_AT,
-    payer=PARTY,
-    payee=PARTY,
-    end_to_end_id="E" + "1" * 31,
-    return_id=None,
-    txid=None,
-    code_kind="key",
-    returned_cents=0,
-    message=None,
-    is_book=False,
-    is_test=False,
-)
+    kind="transfer", id=1, holder_id=1, direction="IN", amount_cents=123456, settled_at=STARTED_AT, payer=PARTY,
+    payee=PARTY, end_to_end_id="E" + "1" * 31, return_id=None, txid=None, code_kind="key", returned_cents=0,
+    message=None, is_book=False, is_test=False,
+)  # fmt: skip
 
 
 def viewer(caller: Caller) -> Viewer:

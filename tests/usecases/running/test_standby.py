@@ -49,14 +49,9 @@ async def read_at(server: servers.Standby, primary: Pool) -> AsyncIterator[Stand
     await primary.execute("insert into installation (mode) values ('sandbox') on conflict do nothing")
     standby = Standby(primary, SystemClock(), age_max_s=AGE_MAX_S)
     connections = await pool.open_standby_pool(
-        server.addresses.service_url,
-        primary=primary,
-        role=SERVICE_ROLE,
-        schema="pixconnect",
-        connections_max=3,
-        name="test standby",
-        check=standby.check,
-    )
+        server.addresses.service_url, primary=primary, role=SERVICE_ROLE, schema="pixconnect", connections_max=3,
+        name="test standby", check=standby.check,
+    )  # fmt: skip
     standby.use(connections)
     try:
         yield standby

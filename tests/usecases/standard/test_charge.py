@@ -88,14 +88,9 @@ async def test_what_is_stored_stays_readable() -> None:
         '"question":"q","lines":[{"name":"n","value":"v"}]}'
     )
     assert msgspec.json.decode(stored, type=ChargeContents) == ChargeContents(
-        lifetime_s=60,
-        amount_cents=0,
-        may_change_amount=True,
-        key="k",
-        payer=Payer(name="A", tax_id="1"),
-        question="q",
-        lines=(Line(name="n", value="v"),),
-    )
+        lifetime_s=60, amount_cents=0, may_change_amount=True, key="k", payer=Payer(name="A", tax_id="1"),
+        question="q", lines=(Line(name="n", value="v"),),
+    )  # fmt: skip
 
 
 async def test_puts_of_one_txid_at_once_are_one_charge(service: Service, caller: Caller, database: Addresses) -> None:

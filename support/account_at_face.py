@@ -1,7 +1,5 @@
 """An account of a live installation at a face of a sandbox, each a whole installation, with books of the same money."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

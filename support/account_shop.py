@@ -1,7 +1,5 @@
 """A holder whose money lies on an account at an institution of this process, and what its service does there."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """A face over TLS with client certificates, in this process, and the account that our own programs have there."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import socket

@@ -4,8 +4,6 @@ They are what damage is planted in. Every name in them has ``MARK`` near its end
 make many such holders of one.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import date, timedelta

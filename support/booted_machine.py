@@ -3,8 +3,6 @@
 Its Python is this one's, and its program the one that the tests run, found at /opt as an operator has it there.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

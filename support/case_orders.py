@@ -1,7 +1,5 @@
 """Orders that an institution never said anything of, until they are cases."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from pixconnect.domain.frame.civil_time import to_day

@@ -3,8 +3,6 @@
 Each record is a list of its fields with their width, in the layout's order; the reader cuts by column instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """A holder with something of everything, for tests that look at it: made once, by the API."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Plants kinds of damage in books, and says what is found of each; the kinds stand in ``tests/vectors/damage.toml``."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

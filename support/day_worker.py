@@ -4,8 +4,6 @@ A test that moves the clock cannot run a whole installation, whose clocks are th
 ``kill -9``, with connections to PostgreSQL and to the institution open.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from datetime import datetime

@@ -1,7 +1,5 @@
 """A bank's face with everything behind it: tokens, use cases, a real database, a worker that tells, over loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping

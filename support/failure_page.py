@@ -1,7 +1,5 @@
 """The page on failures, whose ``text`` blocks say what experiments have seen, word by word."""
 
-from __future__ import annotations
-
 from support.installation import ROOT
 
 PAGE = (ROOT / "docs" / "guides" / "failure.md").read_text(encoding="utf-8")

@@ -1,7 +1,5 @@
 """A connection's other end without a socket, and answers read by a reader of our own: for millions of exchanges."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from random import Random

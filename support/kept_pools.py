@@ -1,7 +1,5 @@
 """Pools of connections that outlive a test: the server works five times as long for one that knows no table yet."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator

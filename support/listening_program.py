@@ -1,7 +1,5 @@
 """A program of an integrator's: it takes webhooks, remembers them, and answers as it is told."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A loop on a thread of its own: for what must go on while a test waits, or has no loop."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Coroutine

@@ -3,8 +3,6 @@
 So what is late in a test is what the test says, however busy the machine is, and nobody waits for seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 The wheel's PostgreSQL is built without TLS, so the name speaks it, as PostgreSQL does, before it leads on.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Iterator

@@ -1,7 +1,5 @@
 """Makes many holders of the few that ``support/all_books.py`` has on its rail: set-based, one statement for each table."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import asyncpg

@@ -1,7 +1,5 @@
 """The proxy's configuration as it stands, run by nginx at the ports and with the certificate of a test."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Somebody who works beside a service of the tests, as operators do."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """Debian's pgbouncer before a server of a test."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

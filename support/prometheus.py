@@ -1,7 +1,5 @@
 """Debian's Prometheus and its promtool, where the machine has them, and the rules that we ship for it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

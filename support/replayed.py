@@ -1,7 +1,5 @@
 """An institution that answers from a recording of a rehearsal, in its order, and the rehearsal of an account at it."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Sequence
 from pathlib import Path

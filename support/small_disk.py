@@ -1,7 +1,5 @@
 """A server of a test's own whose data lie on a small disk, where one can be mounted; and disks that get full."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A standby of an embedded server, made from its data: the primary's commits wait for it, and it can take over."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """How a state machine of a real service is run: each example goes on where the one before it has ended."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 

@@ -1,7 +1,5 @@
 """One account's money in two books: a bank's behind its face over TLS, and a service's that reads it; one clock moves both."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence

@@ -1,7 +1,5 @@
 """Waiting for facts that nobody tells of."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ What takes hours is shortened, and nothing else of a rule is touched: how long i
 how far back an ``increase`` looks.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What an operator names is read if it is a file: nothing that is named by mistake stops a verb, or fills its memory."""
 
-from __future__ import annotations
-
 import os
 import re
 import socket

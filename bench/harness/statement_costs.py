@@ -4,8 +4,6 @@ PostgreSQL can write into its log what each message of the protocol used. Writin
 people's names into the log: parts can be compared, sums cannot, and a service that is asked this is there for nothing else.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """Events as use cases write them, without the charges that would cause them: so that only their delivery is measured."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence

@@ -6,8 +6,6 @@ way, counts that are still to be summed) are left out: what they need is that of
 was written ahead during the lives, whole pages after a checkpoint included.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final

@@ -12,8 +12,6 @@
 The generator and the receiver are one process; its CPU by life stands beside the service's.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -13,8 +13,6 @@ which would be 50 GB at 10 million.
   disk for what is written ahead.
 """
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import time

@@ -12,8 +12,6 @@ and who receives have that one to themselves, so that asking takes nothing from 
 4. ten seconds later: ``left``, orders and webhooks that are not done, and ``calm_after``, as before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import time

@@ -13,8 +13,6 @@ time are as old as their retention and gone, by the functions that drop them: wh
 Whatever it finds ends the measure. It looks without the rail, which knows nothing of what was filled.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

@@ -15,8 +15,6 @@ before it. CPU is that of the live installation alone, its PostgreSQL included, 
 network and who asks it included.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

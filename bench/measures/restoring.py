@@ -7,8 +7,6 @@ had the log on its disk, as the server told it ten times a second while rows wer
 All on one disk and the same cores.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

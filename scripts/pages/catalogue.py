@@ -3,8 +3,6 @@
 Definitions are PostgreSQL's own, in the form that it makes for readers: once read back, they are printed as they were.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from graphlib import TopologicalSorter

@@ -1,7 +1,5 @@
 """The page on failovers: what a run of ``make failover`` saw, as it wrote that down."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from statistics import median
 from typing import Final

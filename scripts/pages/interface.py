@@ -1,7 +1,5 @@
 """``docs/reference/api.md``, from the table of operations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pixconnect.api.docs import openapi

@@ -1,7 +1,5 @@
 """``docs/reference/personal-data.md``, from the register of people's data."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from datetime import date, timedelta
 

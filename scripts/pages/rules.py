@@ -1,7 +1,5 @@
 """``docs/reference/rules.md``, from the register of the arrangement's rules."""
 
-from __future__ import annotations
-
 from datetime import date
 
 from pixconnect.domain.rules.register import ARRANGEMENT, ArrangementRule, RuleChange, RuleParty, Unit

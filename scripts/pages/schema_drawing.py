@@ -3,8 +3,6 @@
 Tables that others refer to stand to the left. What refers to a table that does not stand beside it says so in its row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from xml.sax.saxutils import escape
 

@@ -1,7 +1,5 @@
 """Breaks what a schedule says, each for as long as it says, and mends all of it in the end."""
 
-from __future__ import annotations
-
 import json
 import os
 import resource

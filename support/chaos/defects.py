@@ -6,8 +6,6 @@ seeds that are tried, with commas between them, and PIXCONNECT_CHAOS_MINUTES is 
 where one was not found, or where something was found in a copy without any.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Judges an installation that has come to rest after chaos: its books, its rail, its webhooks, and what callers were told."""
 
-from __future__ import annotations
-
 import json
 import re
 import traceback

@@ -1,7 +1,5 @@
 """People beside the load: operators at the command line, a holder who uses it, and a visitor of the console."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Sequence

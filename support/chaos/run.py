@@ -1,7 +1,5 @@
 """One run of chaos, from an empty home to its judgement."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import threading

@@ -1,7 +1,5 @@
 """What fails when: drawn from a seed, so that the same seed is the same schedule. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Final, Literal

@@ -1,7 +1,5 @@
 """The wires that chaos cuts: between the service's processes and PostgreSQL, and between them and the rail."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """The ways in which a cluster's machines fail, each for as long as it is told, and a seed's order of them."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """All machines of a cluster are lost at once, under load: what the log in another place brings back, and how soon."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """One run: the machines fail one after the other while callers pay, and in the end everything is judged."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -3,8 +3,6 @@
 Both have their tables in the cluster, by its proxy. The bank, a third installation, has a server of its own and never fails.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

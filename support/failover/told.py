@@ -1,7 +1,5 @@
 """What callers were told while something failed: how long nothing was written, how soon they heard, and in which words."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """``make ha``: three machines on this one, until Ctrl-C; what is in PIXCONNECT_HA_HOME is there again the next time."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

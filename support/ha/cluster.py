@@ -1,7 +1,5 @@
 """Three machines and the proxy before them, from nothing to one that writes and two that it waits for."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

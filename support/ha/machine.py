@@ -1,7 +1,5 @@
 """One machine of three: its etcd, its Patroni and its PostgreSQL, which work in its folder and are known by that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The addresses of three machines: of loopback, or on cables that can be pulled out, where we may lay some."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What the machines run: the system's etcd and HAProxy, Patroni as it is locked, the wheel's PostgreSQL; never as root."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Defects that chaos must find can be planted: what they change stands in the service, and what comes of it is Python."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

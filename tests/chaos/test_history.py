@@ -1,7 +1,5 @@
 """The judge of histories finds each lie, and none in what can have happened."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

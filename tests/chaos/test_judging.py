@@ -1,7 +1,5 @@
 """What PostgreSQL's log says is judged by whole messages, and a broken sum by what it says."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from support.chaos.judging import read_refusals

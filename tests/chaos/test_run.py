@@ -1,7 +1,5 @@
 """Two minutes of chaos, and every seed that has found something: nothing is lost, nothing done twice, no read is a lie."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """The command line beside a database of the test's own, and beside a sandbox that really runs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the guide says to do after a leak is done here, where a holder has two clients and one of them leaked."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Both clients over real connections to a service that answers what a test has laid out."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """The plugin for pytest, in runs of pytest of its own: the page's example, parallel workers, and runs that are killed."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the plugin for pytest is made of: who starts and ends the service, whose turn it is, and the inbox."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -4,8 +4,6 @@ What the bank's own rail would end, ends here by itself: a refund or a transfer 
 moments, or is rejected where it goes to a certain key.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The rail of an account passes the conformance suite at each kind of institution, over TLS to its face."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

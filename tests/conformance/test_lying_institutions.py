@@ -1,7 +1,5 @@
 """The suite notices what an institution, or what speaks to it, tells wrongly of refunds, of transfers and of what came in."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime

@@ -4,8 +4,6 @@ A row is a story: a function that goes through pages as a person does, and looks
 has a part that needs a script, it says so; without one the same is seen by loading again.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

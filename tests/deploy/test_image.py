@@ -1,7 +1,5 @@
 """Both images are built from a Debian made here, and run with a root that nobody can write, by a user that is not root."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform

@@ -1,7 +1,5 @@
 """Compose file and manifests keep their schemas, and say of each part what the units say of it."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """A full process refuses whoever has filled it, and accepts no more orders than are settled; nothing waits for real time."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

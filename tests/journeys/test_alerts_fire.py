@@ -5,8 +5,6 @@ What a sandbox can have is caused in ``test_alerts_fire_in_sandbox``; what nobod
 with what shows its metric instead.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

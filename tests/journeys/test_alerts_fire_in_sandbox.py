@@ -4,8 +4,6 @@ A whole installation with a second worker beside it, its data on a small disk; D
 at another small disk. What needs an institution is in ``test_alerts_fire``.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """The bank's balance is held against the books while both move: over TLS, at a bank's face, with the clock of a test."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The units under systemd itself: installed by the command, booted and killed, and a charge made, where nothing was."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

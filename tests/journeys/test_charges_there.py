@@ -4,8 +4,6 @@ Two whole installations: ours, live, and the institution's, whose face fails by 
 same on both sides, what was removed cannot be paid, and what was revised is paid with the amount that it was given.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any

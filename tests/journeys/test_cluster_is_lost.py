@@ -1,7 +1,5 @@
 """All machines of a cluster are lost; its copy and log in another place are restored by the guide's commands, and timed."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -3,8 +3,6 @@
 The bank's clock is behind ours, so that what it books before its midnight comes late to us.
 """
 
-from __future__ import annotations
-
 import signal
 from collections.abc import AsyncIterator
 from datetime import timedelta

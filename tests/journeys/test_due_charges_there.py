@@ -4,8 +4,6 @@ Ours is live, and the institution's face fails by fault rules. In the end both s
 paid is in both books to the cent, and what somebody has changed there without us is told as a difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any

@@ -4,8 +4,6 @@ One installation on a server of its own, whose data lie on a small disk where on
 thing, asks, and mends it; then what was refused is asked for again, and the books are right.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import re

@@ -1,7 +1,5 @@
 """Three machines of PostgreSQL on this one: the guide's commands as they stand, and a few failures under load, judged."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

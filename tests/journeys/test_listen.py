@@ -3,8 +3,6 @@
 ``PIXCONNECT_PROVE_KILLS`` and ``PIXCONNECT_PROVE_EVENTS`` make it longer.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The guide to managed servers, each of its commands as it stands, by an administrator and an owner who are no superusers."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

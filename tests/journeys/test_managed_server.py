@@ -1,7 +1,5 @@
 """A server that somebody else runs: our steps by an administrator who is no superuser, and what follows a snapshot."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Real money, in: a live installation and the bank that it has an account at, each whole, over TLS with client certificates."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

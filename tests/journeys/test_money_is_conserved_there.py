@@ -7,8 +7,6 @@ and refunds that the bank never answers end as in the field: two operators look 
 A few examples here; ``make prove`` makes as many as PIXCONNECT_PROVE_EXAMPLES says, each of PIXCONNECT_PROVE_STEPS steps.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -3,8 +3,6 @@
 Each day closes, and in the end both books have the same lines, by their network names, and the same balance to the cent.
 """
 
-from __future__ import annotations
-
 from datetime import date, timedelta
 from pathlib import Path
 from random import Random

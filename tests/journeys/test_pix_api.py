@@ -1,7 +1,5 @@
 """The standard's door on a running service: its document is valid, and whatever is generated from it is answered as it says."""
 
-from __future__ import annotations
-
 import json
 from base64 import urlsafe_b64decode
 from collections import Counter

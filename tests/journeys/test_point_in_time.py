@@ -3,8 +3,6 @@
 A live service with its database on a server of its own; the bank's face is another installation, which forgets nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A pooler before PostgreSQL: one that shares sessions is refused in a sentence, one that does not carries a payment."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """Behind the proxy two API processes share the requests, and either one serves all of them once the other is gone."""
 
-from __future__ import annotations
-
 import re
 import ssl
 import tempfile

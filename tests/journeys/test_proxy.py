@@ -1,7 +1,5 @@
 """The proxy's configuration is run by nginx as it stands, before two API processes, the console and a flood."""
 
-from __future__ import annotations
-
 import base64
 import json
 import re

@@ -1,7 +1,5 @@
 """An installation that reads at a standby: whatever becomes of that, callers and operators read what is true, and are told."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator

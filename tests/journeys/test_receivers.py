@@ -1,7 +1,5 @@
 """The receivers of the page, each as a program of its own: one event, delivered three times, has its effect once."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

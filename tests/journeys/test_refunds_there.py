@@ -4,8 +4,6 @@ Two whole installations: ours, live, and the institution's, whose face fails by 
 there once, and both books say the same of it.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """Processes are killed while they meet the new primary, at each step of that: nothing is forgotten, nor given out twice."""
 
-from __future__ import annotations
-
 import asyncio
 
 import asyncpg

@@ -1,7 +1,5 @@
 """Servers that are not what an address promises, each a real one: refused at every start in one sentence."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The blocks of the guide that copy and put back: cut off at any line they leave a whole copy, and no half one is started."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from pathlib import Path

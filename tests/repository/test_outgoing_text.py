@@ -1,7 +1,5 @@
 """Texts of strangers act nowhere: each place where text leaves, with the same hostile alphabet; and there is no other place."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

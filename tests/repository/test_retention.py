@@ -1,7 +1,5 @@
 """The register of people's data: each column that can hold texts stands in it, and what it says is what the program does."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

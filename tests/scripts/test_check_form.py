@@ -1,7 +1,5 @@
 """Each check of the repository's form reports what it is for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

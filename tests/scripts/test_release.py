@@ -1,7 +1,5 @@
 """A release of a tagged commit: its files, its parts, and that it runs where nothing of ours was."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """PostgreSQL prepares every statement of the store, on each version that we support (``make test-16``)."""
 
-from __future__ import annotations
-
 import ast
 import importlib
 import inspect

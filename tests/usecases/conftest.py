@@ -1,7 +1,5 @@
 """Fixtures: a service that signs, at a time that a test moves by hand; one in live mode, and its account at an institution."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 
 import pytest

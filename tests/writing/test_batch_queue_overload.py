@@ -1,7 +1,5 @@
 """Orders are written in small batches while the process refuses."""
 
-from __future__ import annotations
-
 import asyncio
 
 from pixconnect.flow.overload import BATCH_MAX, Overload

@@ -1,7 +1,5 @@
 """The blocks that a batch has: those that are not covered, and the others once they are read."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

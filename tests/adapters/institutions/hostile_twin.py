@@ -1,7 +1,5 @@
 """What hostile institutions in this process have in common, and the worker whose transfers they take while it dies."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from random import Random
 from types import UnionType

@@ -1,7 +1,5 @@
 """Charges with a due date at institutions: written, read again whatever form they come in, and opened at each one's face."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from pathlib import Path

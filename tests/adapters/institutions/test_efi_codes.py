@@ -1,7 +1,5 @@
 """What Efi is asked where a code is paid: the code as it stands, read there first where what it asks for may have changed."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

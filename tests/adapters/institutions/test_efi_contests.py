@@ -1,7 +1,5 @@
 """Contests at Efi's face as the account's adapter reads and answers them, and what no list or answer makes it believe."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What Efi lists of returned Pix that were sent, read strictly: what cannot be read is kept, and hides nothing else."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """What Efi is asked to send, and which of its answers are certain: those of the profile's closed list, and no others."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

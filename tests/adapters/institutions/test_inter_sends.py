@@ -1,7 +1,5 @@
 """What Inter is asked to send, which of its answers are certain, and how a Pix is found whose answer was lost."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

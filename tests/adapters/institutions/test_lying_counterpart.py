@@ -1,7 +1,5 @@
 """A counterpart that lies, hangs and floods: nothing of it is believed, and memory and time stay bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

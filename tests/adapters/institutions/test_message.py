@@ -1,7 +1,5 @@
 """What an institution answers is read though a text in it was cut in the middle of a character."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 

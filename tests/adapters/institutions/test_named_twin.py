@@ -5,8 +5,6 @@ and after that, for all that anybody knows, pays it again. Whatever they draw: a
 it in the end is what happened there.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 from random import Random
 from typing import Any, Literal

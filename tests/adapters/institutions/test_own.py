@@ -1,7 +1,5 @@
 """What institutions have beside the standard, at their faces: balances, statements, the file of a day."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Who was paid is read as far as it is told, and nothing of it is a reason to believe nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Each kind of account walked through at its own face, recorded without secrets, and answered from the recording again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

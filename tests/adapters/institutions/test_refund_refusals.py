@@ -1,7 +1,5 @@
 """Which answers to a refund are certain: those of the profile's closed list, and no others; each at its own face."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

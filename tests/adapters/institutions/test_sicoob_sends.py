@@ -1,7 +1,5 @@
 """What Sicoob is asked to send in its two steps, which of its answers are certain, and that nothing is confirmed twice."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize

@@ -1,7 +1,5 @@
 """Every kind of account against its own face, over TLS with client certificates; money moves behind it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

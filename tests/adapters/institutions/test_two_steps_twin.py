@@ -4,8 +4,6 @@ Answers are lost before and after, calls arrive late, processes die at each writ
 say nothing: each transfer is paid at most once, and none ends otherwise than it did there.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Woovi's answers in the form of its API document, where its documentation and our face have another."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta

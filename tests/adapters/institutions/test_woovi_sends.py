@@ -1,7 +1,5 @@
 """What Woovi is asked to send, what its texts say for certain, and how a payment is approved once at most."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 Whatever it draws: a name is paid once at most, and what we say of it in the end is what happened there.
 """
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 from random import Random
 from typing import Any

@@ -1,7 +1,5 @@
 """What callers send is the domain's own request, with names and limits of the wire."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The sentences under a record's fields are found, wherever the record was declared."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from msgspec import Meta, Struct, field

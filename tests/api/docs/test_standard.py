@@ -1,7 +1,5 @@
 """The document of the standard's door: valid, complete, and the contract's own document without a word of it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

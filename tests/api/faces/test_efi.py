@@ -1,7 +1,5 @@
 """Efi's face: how it refuses, what its own environment does by amount, and that no other door's form is ever answered."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What is written down of exchanges at faces: all of them but secrets, and nothing of other doors."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

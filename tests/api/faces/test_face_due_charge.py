@@ -1,7 +1,5 @@
 """Charges with a due date at the faces of institutions that have them: as the standard has it, in each one's own words."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """What goes wrong at a face by fault rules: what its caller sees, and what has happened to the money."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any, cast
 from urllib.parse import quote

@@ -1,7 +1,5 @@
 """Requests that nobody thought of, at every operation of every face: never 5xx, and never another door's form."""
 
-from __future__ import annotations
-
 import copy
 import random
 from collections.abc import Sequence

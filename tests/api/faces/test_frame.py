@@ -1,7 +1,5 @@
 """What all faces have in common: their tokens, and how they refuse what is not there."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import pytest

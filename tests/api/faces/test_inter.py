@@ -3,8 +3,6 @@
 Its own library for sending is no package, so these calls are ours, after its API document.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """pypix-api, unmodified, receives at four faces; Banco do Brasil and Sicredi are profiles alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable

@@ -1,7 +1,5 @@
 """What a refusal of an institution's own rule tells, in the form of each."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

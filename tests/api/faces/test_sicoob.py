@@ -3,8 +3,6 @@
 Its own library for sending is Java, so these calls are ours, after its API documents.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import datetime

@@ -1,7 +1,5 @@
 """What Sicoob's face answers is what its official documents describe, mended where they slip (docs/reference/faces.md)."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

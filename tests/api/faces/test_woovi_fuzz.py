@@ -1,7 +1,5 @@
 """Requests that nobody thought of, at Woovi's face: never 5xx, and never otherwise than its official document says."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, Final
 

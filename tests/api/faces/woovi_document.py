@@ -1,7 +1,5 @@
 """What Woovi's official document says of answers, mended where it contradicts its own examples."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping

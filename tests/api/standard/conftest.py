@@ -1,7 +1,5 @@
 """The standard's door with everything behind it: the application, the use cases and a real database, in this process."""
 
-from __future__ import annotations
-
 import pytest
 from msgspec import structs
 

@@ -1,7 +1,5 @@
 """``cob``: every rule of the standard on immediate charges, through the door, on a real database."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

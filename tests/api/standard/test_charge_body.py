@@ -1,7 +1,5 @@
 """Bodies of charges: whatever is described is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """``cobv``: every rule of the standard on charges with a due date, through the door, on a real database."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, date, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """``devolucao``: every rule of the standard on refunds, through the door, on a real database."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 from typing import Any

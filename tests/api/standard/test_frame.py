@@ -1,7 +1,5 @@
 """The standard's door: where it is, in which order it refuses, and what its problems look like."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

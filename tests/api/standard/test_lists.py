@@ -1,7 +1,5 @@
 """Lists of the standard's door: instants at the precision at which they are shown, pages, and what is wrong with them."""
 
-from __future__ import annotations
-
 import pytest
 
 from pixconnect.api.standard.frame import PAGE, PAGE_SIZE, make_span, read_interval, read_page

@@ -1,7 +1,5 @@
 """``loc``: every rule of the standard on locations, through the door, on a real database."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """``lotecobv``: lots of charges with a due date, through the door and a worker's part, on a real database."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from types import SimpleNamespace

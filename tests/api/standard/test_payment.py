@@ -1,7 +1,5 @@
 """``GET /pix``: every received Pix, its filters and its pages, through the door, on a real database."""
 
-from __future__ import annotations
-
 import itertools
 from datetime import datetime, timedelta
 from typing import Any

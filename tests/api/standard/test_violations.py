@@ -1,7 +1,5 @@
 """Members and parameters, read one by one: what is right, and the row of what is wrong."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """``webhook``: every rule of the standard on setting, reading, listing and removing one, on a real database."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from urllib.parse import quote

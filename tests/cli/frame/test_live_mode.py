@@ -1,7 +1,5 @@
 """What live mode refuses and warns of, from settings alone; what the verbs say of it is in ``test_mode.py``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """A code in a terminal is read back by the library that reads pictures."""
 
-from __future__ import annotations
-
 import pytest
 import zxingcpp
 from PIL import Image

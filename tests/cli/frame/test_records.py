@@ -1,7 +1,5 @@
 """What one holder's verbs have in common."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

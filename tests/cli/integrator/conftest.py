@@ -1,7 +1,5 @@
 """Running verbs of one holder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Whose account a verb works on, and what is said where nobody's can be found."""
 
-from __future__ import annotations
-
 import io
 import json
 import subprocess

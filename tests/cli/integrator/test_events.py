@@ -1,7 +1,5 @@
 """Events, wherever they go: every one of them is made to happen, listed, posted to an endpoint and sent again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``pixconnect listen``: whoever dies, nothing is left out and nothing comes in another order."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """One holder's verbs, each against a sandbox that really runs, which all of these tests share."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

@@ -1,7 +1,5 @@
 """``pixconnect doctor``: what is wrong is found, with what to do; what is well is said."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """``pixconnect systemd install``: once, again, after a change, and where something is wrong."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import stat

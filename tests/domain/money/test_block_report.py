@@ -1,7 +1,5 @@
 """The kinds of block stand in one table, and each place that names them has them all."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import get_args

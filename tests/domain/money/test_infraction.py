@@ -1,7 +1,5 @@
 """What is taken of an answer to an infraction."""
 
-from __future__ import annotations
-
 import pytest
 
 from pixconnect.domain.frame import errors

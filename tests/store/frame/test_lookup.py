@@ -1,7 +1,5 @@
 """A look-up by a caller's own name costs the same however many holders use that name."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from pixconnect.domain.identity.access import Caller

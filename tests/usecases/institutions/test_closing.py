@@ -1,7 +1,5 @@
 """An account whose institution is gone: its final file is read, its balance leaves, and two operators agree to it."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from typing import Any

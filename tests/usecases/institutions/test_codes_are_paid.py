@@ -1,7 +1,5 @@
 """A code is paid over an account at an institution, which reads it for itself: once, as it was accepted, to whom is allowed."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """What payers contest at an institution: mirrored once, whatever its list does, and answered through it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta

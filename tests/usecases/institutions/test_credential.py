@@ -1,7 +1,5 @@
 """Credentials of accounts: the sending one under a key of its own, secrets that stay in files, and when certificates end."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from pathlib import Path
 

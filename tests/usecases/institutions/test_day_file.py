@@ -1,7 +1,5 @@
 """Files that an institution writes of days that are over: asked for once, read once, and again where they fail."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable
 from datetime import date, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """What a database that was put back has forgotten of transfers is never refused as if it had not been paid, and paid once."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 import pytest

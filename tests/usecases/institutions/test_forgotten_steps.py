@@ -1,7 +1,5 @@
 """What a database that was put back has forgotten of a refund's calls is never a reason for a second one."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Whether a key is anybody's an account finds out by paying it: who names keys that are not paid has only so many."""
 
-from __future__ import annotations
-
 import pytest
 
 from pixconnect.domain.frame import errors

@@ -1,7 +1,5 @@
 """After a loss of the database that is seen accounts are read and nothing leaves them, until what was lost is in the books."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

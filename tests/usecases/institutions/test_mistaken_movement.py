@@ -1,7 +1,5 @@
 """An item that was posted as a movement and proves to be an order of ours: the statement that settles it takes that back."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any

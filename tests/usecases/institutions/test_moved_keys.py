@@ -1,7 +1,5 @@
 """A key of an account that goes from one holder to another: each payment is the one's who had the key when it settled."""
 
-from __future__ import annotations
-
 import asyncpg
 import pytest
 

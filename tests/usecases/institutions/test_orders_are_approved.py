@@ -1,7 +1,5 @@
 """Transfers over an account at an institution that wait for an operator's yes: nothing is asked there before it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

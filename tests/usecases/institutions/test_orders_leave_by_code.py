@@ -1,7 +1,5 @@
 """Transfers over an account whose institution knows them by codes of its own, which the answers alone tell."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

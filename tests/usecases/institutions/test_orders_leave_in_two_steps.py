@@ -1,7 +1,5 @@
 """Transfers over an account whose institution sends in two steps: the first names, the second pays, each time it is called."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Final
 

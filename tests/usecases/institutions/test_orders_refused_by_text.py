@@ -1,7 +1,5 @@
 """Transfers over an account whose institution refuses by texts, and at which people approve and remove what was sent."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

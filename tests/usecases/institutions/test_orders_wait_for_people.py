@@ -1,7 +1,5 @@
 """A transfer that waits for a person at its institution is told once, and gives nothing back meanwhile."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import timedelta
 

@@ -1,7 +1,5 @@
 """Where money is to stop leaving it stops: at every account that can be paused, and in workers that have not heard of it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """One cent is sent from an account's house to a key that an operator names, and what comes back is seen."""
 
-from __future__ import annotations
-
 import pytest
 
 from pixconnect.domain.frame import errors

@@ -1,7 +1,5 @@
 """What was returned at the institution, by a person or by itself: recorded once, as a refund that nobody here asked for."""
 
-from __future__ import annotations
-
 import random
 from datetime import datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """A transfer over an account is refused before any of its money is reserved, unless two operators have allowed it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What payees give back of transfers: recorded once, for the transfer's holder, or by two operators where no list has it."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any

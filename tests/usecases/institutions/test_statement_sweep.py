@@ -1,7 +1,5 @@
 """Days of an account whose statement is read by API: when they close by themselves, and when they do not."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Sequence
 from datetime import date, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Money that was reserved is judged again when it leaves: by what its holder may do then, and by contests that came since."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """Who was paid by a key is kept once the institution tells it, and shown beside what was accepted."""
 
-from __future__ import annotations
-
 import asyncpg
 import pytest
 from msgspec import structs

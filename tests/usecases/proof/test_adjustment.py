@@ -1,7 +1,5 @@
 """What a case says and nothing records is adjusted by two operators, within the case, and undone or written off."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import AsyncIterator

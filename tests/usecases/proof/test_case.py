@@ -1,7 +1,5 @@
 """What is different between the institution and the books is one case, until the missing fact is there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator
 from datetime import date

@@ -1,7 +1,5 @@
 """An order that was asked about in vain is a case, and ends by evidence and two operators."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, time
 from typing import Any
 

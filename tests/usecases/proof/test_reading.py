@@ -1,7 +1,5 @@
 """Runs over the books that read them at a real standby."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

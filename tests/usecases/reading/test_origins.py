@@ -1,7 +1,5 @@
 """Who asked for what is written with it, found again by it, and forgotten in time."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from datetime import UTC, datetime

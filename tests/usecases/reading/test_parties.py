@@ -1,7 +1,5 @@
 """What is known of a transfer's parties: at an institution, over our own rail, and between two holders of ours."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

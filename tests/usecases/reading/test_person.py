@@ -1,7 +1,5 @@
 """What is held about a person, and what of it is erased: books, chain and heads stay valid whatever goes."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress

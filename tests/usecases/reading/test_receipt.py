@@ -1,7 +1,5 @@
 """Receipts: of what settled and nothing else, with a masked CPF, and without any id that nobody else knows."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Sequence
 from types import SimpleNamespace

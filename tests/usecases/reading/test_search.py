@@ -1,7 +1,5 @@
 """What support asks where it knows no id: half a name, an amount with its day, a CPF; and nothing of other holders."""
 
-from __future__ import annotations
-
 import secrets
 from datetime import date, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """What leaves an account as by theft pauses it, once, until an operator resumes it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import asyncpg

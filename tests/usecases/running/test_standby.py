@@ -1,7 +1,5 @@
 """Reads at a real standby: how old it may be, and what sends them back to the primary."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager

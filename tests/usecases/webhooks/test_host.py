@@ -1,7 +1,5 @@
 """At one host one holder is told of its keys, in live mode, unless an operator allows it to more."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 

@@ -1,7 +1,5 @@
 """What Efi's face tells of a code before anybody pays it."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

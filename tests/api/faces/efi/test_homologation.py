@@ -1,7 +1,5 @@
 """What Efi's own test environment does by itself after a send."""
 
-from __future__ import annotations
-
 from typing import cast
 
 from msgspec import structs

@@ -1,7 +1,5 @@
 """What Efi's face tells the webhooks of keys again when it is asked to."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """``pixconnect person``, as its guide says: each command of the guide is run here."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

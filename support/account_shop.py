@@ -87,7 +87,9 @@ class Shop(Struct, frozen=True, kw_only=True):
         request = RefundRequest(end_to_end_id=pix.end_to_end_id, amount_cents=amount_cents or pix.amount_cents)
         return await refund_usecases.start_refund(self.context, self.house, structs.replace(request, **changes))
 
-    async def move_orders(self) -> int:
+    async def move_orders(self, **later: float) -> int:
+        """Once, after some time."""
+        self.live.clock.advance(**later)
         return await move_due_there(self.at, no_fence, self.account.id, self.live.clock.now(), 16)
 
     async def receive(self, amount_cents: int = 1000, **changes: Any) -> ReceivedPix:

@@ -36,6 +36,7 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
+from pixconnect.usecases.money.handover import move_due
 from pixconnect.writing.write_queues import WriteQueues
 from support import postgres
 from support.kept_pools import kept_pools
@@ -245,6 +246,12 @@ class Service(Struct, frozen=True, kw_only=True):
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         return await self.context.pool.fetch(query, *arguments)
+
+    async def work(self, **later: float) -> int:
+        """What a worker does after some time with all that is due; how much that was."""
+        self.clock.advance(**later)
+        long_ago = STARTED_AT - timedelta(days=2)
+        return len(await move_due(self.context, no_fence, range(256), long_ago, self.clock.now(), 256))
 
     async def execute_as_owner(self, statement: str) -> None:
         await postgres.execute_as_owner(self.database, statement)

@@ -35,8 +35,6 @@ async def find(lookups: NameLookups, party: object, host: str) -> Sequence[str]:
 
 
 class Book:
-    """A look-up that answers at once."""
-
     def __init__(self) -> None:
         self.names: dict[str, list[str]] = {}
         self.asked: list[str] = []

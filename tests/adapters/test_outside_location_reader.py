@@ -38,8 +38,6 @@ CREATED_AT = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 class Clock(SystemClock):
-    """Whose monotonic side a test moves."""
-
     waited_s = 0.0
 
     def monotonic_s(self) -> float:
@@ -73,7 +71,6 @@ class Outside:
         self.serve()
 
     def serve(self) -> None:
-        """Serve the institution as it is now."""
         self.routes["/qr/1"] = http(self.one.sign().encode())
         self.routes["/jwks"] = http(self.one.key_set())
 

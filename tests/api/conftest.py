@@ -25,7 +25,6 @@ BASE_URL = "http://127.0.0.1:8080"
 
 @pytest.fixture
 def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
-    """All use cases, replaced by one stub."""
     stub = UseCases()
     for module, name in [
         (charge, "charge"),
@@ -46,7 +45,6 @@ def use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
 
 @pytest.fixture
 def standard_use_cases(monkeypatch: pytest.MonkeyPatch) -> UseCases:
-    """Those of the standard's door, replaced by one stub."""
     stub = UseCases()
     monkeypatch.setattr(payment, "standard_pix_usecases", stub)
     return stub
@@ -90,5 +88,4 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
 
 @pytest.fixture
 def api(services: Services) -> Api:
-    """The application, with every use case stubbed."""
     return Api(make_application(services, AccessLog(services.context.clock, wanted="off")))

@@ -92,7 +92,6 @@ async def test_a_flood_of_refused_requests_leaves_a_few_lines_and_their_count(se
 
 @pytest.fixture
 def terminal() -> Iterator[io.StringIO]:
-    """What whoever watches reads."""
     stream = io.StringIO()
     our_logging.show(stream)
     yield stream

@@ -50,9 +50,7 @@ class RailUnderTest(Protocol):
         ...
 
     @property
-    def rail(self) -> rails.Rail:
-        """The adapter."""
-        ...
+    def rail(self) -> rails.Rail: ...
 
     @property
     def timeout_s(self) -> float:

@@ -49,7 +49,6 @@ class BreakableWire:
         self._reserved.close()
 
     async def cut(self) -> None:
-        """Close everything; from now on connections are refused."""
         if self._server is not None:
             self._server.close()
         for writer in self._writers:
@@ -57,7 +56,6 @@ class BreakableWire:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def mend(self) -> None:
-        """Take connections (again)."""
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port, reuse_address=True)
 
     def lose(self, what: Loss) -> None:

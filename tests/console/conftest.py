@@ -58,7 +58,6 @@ class Played:
             return json.load(answer)["data"]["access_token"]
 
     def call(self, holder: Holder, method: str, path: str, body: object = None) -> Any:
-        """Ask the API as a holder, and give back what it answers in ``data``."""
         request = Request(  # noqa: S310 - our own
             f"{self.base_url}{path}",
             None if body is None else json.dumps(body).encode(),
@@ -83,7 +82,6 @@ class Played:
         return charge
 
     def link(self) -> str:
-        """A new link that signs in once."""
         said = run_verb(self.installation.home, "operator", "link").stdout
         return f"{self.console_url}/enter?token={said.split()[-1]}"
 

@@ -255,7 +255,6 @@ async def test_each_act_leaves_one_row_and_a_refused_one_a_line_of_the_log(
 
 
 async def _check_that_all_forms_are_among(console: InProcess, acts: list[Act]) -> None:
-    """A new form goes into the table: whoever adds one decides there what it leaves."""
     known = {(act.path.split("?")[0]).rstrip("/") for act in acts}
     forms = {row.path for row in pages.ROUTES if row.method == "POST" and not row.is_public}
     missing = {form for form in forms if not any(_fits(form, path) for path in known)}

@@ -34,7 +34,6 @@ async def console(service: Service, caller: Caller) -> AsyncIterator[InProcess]:
 
 
 async def _contest(service: Service, caller: Caller, name: str, *, days: int = 7) -> InfractionReport:
-    """A charge that somebody pays, with a word of thanks, and contests; he can be answered for some days."""
     charge = await make_charge(service, caller, amount_cents=PAID_CENTS)
     told = credit_report(service, amount_cents=PAID_CENTS, txid=charge.txid)
     paid = structs.replace(told, payer_message="thanks for the <shoes>")

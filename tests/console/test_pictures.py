@@ -123,7 +123,6 @@ def _live_through_three_days(played: Any, own: Any, url: str) -> tuple[int, int]
 
 
 def _contest(played: Any, own: Any) -> int:
-    """Let a payer regret a purchase; the infraction that it makes."""
     charge = played.charge(own, 24990, external_id="order-1077")
     paid = played.call(own, "POST", "/sandbox/v1/payments", {"emv": charge["emvqrcps"]})
     words = "I never got the shoes, and nobody answers me."

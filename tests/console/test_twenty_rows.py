@@ -42,7 +42,6 @@ class Cell(Struct, frozen=True, kw_only=True):
         return self.say(whole).partition("%")[0].strip()
 
     async def open(self, path: str) -> None:
-        """A page about the shop's holder."""
         await self.page.goto(f"{path}{'&' if '?' in path else '?'}holder={self.shop.holder.holder_id}")
 
     def button(self, text: str) -> Locator:

@@ -9,8 +9,6 @@ from pixconnect.flow.batches import Batches
 
 
 class Oracle:
-    """Answers when it is told to."""
-
     def __init__(self) -> None:
         self.asked: list[list[int]] = []
         self.may_answer = asyncio.Event()

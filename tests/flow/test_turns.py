@@ -18,7 +18,6 @@ async def loop_time() -> AsyncIterator[LoopTime]:
 
 
 def stopped() -> float:
-    """A loop that is never late."""
     return 0.0
 
 

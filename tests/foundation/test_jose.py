@@ -33,7 +33,6 @@ def make_token() -> bytes:
 
 
 def read_token(token: bytes) -> jose.Claims:
-    """As a request's token is read, whichever key it names."""
     jose.read_token_kid(token)
     return jose.verify_token(token, KEY)
 

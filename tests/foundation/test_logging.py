@@ -18,7 +18,6 @@ from support.plain_logs import use_plain_logs
 
 @pytest.fixture
 def lines() -> Iterator[Any]:
-    """What was logged so far, as objects."""
     stream = io.StringIO()
     root = logging.getLogger()
     before, level = list(root.handlers), root.level

@@ -48,8 +48,6 @@ async def opened(database: Addresses, **options: int) -> "AsyncIterator[Pool]":
 
 
 class Reader:
-    """Reads for a party until it is told to stop."""
-
     def __init__(self, pool: "Pool", party: str, inside: list[str]) -> None:
         self._pool, self._party, self._inside = pool, party, inside
         self.leave = asyncio.Event()

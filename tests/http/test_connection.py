@@ -21,8 +21,6 @@ Handler = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 class Client:
-    """A raw connection."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self.writer = reader, writer
 
@@ -52,7 +50,6 @@ class Client:
 
 
 async def echo(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Says what it was asked."""
     body, more = b"", True
     while more:
         message = await receive()
@@ -89,7 +86,6 @@ async def serving(app: Handler, **options: Any) -> AsyncIterator[tuple[Server, C
 
 @asynccontextmanager
 async def connected(app: Handler, **options: Any) -> AsyncIterator[Client]:
-    """One connection to a server."""
     async with serving(app, **options) as (_, connect):
         yield await connect()
 
@@ -202,7 +198,6 @@ async def test_a_client_that_is_gone_before_an_answer_at_once_leaves_nothing() -
 
 
 async def refuse(_scope: dict[str, Any], _receive: Any, send: Any) -> None:
-    """Answers without having read."""
     await send({"type": "http.response.start", "status": 401, "headers": [(b"content-length", b"0")]})
     await send({"type": "http.response.body", "body": b""})
 
@@ -474,7 +469,6 @@ async def test_more_than_128_headers_are_431() -> None:
 
 
 async def send_in(client: Client, octets: bytes, pieces: int) -> None:
-    """Send in at most so many pieces."""
     size = max(1, len(octets) // pieces)
     for start in range(0, len(octets), size):
         await client.send(octets[start : start + size])
@@ -506,7 +500,6 @@ async def test_thousands_of_requests_sent_ahead_stay_in_the_socket_and_are_answe
 
 
 async def tell_headers(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Says which headers it got, after the body is complete."""
     while (await receive())["more_body"]:
         pass
     text = b",".join(name for name, _ in scope["headers"])

@@ -143,7 +143,6 @@ class Fuzzed:
         return len(asked)
 
     def _look(self) -> None:
-        """What is kept meanwhile is bounded."""
         connection = self.wire.connection
         assert len(connection._waiting) <= 1
         assert len(connection._rest) <= SLICE_MAX

@@ -31,7 +31,6 @@ class Files:
         self.authority = tls_files.authority_file(home)
 
     def client(self, name: str | None = None, *, home: Path | None = None) -> tuple[ssl.SSLContext, str]:
-        """What a client connects with, and its certificate's thumbprint."""
         context = ssl.create_default_context(cafile=str(self.authority))
         if name is None:
             return context, ""

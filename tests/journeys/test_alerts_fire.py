@@ -64,7 +64,6 @@ class Watched(Struct, frozen=True, kw_only=True):
         self.caller.insist("PUT", f"/v2/cob/alert{number:027}", body, accept=(200, 201))
 
     def receive(self, cents: int) -> str:
-        """A Pix that is in both books."""
         return run(self.two.bank, "receive", "--amount", str(cents), "--json")["end_to_end_id"]
 
     def wait_until_read(self, end_to_end_id: str) -> None:

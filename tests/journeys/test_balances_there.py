@@ -43,7 +43,6 @@ class Watched(Struct, frozen=True, kw_only=True):
         return [one.case for one in await case_usecases.list_cases(here.context, with_ended=True, kind="account")]
 
     async def wait(self, **span: int) -> None:
-        """The worker goes on through some time."""
         self.books.clock.advance(**span)
         for _ in range(3):
             await self.books.here.work()

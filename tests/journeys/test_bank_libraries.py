@@ -46,7 +46,6 @@ class Bank(Struct, frozen=True, kw_only=True):
         return self.installation.tls_url
 
     def cob(self, original: str) -> dict[str, Any]:
-        """A body as an integrator writes it."""
         return {
             "calendario": {"expiracao": 3600},
             "devedor": {"cpf": "12345678909", "nome": "Francisco da Silva"},
@@ -57,7 +56,6 @@ class Bank(Struct, frozen=True, kw_only=True):
         }
 
     def cobv(self, original: str) -> dict[str, Any]:
-        """A body with a due date, as an integrator writes it."""
         today = datetime.now(SAO_PAULO).date()
         address = {"logradouro": "Rua A, 1", "cidade": "Recife", "uf": "PE", "cep": "50000000"}
         return {

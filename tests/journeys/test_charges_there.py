@@ -74,7 +74,6 @@ class Charges:
         return run(self._two.bank, "charge", "show", txid, "--json")
 
     def are_changed(self) -> bool:
-        """Whether both sides say what was wanted of each."""
         for txid, kind in self.wanted.items():
             here, there = self.read_here(txid), self.read_there(txid)
             says = here["status"], here["valor"]["original"], here["revisao"], there["status"], there["amount"]

@@ -40,7 +40,6 @@ class Shop:
         return next(each for each in self.client.infractions.list() if each.infraction_id == told.infraction_id)
 
     def funds(self) -> tuple[int, int]:
-        """Available and current."""
         balance = self.client.balance()
         return balance.available_funds, balance.current_funds
 

@@ -24,7 +24,6 @@ class Given(Struct, frozen=True, kw_only=True):
 
 
 def charge(installation: Installation, amount_cents: int) -> Given:
-    """Make a charge, and read of it in the feed."""
     found = installation.sandbox
     with Client(installation.base_url, found["client_id"], found["client_secret"]) as client:
         before = client.events.feed(start="now")

@@ -72,7 +72,6 @@ class Day:
         return await day_worker.run_once(orders, self._folder)
 
     async def die(self, point: str) -> None:
-        """Work until that has killed, and then once more."""
         self._points.arm(point)
         for _ in range(TRIES_MAX):
             await self.move_money()

@@ -82,7 +82,6 @@ class Charges:
         return run(self._two.bank, "charge", "show", txid, "--json")
 
     def list_told(self) -> list[dict[str, Any]]:
-        """What was told of payments that differ."""
         path, told, cursor = "/v1/webhook/feed?event_types=charge.diverged", list[dict[str, Any]](), ""
         while True:
             page = self._caller.insist("GET", path + cursor)

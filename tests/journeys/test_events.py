@@ -149,7 +149,6 @@ class Story:
         return answer.data
 
     def cause(self, step: Callable[[], Any], *names: str) -> Any:
-        """Cause a fact: these events and no others, in this order for each resource."""
         told_count = len(self.believer.told)
         answer = step()
         told = sorted(self.believer.wait_for(told_count + len(names))[told_count:], key=lambda event: event.id)
@@ -195,7 +194,6 @@ class Story:
         return f"order-{next(self._names)}"
 
     def tell(self) -> None:
-        """Cause everything."""
         first = self.cause(self.charge, "qrcode.pending")
         came_in = ("transfer.in.processing", "transfer.in.confirmed")
         paid = self.cause(lambda: self.be_paid(emv=first.emvqrcps), *came_in, "qrcode.approved")
@@ -254,14 +252,12 @@ class Story:
 
 @pytest.fixture(scope="module")
 def metrics_port() -> Iterator[int]:
-    """One that is kept for the worker, with the next one for the API process."""
     with reserved_pair() as port:
         yield port
 
 
 @pytest.fixture(scope="module")
 def story(metrics_port: int) -> Iterator[Story]:
-    """Told to its end."""
     believer = Believer()
     with open_whole_installation(metrics_port=str(metrics_port)) as service:
         told = Story(service, believer)

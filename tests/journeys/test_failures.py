@@ -56,7 +56,6 @@ class Broken:
         self._http.close()
 
     def move(self) -> httpx2.Response:
-        """Ask for a transfer of its own."""
         self._last = dict(amount=1, key="settle@sandbox.pix.example", key_type="EMAIL")
         self._last["external_id"] = f"sent-{next(self._numbers)}"
         return self._ask("POST", "/v1/connect/transfer/key", self._last)

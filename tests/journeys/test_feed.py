@@ -46,7 +46,6 @@ class Reader(threading.Thread):
 
 
 def write(client: Client, names: list[str], key: str) -> None:
-    """Make a charge under each name, however often that takes."""
     deadline_s = time.monotonic() + READY_TIMEOUT_S
     for name in names:
         while time.monotonic() < deadline_s:

@@ -27,7 +27,6 @@ AMOUNT = 3_000_000_000
 
 
 def generate(url: str, folder: Path) -> str:
-    """Generate the package; what the generator had to say."""
     (folder / "config.yaml").write_text(CONFIG)
     command = [sys.executable, "-m", "openapi_python_client", "generate", "--url", url, "--meta", "none"]
     made = subprocess.run(

@@ -226,7 +226,6 @@ async def test_transfers_that_a_restored_database_has_forgotten_are_paid_once(tm
 
 
 def receive(two: Both, cents: int) -> str:
-    """Be paid at the bank, and wait until it is in our books."""
     name = run(two.bank, "receive", "--amount", str(cents), "--json")["end_to_end_id"]
     wait_until(lambda: has_one_balance(two), "what came in is in the books")
     return name

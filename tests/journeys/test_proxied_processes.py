@@ -54,7 +54,6 @@ class House(Struct, frozen=True, kw_only=True):
     http: httpx2.Client
 
     def charge(self, token: str) -> int:
-        """The status of a charge."""
         body = {"amount": 1000, "key": self.account.key, "external_id": f"proxied-{next(_serial)}"}
         return self.http.post(
             "/v1/connect/charge",

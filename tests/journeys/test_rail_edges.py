@@ -230,7 +230,6 @@ def own_party(account: Account) -> Party:
 
 @asynccontextmanager
 async def control(service: WholeInstallation) -> AsyncIterator[HttpSandboxControl]:
-    """The sandbox's own door, which lets through what the API does not."""
     box = AesSecretBox(read_secret_key("", service.installation.home), SystemEntropy())
     connection = SandboxConnection(running(service)["rail_url"], outside.rail_secrets(box)[0])
     try:
@@ -267,7 +266,6 @@ def test_a_settlement_of_ours_whose_rows_are_gone_waits_for_an_operator(service:
 
 
 def reports(service: WholeInstallation) -> list[dict[str, Any]]:
-    """What waits for an operator."""
     done = run_verb(service.installation.home, "report", "list", "--json")
     return json.loads(done.stdout)["reports"]
 
@@ -307,7 +305,6 @@ async def fetch_row(service: WholeInstallation, query: str) -> asyncpg.Record:
 
 
 async def fetch(service: WholeInstallation, sql: str) -> object:
-    """Ask the database as its owner."""
     connection = await asyncpg.connect(running(service)["owner_database_url"], timeout=60)
     try:
         return await (connection.execute(sql) if ";" in sql else connection.fetchval(sql))

@@ -29,8 +29,6 @@ FACTS = {
 
 
 class Receiver:
-    """A receiver of webhooks that refuses until it is told to take them."""
-
     def __init__(self) -> None:
         self.traceparents: list[str | None] = []
         self.takes = False

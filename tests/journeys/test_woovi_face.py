@@ -52,8 +52,6 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
 
 
 class Told(Struct):
-    """What came to the program's own address."""
-
     url: str
     requests: list[tuple[dict[str, str], bytes]]
 
@@ -117,7 +115,6 @@ class Program:
         return subprocess.run(asked, env=environment, capture_output=True, text=True, timeout=120, check=True).stdout
 
     def call(self, *calls: tuple[Any, ...]) -> list[dict[str, Any]]:
-        """What the library answered or threw."""
         (self._folder / "calls.json").write_text(json.dumps(calls))
         told = dict(BASE_URL=self.shown["url"], APP_ID=self.shown["app_id"])
         return toolchains.run_json(

@@ -34,7 +34,6 @@ async def make_code(sandbox: Sandbox, **changes: Any) -> str:
 
 
 async def read_payload(location: str) -> dict[str, Any]:
-    """The payload, its signature verified with the key set that it names."""
     status, content_type, body = await fetch(location)
     assert (status, content_type) == (200, "application/jose")
     header = jws.extract_compact(body).headers()

@@ -152,7 +152,6 @@ Statement = Callable[["Connection"], Awaitable[object]]
 
 
 def a_pool(connection: "Connection") -> "Pool":
-    """Reads take a pool and call no more of it than a connection has."""
     return cast("Pool", connection)
 
 
@@ -582,7 +581,6 @@ async def fill(owner: "Connection", first: int, last: int, holder_id: int) -> No
 
 
 async def count_blocks(connection: "Connection", statement: Statement, *, times: int = 1) -> int:
-    """The blocks that a statement fetches when it runs for the last of so many times."""
     fetched = 0
     for _ in range(times):
         transaction = connection.transaction()

@@ -11,7 +11,6 @@ from support.faces import Bank, open_bank
 
 @pytest.fixture
 async def control() -> Control:
-    """The rules by which faces fail."""
     return Control()
 
 

@@ -50,7 +50,6 @@ async def list_all(contests: Contests, bank: Bank | None = None) -> list[ListedC
 
 
 async def contest(bank: Bank, name: str = "I1", **changes: Any) -> Any:
-    """Somebody contests a Pix that the bank's client received."""
     paid = await bank.be_paid(None)
     party = credit_report(bank.service, account_number=ACCOUNT).credit_party
     report = infraction_report(bank.service, paid, name, party=party, **changes)

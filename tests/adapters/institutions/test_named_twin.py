@@ -36,8 +36,6 @@ TRAITS = {
 
 
 class Sent(Struct):
-    """A Pix there."""
-
     name: str
     code: str
     cents: int

@@ -10,8 +10,6 @@ from support.service import FakeClock
 
 
 class StandingClock(FakeClock):
-    """A clock that a test moves."""
-
     monotonic_now_s = 0.0
 
     def monotonic_s(self) -> float:

@@ -24,8 +24,6 @@ ACCOUNT: dict[str, Any] = {
 
 
 class Face:
-    """Calls below a face's prefix with a token of it."""
-
     def __init__(self, api: Api, prefix: str, token: str) -> None:
         self._api = api
         self._prefix = prefix

@@ -40,8 +40,6 @@ ACCOUNT: dict[str, Any] = {
 
 
 class Inter:
-    """A program that speaks to the institution."""
-
     def __init__(self, bank: Bank, api: Api, token: str, name: str) -> None:
         self._bank = bank
         self._api = api
@@ -155,8 +153,6 @@ async def test_what_no_source_says_is_answered_as_was_chosen(bank: Bank) -> None
 
 
 class Later(SystemClock):
-    """The system's clock, ahead."""
-
     def __init__(self, ahead: timedelta) -> None:
         super().__init__()
         self._ahead = ahead

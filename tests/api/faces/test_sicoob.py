@@ -38,8 +38,6 @@ MANUAL: dict[str, Any] = {
 
 
 class Sicoob:
-    """A program that speaks to the institution."""
-
     def __init__(self, bank: Bank, api: Api, token: str, name: str) -> None:
         self.bank = bank
         self._api = api

@@ -62,8 +62,6 @@ TOO_POOR = "Você não possui saldo o suficiente para realizar esse pagamento"
 
 
 class Woovi:
-    """A program that speaks to the institution."""
-
     def __init__(self, bank: Bank, api: Api, name: str) -> None:
         self.bank = bank
         self._api = api

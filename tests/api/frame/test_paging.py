@@ -16,7 +16,6 @@ CURSOR = "AQAGVYtuVLJAAAAAAAAAAAkAAAAAAAAACgAAAAAAAAAZ"
 
 
 def next_of(answer: Any) -> str:
-    """The cursor in an answer's link."""
     return answer.headers["link"].partition("after=")[2].partition(">")[0]
 
 

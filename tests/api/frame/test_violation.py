@@ -14,8 +14,6 @@ from pixconnect.api.operations import list_operations
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A record within a record."""
-
     word: Annotated[str, Meta(min_length=1, max_length=3)]
     colour: Literal["blue", "red"] | None = None
 

@@ -13,7 +13,6 @@ from support.service import Service, open_holder
 
 @pytest.fixture
 async def other_caller(service: Service) -> Caller:
-    """Another holder, whose token is ``other``."""
     return await open_holder(service, account_number="2", funds_cents=1_000_000)
 
 

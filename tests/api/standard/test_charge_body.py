@@ -14,7 +14,6 @@ from pixconnect.domain.standard.location import AT_ONCE
 
 
 def list_members(record: type[Struct]) -> Iterator[list[str]]:
-    """The path of each member that a record describes."""
     described: Any = inspect.type_info(record)
     for field in described.fields:
         yield [field.encode_name]

@@ -55,7 +55,6 @@ class Row:
 
 
 async def insert(connection: "Connection", *rows: Row) -> None:
-    """Add entries, each with its deposit as the cause."""
     columns = [list(column) for column in zip(*(row.values for row in rows), strict=True)]
     async with connection.transaction():
         await connection.execute("set local role pixconnect_funding")

@@ -32,7 +32,6 @@ class Twin(Struct, frozen=True):
         return await charge_usecases.create_charge(self.service.context, self.caller, request)
 
     async def be_paid(self, charge: Charge) -> str:
-        """Somebody pays the charge; answers the end-to-end id."""
         report = credit_report(
             self.service, amount_cents=charge.amount_cents, account_number=self.number, txid=charge.txid
         )

@@ -87,7 +87,6 @@ class Notes:
 
 @asynccontextmanager
 async def connected(database: Addresses, watch: ServerWatch) -> AsyncIterator[Connection]:
-    """A process that begins: its first connection."""
     pool = await open_watched_pool(database, watch, 2)
     try:
         async with pool.acquire() as connection:

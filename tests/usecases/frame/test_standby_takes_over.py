@@ -37,7 +37,6 @@ async def open_process(database: Addresses, watch: ServerWatch) -> AsyncIterator
 
 
 async def take_all(pool: Pool) -> None:
-    """Open as many connections as there may be, at the same moment."""
     together = asyncio.Barrier(TOGETHER)
 
     async def take() -> None:
@@ -81,7 +80,6 @@ async def test_a_live_process_takes_no_connection_to_a_server_that_may_forget(da
 
 
 async def take_over(primary: EmbeddedPostgres, standby: Standby, pool: Pool, wire: Wire) -> None:
-    """Let the standby be the primary, without one of its own, and lead there."""
     await primary.stop(timeout_s=0)
     await standby.promote()
     await standby.ask("alter system reset synchronous_standby_names")

@@ -56,7 +56,6 @@ async def look(service: Service) -> None:
 
 @pytest.fixture
 async def other(service: Service, caller: Caller) -> Caller:
-    """Another holder, who has money and pays."""
     del caller
     return await open_holder(service, account_number="2", funds_cents=10_000)
 

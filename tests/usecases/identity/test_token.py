@@ -31,8 +31,6 @@ CERTIFICATE, OTHER_CERTIFICATE = "c" * 43, "o" * 43
 
 @dataclass
 class Process:
-    """What one API process has."""
-
     context: Context
     keyring: Keyring
     verifier: TokenVerifier
@@ -66,7 +64,6 @@ async def make_header(process: Process, issued: IssuedClient, **changes: Any) ->
 
 
 def count_reads(process: Process, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Notes each question to the database."""
     asked: list[str] = []
 
     def noting(original: Any) -> Any:

@@ -97,8 +97,7 @@ async def test_what_was_forgotten_meets_its_own_name(shop: Shop) -> None:
     await shop.live.execute_as_owner("delete from rail_step")
     shop.there.end_sent("settled")
     for _ in range(3):
-        shop.live.clock.advance(minutes=2)
-        await shop.move_orders()
+        await shop.move_orders(minutes=2)
     assert (await read_status(shop, sent), shop.there.paid_cents, len(shop.there.sent)) == ("CONFIRMED", 400, 1)
 
 
@@ -151,8 +150,7 @@ async def test_a_code_that_is_not_the_one_that_was_accepted_is_never_paid(shop: 
     sent = await pay(shop, static())
     await shop.live.execute_as_owner(f"update open_order set br_code = '{static(OTHER)}'")
     await shop.move_orders()
-    shop.live.clock.advance(seconds=shop.context.policy.handover_timeout_s + 1)
-    await shop.move_orders()
+    await shop.move_orders(seconds=shop.context.policy.handover_timeout_s + 1)
     assert (await read_status(shop, sent), shop.there.paid) == ("CANCELLED", [])
     assert await read_funds(shop.live, shop.house) == (10_000, 0)
 

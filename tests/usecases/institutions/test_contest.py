@@ -44,8 +44,6 @@ PAID_CENTS = 1_000
 
 
 class FakeContests:
-    """The contests of an account, as a test lays them out."""
-
     text_length_max = 1000
 
     def __init__(self) -> None:
@@ -93,7 +91,6 @@ def contest(shop: Shop, pix: ReceivedPix, name: str = "I1", **changes: Any) -> L
 
 
 def give_back(shop: Shop, pix: ReceivedPix, cents: int, name: str = "") -> ListedRefund:
-    """The institution returns some of a Pix, under a name of its own."""
     token = name or shop.context.entropy.token(11)
     given = ListedRefund(
         id=f"theirs{token}",

@@ -54,7 +54,6 @@ async def send_unknown(shop: Shop, external_id: str, amount_cents: int) -> SentP
 
 
 async def note_loss(shop: Shop) -> None:
-    """The loss is seen, and the operator lets things go on."""
     now = shop.live.clock.now()
     for statement in (
         "insert into database_loss (reason, system_identifier, orders_count) values ('another timeline', 1, 0)",

@@ -28,7 +28,6 @@ FORCED = "alter table holder disable trigger keep_account; {}; alter table holde
 
 
 async def add_banco(shop: Shop) -> InstitutionAccount:
-    """A second account, of the same owner, with a house of its own."""
     house = await make_owner(shop.live, "9")
     said = a_description(
         keys=["banco@test.example"], receiving=Credential(client_id="branch"), base_url="https://127.0.0.1:8106"

@@ -25,7 +25,6 @@ from support.service import Service, open_watched_pool
 
 
 async def start(database: Addresses) -> None:
-    """A process of the service begins."""
     watch = ServerWatch(has_rail=False)
     pool = await open_watched_pool(database, watch, 1)
     try:

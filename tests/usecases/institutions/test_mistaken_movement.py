@@ -61,8 +61,7 @@ async def ask_in_doubt(shop: Shop, pix: ReceivedPix) -> Refund:
 
 
 async def end(shop: Shop, refund: Refund) -> str:
-    shop.live.clock.advance(minutes=10)
-    await shop.move_orders()
+    await shop.move_orders(minutes=10)
     return (await refund_usecases.read_refund_by_id(shop.context, shop.house, refund.id)).status
 
 

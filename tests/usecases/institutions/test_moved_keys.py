@@ -35,7 +35,6 @@ async def give(shop: Shop, holder_id: int) -> None:
 
 
 async def remove(shop: Shop, holder_id: int) -> None:
-    """Remove the key, at the instant of the test's clock: a database has its own."""
     await remove_pix_key(as_operator(shop.live.context), holder_id, KEY)
     now = shop.live.clock.real_now()
     await shop.live.execute_as_owner(

@@ -41,8 +41,7 @@ async def begin(shop: Shop) -> Transfer:
 
 async def test_nothing_is_sent_before_the_yes_and_the_payee_is_known_once_it_settled(shop: Shop) -> None:
     first = await begin(shop)
-    shop.live.clock.advance(minutes=30)
-    await shop.move_orders()
+    await shop.move_orders(minutes=30)
     assert shop.there.sent == {}
     # What waits for people does not count among what waits to be sent.
     assert await order_store.count_unsent_there(shop.live.context.pool, shop.account.id, 10) == 0

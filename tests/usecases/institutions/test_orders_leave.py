@@ -74,12 +74,10 @@ async def test_one_is_under_way_at_a_time_until_it_is_silent_for_long(shop: Shop
         await shop.move_orders()
         shop.live.clock.advance(seconds=3)
     assert [len(shop.there.sent), await read_state(shop, second)] == [1, "minted"]
-    shop.live.clock.advance(seconds=25)
-    await shop.move_orders()
+    await shop.move_orders(seconds=25)
     assert len(shop.there.sent) == 2
     shop.there.end_sent("refused")
-    shop.live.clock.advance(seconds=60)
-    await shop.move_orders()
+    await shop.move_orders(seconds=60)
     assert {(await read_again(shop, one)).status for one in (first, second)} == {"ERROR"}
     assert (await read_funds(shop.live, shop.house), shop.there.paid_cents) == ((1400, 0), 0)
     await check_books(shop.live)
@@ -93,18 +91,15 @@ async def test_what_a_dead_worker_had_marked_does_not_miss_its_turn(shop: Shop) 
     second = await send(shop, 300)
     await _die(shop, second, "marked")
     for _ in range(20):
-        shop.live.clock.advance(seconds=1)
-        await shop.move_orders()
+        await shop.move_orders(seconds=1)
     assert [len(shop.there.sent), await read_state(shop, second)] == [1, "minted"]
     (order,) = await shop.live.fetch(f"select due_at from open_order where name = '{second.end_to_end_id}'")
     assert order["due_at"] <= shop.live.clock.now() + RETRY_AFTER
-    shop.live.clock.advance(seconds=15)
-    await shop.move_orders()
+    await shop.move_orders(seconds=15)
     assert len(shop.there.sent) == 2
     # Its end is asked for soon, however often it had to wait.
     shop.there.end_sent("settled")
-    shop.live.clock.advance(seconds=5)
-    await shop.move_orders()
+    await shop.move_orders(seconds=5)
     assert (await read_again(shop, second)).status == "CONFIRMED"
 
 
@@ -114,8 +109,7 @@ async def test_what_is_there_under_our_name_is_not_given_up_when_nobody_there_kn
     await shop.move_orders()
     # The database forgets the call.
     await shop.live.execute_as_owner("delete from rail_step")
-    shop.live.clock.advance(seconds=61)
-    await shop.move_orders()
+    await shop.move_orders(seconds=61)
     assert await read_state(shop, sent) == "asked"
     shop.there.sent.clear()
     for _ in range(4):

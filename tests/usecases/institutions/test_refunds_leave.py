@@ -89,8 +89,7 @@ async def test_a_lost_answer_is_asked_about_and_never_a_reason_to_call_again(sho
     refund = await begin(shop)
     await shop.move_orders()
     assert await read_state(shop, refund) == "asked"
-    shop.live.clock.advance(seconds=60)
-    await shop.move_orders()
+    await shop.move_orders(seconds=60)
     assert (await read_again(shop, refund)).status == "RETURNED"
     assert shop.there.given_back_cents == 1000
 
@@ -124,10 +123,8 @@ async def test_a_call_that_was_turned_away_is_none_and_the_refund_is_given_up_in
     refund = await begin(shop)
     await shop.move_orders()
     assert await read_state(shop, refund) == "minted"
-    shop.live.clock.advance(seconds=5)
-    await shop.move_orders()
-    shop.live.clock.advance(seconds=60)
-    await shop.move_orders()
+    await shop.move_orders(seconds=5)
+    await shop.move_orders(seconds=60)
     assert (await read_again(shop, refund)).status == "ERROR"
     assert (await read_funds(shop.live, shop.house), shop.there.given_back_cents) == ((1000, 0), 0)
     await check_books(shop.live)

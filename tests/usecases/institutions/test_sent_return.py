@@ -32,8 +32,6 @@ from support.service import Service, read_funds
 
 
 class Returns:
-    """What the institution lists."""
-
     def __init__(self) -> None:
         self.listed: list[SentReturn] = []
         self.asked: list[tuple[datetime, datetime]] = []

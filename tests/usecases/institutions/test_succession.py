@@ -52,7 +52,6 @@ async def add_banco(shop: Shop) -> InstitutionAccount:
 
 
 async def make_company(shop: Shop) -> Caller:
-    """A holder on the first account, with a client."""
     await add_banco(shop)
     operator = as_operator(shop.live.context)
     holder_id = await make_owner(shop.live, "2")

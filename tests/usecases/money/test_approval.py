@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,6 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.approval import decide_transfer, list_waiting_transfers
-from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading.receipt import read_parties
@@ -32,16 +30,10 @@ from pixconnect.usecases.running.health import check_rail
 from support.books import check_books
 from support.operators import as_operator, execute
 from support.records import outside_party
-from support.service import STARTED_AT, Service, no_fence, open_holder, read_funds
+from support.service import Service, open_holder, read_funds
 
 JOANA: Party = outside_party()
 PEDRO: Party = structs.replace(JOANA, account_number="777", name="Pedro")
-
-
-async def work(service: Service) -> None:
-    """What a worker does once it looks."""
-    long_ago = STARTED_AT - timedelta(days=2)
-    await move_due(service.context, no_fence, range(256), long_ago, service.clock.now(), 256)
 
 
 async def want(service: Service, caller: Caller, **changes: Any) -> None:
@@ -82,14 +74,14 @@ async def payer(service: Service) -> AsyncIterator[Caller]:
 
 async def test_what_is_above_the_amount_waits_and_leaves_with_a_yes(service: Service, payer: Caller) -> None:
     small, large = await send(service, payer, 300), await send(service, payer, 301)
-    await work(service)
+    await service.work()
     assert [order.end_to_end_id for order in service.rail.orders] == [small.end_to_end_id]
     assert await list_told(service, large) == ["transfer.out.processing", "transfer.out.waiting"]
     seen = await read_parties(service.context, payer, large.id)
     assert seen.awaited is not None
     assert (seen.awaited.is_above, seen.awaited.is_new_payee, seen.view.transfer.status) == (True, False, "PROCESSING")
     await decide(service, large, is_approved=True)
-    await work(service)
+    await service.work()
     assert (await read(service, payer, large)).status == "CONFIRMED"
     assert (await read_parties(service.context, payer, large.id)).awaited is None
     assert await read_funds(service, payer) == (1000 - 601, 0)
@@ -104,13 +96,13 @@ async def test_a_new_payee_waits_until_something_has_settled_to_it(service: Serv
         (second.id, 0, True),
     }
     await decide(service, first, is_approved=True)
-    await work(service)
+    await service.work()
     (left,) = await list_waiting_transfers(service.context, payer.holder_id)
     assert (left.transfer.id, left.paid_count) == (second.id, 1)
     third, fourth = await send(service, payer, 100), await send(service, payer, 100, PEDRO)
     # The same account of another owner is somebody else.
     fifth = await send(service, payer, 100, structs.replace(JOANA, tax_id="11144477735"))
-    await work(service)
+    await service.work()
     assert (await read(service, payer, third)).status == "CONFIRMED"
     waiting = await list_waiting_transfers(service.context)
     # Those of one instant have no order.
@@ -130,7 +122,7 @@ async def test_a_repeated_request_is_answered_with_what_waits(service: Service, 
     sent = await send(service, payer, external_id="x-1")
     await want(service, payer, approve_above_cents=None)
     assert (await send(service, payer, external_id="x-1")).id == sent.id
-    await work(service)
+    await service.work()
     assert service.rail.orders == []
     assert len(await list_waiting_transfers(service.context)) == 1
 
@@ -139,7 +131,7 @@ async def test_a_no_gives_the_money_back_once(service: Service, payer: Caller) -
     sent = await send(service, payer)
     for _ in range(2):
         await decide(service, sent, is_approved=False)
-        await work(service)
+        await service.work()
     ended = await read(service, payer, sent)
     assert (ended.status, ended.outcome_reason) == ("CANCELLED", "An operator refused it.")
     assert await read_funds(service, payer) == (1000, 0)
@@ -154,13 +146,12 @@ async def test_a_no_gives_the_money_back_once(service: Service, payer: Caller) -
 
 async def test_what_nobody_approves_in_its_time_is_given_back_and_not_before(service: Service, payer: Caller) -> None:
     sent = await send(service, payer)
-    service.clock.advance(hours=10, minutes=58)
-    await work(service)
+    await service.work(hours=10, minutes=58)
     assert (await read(service, payer, sent)).status == "PROCESSING"
     service.clock.advance(minutes=3)
     with pytest.raises(errors.BadRequest, match="does not wait any more"):
         await decide(service, sent, is_approved=True)
-    await work(service)
+    await service.work()
     ended = await read(service, payer, sent)
     assert (ended.status, ended.outcome_reason) == ("CANCELLED", "No operator approved it in time.")
     assert await read_funds(service, payer) == (1000, 0)
@@ -172,8 +163,7 @@ async def test_a_yes_after_which_nothing_could_leave_is_given_up_as_any_order(se
     sent = await send(service, payer)
     service.clock.advance(hours=1)
     await decide(service, sent, is_approved=True)
-    service.clock.advance(minutes=2)
-    await work(service)
+    await service.work(minutes=2)
     ended = await read(service, payer, sent)
     assert ended.outcome_reason == "An operator approved it, and it could not be handed to the rail in time."
     assert await read_funds(service, payer) == (1000, 0)
@@ -182,7 +172,7 @@ async def test_a_yes_after_which_nothing_could_leave_is_given_up_as_any_order(se
 async def test_a_yes_that_is_repeated_sends_once(service: Service, payer: Caller) -> None:
     sent = await send(service, payer)
     await asyncio.gather(*(decide(service, sent, is_approved=True, operator=f"o{n}") for n in range(5)))
-    await asyncio.gather(work(service), work(service))
+    await asyncio.gather(service.work(), service.work())
     await decide(service, sent, is_approved=True)
     assert len(service.rail.orders) == 1
     assert (await service.fetch("select count(*) as count from approval_answer"))[0]["count"] == 1
@@ -203,8 +193,8 @@ async def test_a_yes_and_a_no_and_the_end_of_its_time_agree(service: Service, pa
     async def give_up() -> None:
         await end_orders(service.context, [(sent.end_to_end_id, GivenUp())])
 
-    yes, no, _, _ = await asyncio.gather(say(is_approved=True), say(is_approved=False), give_up(), work(service))
-    await work(service)
+    yes, no, _, _ = await asyncio.gather(say(is_approved=True), say(is_approved=False), give_up(), service.work())
+    await service.work()
     status = (await read(service, payer, sent)).status
     assert not (yes and no)
     assert status == ("CONFIRMED" if yes else "CANCELLED")
@@ -226,15 +216,15 @@ async def test_after_a_restart_a_yes_asks_first_and_a_no_waits_for_the_rail(serv
     service.context.server.first_ids = FirstIds(transfer_id=9000000000000000)
     await decide(service, approved, is_approved=True)
     await decide(service, refused, is_approved=False)
-    await work(service)
+    await service.work()
     assert sorted(service.rail.queried) == sorted([approved.end_to_end_id, refused.end_to_end_id])
     assert [order.end_to_end_id for order in service.rail.orders] == [approved.end_to_end_id]
     assert (await read(service, payer, refused)).status == "PROCESSING"
     service.clock.advance(hours=13)
     for each in (refused, late):
         service.rail.outcomes[each.end_to_end_id] = NeverTaken()
-    await work(service)
-    await work(service)
+    await service.work()
+    await service.work()
     assert [(await read(service, payer, each)).status for each in (refused, late)] == ["ERROR", "ERROR"]
     assert await read_funds(service, payer) == (1000 - 301, 0)
     assert len(service.rail.orders) == 1
@@ -246,8 +236,7 @@ async def test_what_waited_at_a_loss_is_asked_about_and_approved_by_nobody(servi
         await loss_store.count_orders_as_handed(connection, has_rail=True)
     with pytest.raises(errors.BadRequest, match="database was restored"):
         await decide(service, sent, is_approved=True)
-    service.clock.advance(hours=12)
-    await work(service)
+    await service.work(hours=12)
     assert service.rail.queried == [sent.end_to_end_id]
     assert service.rail.orders == []
     assert await list_waiting_transfers(service.context) == []

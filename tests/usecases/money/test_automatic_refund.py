@@ -17,7 +17,6 @@ from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.standard import pix as standard_pix
@@ -34,7 +33,6 @@ from support.service import (
     cancelled,
     credit_report,
     make_charge,
-    no_fence,
     open_holder,
     open_service,
     read_funds,
@@ -96,7 +94,7 @@ async def test_another_amount_is_credited_and_given_back_whole(service: Service,
     assert names == ["qrcode.pending", "transfer.in.processing", "transfer.in.confirmed", "refund.out.processing"]
     await check_books(service)
     # It goes the way of every refund.
-    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await service.work()
     [order] = service.rail.refund_orders
     assert (order.original_end_to_end_id, order.amount_cents) == (report.end_to_end_id, 999)
     done = SettledReport(report_id="s1", id=refund.return_id, settled_at=service.clock.now())
@@ -169,8 +167,7 @@ async def test_it_is_not_given_up_soon_and_its_failure_keeps_the_money(service: 
     charge = await make_charge(service, caller)
     report = credit_report(service, txid=charge.txid, amount_cents=5)
     await take(service, report)
-    service.clock.advance(hours=1)
-    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await service.work(hours=1)
     refund = await refund_of(service, caller, report)
     assert [order.return_id for order in service.rail.refund_orders] == [refund.return_id]
     failed = RejectedReport(report_id="s1", id=refund.return_id, code="AC07", reason="closed")
@@ -263,7 +260,7 @@ async def test_what_is_accepted_for_a_blocked_holder_ends_either_way(
 async def test_an_irrefusable_return_is_the_holders_up_to_what_was_sent(service: Service, caller: Caller) -> None:
     request = AccountTransferRequest(amount_cents=500, credit_party=outside_party())
     sent = (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
-    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await service.work()
     done = SettledReport(report_id="s1", id=sent.end_to_end_id, settled_at=service.clock.now())
     await take_reports(service.context, [done])
     await block(service, caller, may_deposit=False)

@@ -27,7 +27,7 @@ from pixconnect.worker.leases import LeaseLost
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import STARTED_AT, EverySlot, Service, credit_report, no_fence, open_service, send_out
+from support.service import STARTED_AT, EverySlot, Service, credit_report, open_service, send_out
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Connection
@@ -39,19 +39,12 @@ class KilledError(Exception):
     """The process dies here."""
 
 
-async def work(service: Service) -> int:
-    """What a worker does once it looks."""
-    return await move(service, no_fence)
-
-
 async def move(service: Service, fence: Fence) -> int:
     long_ago, now = STARTED_AT - timedelta(days=1), service.clock.now()
     return len(await move_due(service.context, fence, EVERY_SLOT, long_ago, now, 256))
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """A transfer or a refund of R$ 4.00, accepted."""
-
     caller: Caller
     id: int
     name: str
@@ -107,26 +100,25 @@ async def test_the_mark_comes_before_the_rail(service: Service, order: Order, mo
 
     monkeypatch.setattr(service.rail, "submit", look)
     monkeypatch.setattr(service.rail, "submit_refunds", look)
-    assert await work(service) == 1
+    assert await service.work() == 1
     assert seen == [service.clock.now()]
-    assert await work(service) == 0  # nothing more until it is time to ask
+    assert await service.work() == 0  # nothing more until it is time to ask
 
 
 async def test_what_the_rail_settles_at_once_is_settled(service: Service, order: Order) -> None:
     service.rail.answer(rails.Settled(settled_at=STARTED_AT))
-    await work(service)
+    await service.work()
     assert await is_settled(service, order)
     assert await reserved(service, order.caller) == 0
 
 
 async def test_a_rejection_is_final_and_gives_the_money_back(service: Service, order: Order) -> None:
     service.rail.answer(rails.Rejected(code="AC03", reason="no such account"))
-    await work(service)
+    await service.work()
     ended = await order.now(service)
     assert (ended.status, ended.outcome_code, ended.outcome_reason) == ("ERROR", "AC03", "no such account")
     assert await reserved(service, order.caller) == 0
-    service.clock.advance(days=1)
-    assert await work(service) == 0
+    assert await service.work(days=1) == 0
     await check_books(service)
 
 
@@ -134,14 +126,14 @@ async def test_what_never_left_is_tried_again_and_given_up_after_a_minute(servic
     service.rail.answer(*[rails.NotTaken()] * 100)
     tries_count = 0
     for _ in range(59):
-        tries_count += await work(service)
+        tries_count += await service.work()
         assert await order.handed_at(service) is None
         assert (await order.now(service)).status == "PROCESSING"
         service.clock.advance(seconds=1)
     assert tries_count == order.sent_count(service) == 59
-    await work(service)
+    await service.work()
     service.clock.advance(seconds=1)  # a minute
-    await work(service)
+    await service.work()
     ended = await order.now(service)
     assert (ended.status, ended.outcome_code) == ("ERROR" if order.is_refund else "CANCELLED", "NOT_HANDED_OVER")
     assert await reserved(service, order.caller) == 0
@@ -150,12 +142,10 @@ async def test_what_never_left_is_tried_again_and_given_up_after_a_minute(servic
 
 async def test_what_left_after_all_is_not_given_up(service: Service, order: Order) -> None:
     service.rail.answer(rails.NotTaken(), rails.Taken())
-    await work(service)
-    service.clock.advance(seconds=1)
-    await work(service)
+    await service.work()
+    await service.work(seconds=1)
     service.rail.is_reachable = False
-    service.clock.advance(days=3)
-    await work(service)
+    await service.work(days=3)
     assert (await order.now(service)).status == "PROCESSING"
     await end_orders(service.context, [(order.name, GivenUp())])
     assert (await order.now(service)).status == "PROCESSING"
@@ -173,18 +163,16 @@ async def test_what_left_after_all_is_not_given_up(service: Service, order: Orde
 async def test_silence_is_asked_about_with_backoff(service: Service, order: Order, answer: rails.SubmitAnswer) -> None:
     service.rail.answer(answer)
     service.rail.outcomes[order.name] = rails.Taken()
-    await work(service)
+    await service.work()
     passed_s = 0
     for due_s in (2, 4, 8, 16, 32, 64, 128, 256, 512, 812, 1112):
         service.clock.advance(seconds=due_s - 1 - passed_s)
-        assert not await work(service), "a second too early"
-        service.clock.advance(seconds=1)
-        assert await work(service), due_s
+        assert not await service.work(), "a second too early"
+        assert await service.work(seconds=1), due_s
         passed_s = due_s
     assert (order.sent_count(service), len(service.rail.queried)) == (1, 11)
     service.rail.outcomes[order.name] = rails.Settled(settled_at=STARTED_AT)
-    service.clock.advance(minutes=5)
-    await work(service)
+    await service.work(minutes=5)
     assert await is_settled(service, order)
 
 
@@ -196,10 +184,9 @@ def test_the_waits_grow_and_have_an_end() -> None:
 
 async def test_what_the_rail_has_never_seen_is_sent_again_under_the_same_name(service: Service, order: Order) -> None:
     service.rail.answer(rails.Unknown(), rails.Unknown(), rails.Taken())
-    await work(service)
+    await service.work()
     for _ in range(2):
-        service.clock.advance(seconds=10)
-        await work(service)
+        await service.work(seconds=10)
     assert order.sent_count(service) == 3
     assert (await order.now(service)).status == "PROCESSING"
     await check_books(service)
@@ -208,12 +195,10 @@ async def test_what_the_rail_has_never_seen_is_sent_again_under_the_same_name(se
 @pytest.mark.parametrize("answer", [rails.NotTaken(), rails.AlreadyKnown(), rails.Unknown()])
 async def test_a_failed_resend_changes_no_mark(service: Service, order: Order, answer: rails.SubmitAnswer) -> None:
     service.rail.answer(rails.Unknown(), answer)
-    await work(service)
-    service.clock.advance(seconds=2)
-    await work(service)
+    await service.work()
+    await service.work(seconds=2)
     assert (await order.handed_at(service), order.sent_count(service)) == (STARTED_AT, 2)
-    service.clock.advance(days=9)
-    await work(service)
+    await service.work(days=9)
     assert (await order.now(service)).status == "PROCESSING"
 
 
@@ -223,10 +208,9 @@ async def test_a_failed_resend_changes_no_mark(service: Service, order: Order, a
 )
 async def test_a_query_answer_is_final(service: Service, order: Order, outcome: rails.QueryAnswer, status: str) -> None:
     service.rail.answer(rails.Unknown())
-    await work(service)
+    await service.work()
     service.rail.outcomes[order.name] = outcome
-    service.clock.advance(seconds=2)
-    await work(service)
+    await service.work(seconds=2)
     assert (await order.now(service)).status == (status or ("RETURNED" if order.is_refund else "CONFIRMED"))
     assert await reserved(service, order.caller) == 0
     await check_books(service)
@@ -245,9 +229,9 @@ async def test_killed_between_mark_and_call_another_worker_asks_and_sends_it_onc
         patch.setattr(service.rail, "submit", die)
         patch.setattr(service.rail, "submit_refunds", die)
         with pytest.raises(KilledError):
-            await work(service)
+            await service.work()
     service.clock.advance(seconds=90)  # long past the time in which it could have been given up
-    await work(service)
+    await service.work()
     assert (service.rail.queried, order.sent_count(service)) == ([order.name], 1)
     assert (await order.now(service)).status == "PROCESSING"
 
@@ -263,14 +247,12 @@ async def test_killed_between_call_and_record_the_rail_is_asked_and_nothing_is_g
         patch.setattr(service.rail, "submit", settle_and_die)
         patch.setattr(service.rail, "submit_refunds", settle_and_die)
         with pytest.raises(KilledError):
-            await work(service)
+            await service.work()
     service.rail.is_reachable = False
-    service.clock.advance(seconds=61)
-    await work(service)
+    await service.work(seconds=61)
     assert await reserved(service, order.caller) == 400
     service.rail.is_reachable = True
-    service.clock.advance(minutes=5)
-    await work(service)
+    await service.work(minutes=5)
     assert await is_settled(service, order)
     assert order.sent_count(service) == 0
 
@@ -287,7 +269,7 @@ async def test_without_its_slot_a_worker_neither_marks_nor_sends_nor_asks(servic
     with pytest.raises(LeaseLost):
         await move(service, lost)
     assert (await order.handed_at(service), order.sent_count(service)) == (None, 0)
-    await work(service)
+    await service.work()
     service.clock.advance(seconds=2)
     with pytest.raises(LeaseLost):
         await move(service, lost)
@@ -300,7 +282,7 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
     """It was told NotTaken, stood still, and the next worker has asked, or sent, meanwhile."""
     first_marked_at = service.clock.now()
     service.rail.answer(rails.Taken())
-    await work(service)
+    await service.work()
     # The next worker read the mark, and it was taken back before it asked: it must not send without one.
     service.clock.advance(seconds=2)
     sent_before = order.sent_count(service)
@@ -313,14 +295,13 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
     assert (await order.handed_at(service), order.sent_count(service)) == (None, sent_before)
     marked_at = service.clock.now()
     service.rail.answer(rails.Taken())
-    await work(service)
+    await service.work()
     async with service.context.pool.acquire() as connection:
         # The next worker has sent it itself, under a mark of its own.
         await order_store.unmark(connection, [order.name], first_marked_at, service.clock.now())
         assert await order.handed_at(service) == marked_at
         # The next worker has asked.
-        service.clock.advance(seconds=2)
-        await work(service)
+        await service.work(seconds=2)
         await order_store.unmark(connection, [order.name], marked_at, service.clock.now())
         assert await order.handed_at(service) == marked_at
 
@@ -328,13 +309,11 @@ async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_not
 async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, order: Order) -> None:
     """The first message was slow: it may settle still."""
     service.rail.answer(rails.Unknown(), rails.Rejected(code="AB03", reason="too slow"))
-    await work(service)
-    service.clock.advance(seconds=2)
-    await work(service)
+    await service.work()
+    await service.work(seconds=2)
     assert (order.sent_count(service), (await order.now(service)).status) == (2, "PROCESSING")
     service.rail.outcomes[order.name] = rails.Settled(settled_at=STARTED_AT)
-    service.clock.advance(seconds=4)
-    await work(service)
+    await service.work(seconds=4)
     assert await is_settled(service, order)
 
 
@@ -343,7 +322,7 @@ async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
 ) -> None:
     """The first worker has asked, and stops; the second asks too, and hears how the order ended."""
     service.rail.answer(rails.Unknown())
-    await work(service)
+    await service.work()
     service.clock.advance(seconds=2)
     ask = service.rail.query
 
@@ -351,12 +330,11 @@ async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
         answers = await ask(ids)
         monkeypatch.setattr(service.rail, "query", ask)
         service.rail.outcomes[order.name] = rails.Rejected(code="AC07", reason="closed")
-        service.clock.advance(seconds=4)
-        await work(service)
+        await service.work(seconds=4)
         return answers
 
     monkeypatch.setattr(service.rail, "query", stand_still)
-    await work(service)
+    await service.work()
     assert ((await order.now(service)).status, order.sent_count(service)) == ("ERROR", 1)
     await check_books(service)
 
@@ -365,7 +343,7 @@ async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an
     service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service.rail.answer(rails.Unknown())
-    await work(service)
+    await service.work()
     service.clock.advance(seconds=2)
     service.rail.outcomes[order.name] = rails.Rejected(code="AC07", reason="closed")
     ask = service.rail.query
@@ -376,7 +354,7 @@ async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an
         return answers
 
     monkeypatch.setattr(service.rail, "query", be_overtaken)
-    await work(service)
+    await service.work()
     [kept] = await kept_usecases.list_kept(service.context, with_closed=False)
     assert (kept.kind, kept.reason, kept.name) == ("rejected", "contradiction", order.name)
     assert await is_settled(service, order)
@@ -384,7 +362,7 @@ async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an
 
 async def test_a_worker_that_lost_its_slot_while_it_asked_sends_nothing_again(service: Service, order: Order) -> None:
     service.rail.answer(rails.Unknown())
-    await work(service)
+    await service.work()
     service.clock.advance(seconds=2)
     fences_count = 0
 
@@ -409,19 +387,17 @@ async def test_an_order_of_another_workers_slot_is_not_sent(service: Service, or
         await move(service, TakenOver())
     assert order.sent_count(service) == 0
     # The next one finds it without a mark, and hands it over.
-    await work(service)
+    await service.work()
     assert order.sent_count(service) == 1
 
 
 async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Service, order: Order) -> None:
     service.rail.answer(rails.Unknown(), rails.AlreadyKnown())
-    await work(service)
-    service.clock.advance(hours=13)
-    await work(service)
+    await service.work()
+    await service.work(hours=13)
     assert (await order.now(service)).status == "PROCESSING"
     service.rail.outcomes[order.name] = rails.NeverTaken()
-    service.clock.advance(minutes=5)
-    await work(service)
+    await service.work(minutes=5)
     ended = await order.now(service)
     assert (ended.status, ended.outcome_code) == ("ERROR", "NEVER_TAKEN")
     assert ended.outcome_reason
@@ -432,38 +408,35 @@ async def test_what_the_rail_can_never_take_any_more_is_given_back(service: Serv
 async def test_a_rail_that_denies_an_order_too_early_is_not_believed(service: Service, order: Order) -> None:
     service.rail.answer(rails.Unknown())
     service.rail.outcomes[order.name] = rails.NeverTaken()
-    await work(service)
-    service.clock.advance(hours=12)
-    await work(service)
+    await service.work()
+    await service.work(hours=12)
     assert (await order.now(service)).status == "PROCESSING"
     assert await reserved(service, order.caller) == 400
-    service.clock.advance(minutes=5)
-    await work(service)
+    await service.work(minutes=5)
     assert (await order.now(service)).status == "ERROR"
 
 
 async def test_without_a_rail_all_is_given_up_unmarked(service: Service, order: Order, database: Addresses) -> None:
     async with open_service(database, clock=service.clock, has_rail=False) as live:
-        assert await work(live) == 1
+        assert await live.work() == 1
         assert (await order.handed_at(live), live.rail.orders, live.rail.refund_orders) == (None, [], [])
-        assert await work(live) == 0
+        assert await live.work() == 0
         service.clock.advance(seconds=60)
-        assert await work(live) == 1
+        assert await live.work() == 1
     assert (await order.now(service)).outcome_code == "NOT_HANDED_OVER"
     await check_books(service)
 
 
 async def test_two_workers_at_once_send_an_order_once(service: Service, order: Order) -> None:
-    await asyncio.gather(*(work(service) for _ in range(5)))
+    await asyncio.gather(*(service.work() for _ in range(5)))
     assert order.sent_count(service) == 1
 
 
 async def test_a_rail_that_cannot_be_asked_is_asked_again_later(service: Service, order: Order) -> None:
     service.rail.answer(rails.Unknown())
-    await work(service)
+    await service.work()
     service.rail.is_reachable = False
-    service.clock.advance(seconds=2)
-    await work(service)
+    await service.work(seconds=2)
     asked = await order.order_now(service)
     assert (asked.asked_count, asked.due_at) == (1, service.clock.now() + timedelta(seconds=2))
     with pytest.raises(rails.RailUnavailable):
@@ -483,8 +456,8 @@ async def test_an_ending_that_cannot_be_recorded_keeps_no_other_order_waiting(
 
     with monkeypatch.context() as patch:
         patch.setattr(settlement.transfer_rules, "cancel_transfer", fail)
-        await work(service)
+        await service.work()
     assert [order.end_to_end_id for order in service.rail.orders] == [new.end_to_end_id]
-    await work(service)
+    await service.work()
     assert (await transfer_usecases.read_transfer_by_id(service.context, caller, old.id)).transfer.status == "CANCELLED"
     await check_books(service)

@@ -1,7 +1,6 @@
 """Money that was reserved is judged again when it leaves: by what its holder may do then, and by contests that came since."""
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -18,28 +17,21 @@ from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.approval import decide_transfer, find_holds, list_waiting_transfers
-from pixconnect.usecases.money.handover import HELD_AGAIN_AFTER, move_due
+from pixconnect.usecases.money.handover import HELD_AGAIN_AFTER
 from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.operators import as_operator, execute
 from support.service import (
-    STARTED_AT,
     Service,
     credit_report,
     decided,
     infraction_report,
-    no_fence,
     open_holder,
     read_funds,
     send_out,
 )
-
-
-async def work(service: Service) -> None:
-    """What a worker does once it looks."""
-    await move_due(service.context, no_fence, range(256), STARTED_AT - timedelta(days=2), service.clock.now(), 256)
 
 
 async def want(service: Service, caller: Caller, **changes: Any) -> None:
@@ -92,7 +84,7 @@ async def test_a_yes_is_refused_while_the_holder_may_not_send_and_the_list_shows
 ) -> None:
     await send(service, payer, 100)
     sent = await send(service, payer)
-    await work(service)
+    await service.work()
     await want(service, payer, **change)
     # A limit counts on the day on which a transfer was accepted.
     service.clock.advance(hours=10)
@@ -104,7 +96,7 @@ async def test_a_yes_is_refused_while_the_holder_may_not_send_and_the_list_shows
     (waiting,) = await list_waiting_transfers(service.context)
     assert waiting.hold is None
     await decide(service, sent)
-    await work(service)
+    await service.work()
     assert (await read(service, payer, sent)).status == "CONFIRMED"
 
 
@@ -112,7 +104,7 @@ async def test_a_no_is_taken_whatever_the_holder_may_do(service: Service, payer:
     sent = await send(service, payer)
     await want(service, payer, is_disabled=True)
     await decide(service, sent, is_approved=False)
-    await work(service)
+    await service.work()
     assert await read_funds(service, payer) == (1000, 0)
 
 
@@ -123,7 +115,7 @@ async def test_what_is_contested_takes_the_money_of_what_waits(service: Service,
     with pytest.raises(errors.BadRequest, match="has blocked more of the holder's money than is blocked here"):
         await decide(service, sent)
     await decide(service, sent, is_approved=False)
-    await work(service)
+    await service.work()
     assert await read_funds(service, payer) == (1000, 0)
 
 
@@ -131,9 +123,8 @@ async def test_an_approved_order_does_not_leave_a_blocked_holder(service: Servic
     sent = await send(service, payer)
     await decide(service, sent)
     await want(service, payer, may_withdraw=False)
-    await work(service)
-    service.clock.advance(seconds=61)
-    await work(service)
+    await service.work()
+    await service.work(seconds=61)
     ended = await read(service, payer, sent)
     reason = "An operator approved it, and it could not be handed to the rail in time: the holder may not withdraw."
     assert (ended.status, ended.outcome_reason) == ("CANCELLED", reason)
@@ -146,18 +137,17 @@ async def test_a_late_order_is_judged_again(service: Service, payer: Caller, *, 
     service.rail.answers.clear()
     service.rail.answer(NotTaken(), Settled(settled_at=service.clock.now()))
     sent = await send(service, payer, 100)
-    await work(service)
+    await service.work()
     await want(service, payer, is_disabled=True)
     for _ in range(3):
         service.clock.advance(seconds=HELD_AGAIN_AFTER.total_seconds())
-        await work(service)
+        await service.work()
     assert len(service.rail.orders) == 1, "the one that was turned away"
     if is_allowed_again:
         await want(service, payer, is_disabled=False)
     service.clock.advance(seconds=HELD_AGAIN_AFTER.total_seconds())
-    await work(service)
-    service.clock.advance(seconds=61)
-    await work(service)
+    await service.work()
+    await service.work(seconds=61)
     ended = await read(service, payer, sent)
     reason = "It could not be handed to the rail in time: the holder is disabled."
     expected = ("CONFIRMED", None) if is_allowed_again else ("CANCELLED", reason)
@@ -167,14 +157,12 @@ async def test_a_late_order_is_judged_again(service: Service, payer: Caller, *, 
 async def test_an_unseen_order_is_not_sent_while_the_holder_may_not(service: Service, payer: Caller) -> None:
     service.rail.answers.clear()
     await send(service, payer, 100)
-    await work(service)
+    await service.work()
     await want(service, payer, may_withdraw=False)
-    service.clock.advance(seconds=3)
-    await work(service)
+    await service.work(seconds=3)
     assert (len(service.rail.queried), len(service.rail.orders)) == (1, 1)
     await want(service, payer, may_withdraw=True)
-    service.clock.advance(seconds=5)
-    await work(service)
+    await service.work(seconds=5)
     assert (len(service.rail.queried), len(service.rail.orders)) == (2, 2)
 
 
@@ -184,14 +172,12 @@ async def test_a_waiting_refund_stays_while_its_original_is_contested(service: S
     service.rail.answer(NotTaken())
     request = RefundRequest(end_to_end_id=paid, amount_cents=100)
     refund = await refund_usecases.start_refund(service.context, payer, request)
-    await work(service)
+    await service.work()
     report = infraction_report(service, paid, amount_cents=200)
     await take_reports(service.context, [report])
-    service.clock.advance(seconds=5)
-    await work(service)
+    await service.work(seconds=5)
     assert len(service.rail.refund_orders) == 1
-    service.clock.advance(seconds=60)
-    await work(service)
+    await service.work(seconds=60)
     ended = await refund_usecases.read_refund_by_id(service.context, payer, refund.id)
     assert ended.status == "ERROR"
     assert "contests the Pix that it returns" in (ended.outcome_reason or "")

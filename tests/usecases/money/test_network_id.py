@@ -17,7 +17,6 @@ from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.unresolved import list_unresolved, read_waiting
@@ -25,7 +24,7 @@ from pixconnect.usecases.reading import statement as statement_usecases
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB, outside_party
-from support.service import STARTED_AT, FakeClock, Service, credit_report, no_fence, open_holder, open_service, send_out
+from support.service import STARTED_AT, FakeClock, Service, credit_report, open_holder, open_service, send_out
 from support.statement import EVER, read_all
 
 NAMES_ITSELF = rails.Abilities(keeps_our_id=False)
@@ -48,8 +47,6 @@ async def service(database: Addresses) -> AsyncIterator[Service]:
 
 
 class Order(Struct, frozen=True, kw_only=True):
-    """A transfer or a refund of R$ 4.00, accepted."""
-
     caller: Caller
     id: int
     name: str
@@ -63,14 +60,12 @@ class Order(Struct, frozen=True, kw_only=True):
         return (await transfer_usecases.read_transfer_by_id(service.context, self.caller, self.id)).transfer
 
     async def find(self, service: Service, name: str) -> int:
-        """The id of what is found by a network name."""
         if self.is_refund:
             return (await refund_usecases.read_refund_by_return_id(service.context, self.caller, name)).id
         view = await transfer_usecases.read_transfer_by_end_to_end_id(service.context, self.caller, name)
         return view.transfer.id
 
     async def events(self, service: Service) -> list[str]:
-        """The bodies of its events, in order."""
         query = "select body from event where resource = $1 and resource_id = $2 and holder_id = $3 order by id"
         kind = "refund" if self.is_refund else "transfer"
         return [row["body"] for row in await service.fetch(query, kind, self.id, self.caller.holder_id)]
@@ -99,12 +94,6 @@ async def order(request: pytest.FixtureRequest, service: Service, caller: Caller
     return await request.param(service, caller)
 
 
-async def work(service: Service) -> int:
-    """What a worker does once it looks."""
-    long_ago = STARTED_AT - timedelta(days=1)
-    return len(await move_due(service.context, no_fence, range(256), long_ago, service.clock.now(), 256))
-
-
 async def kept(service: Service) -> list[tuple[str, str, str]]:
     """Kind, reason and name of each report that waits for an operator, oldest first."""
     found = await kept_usecases.list_kept(service.context, with_closed=False)
@@ -122,8 +111,7 @@ def settled(order: Order, network_id: str | None = None, *, name: str | None = N
 
 async def test_a_name_told_with_the_answer_is_shown_without_an_event(service: Service, order: Order) -> None:
     service.rail.answer(rails.Taken(network_id=order.told))
-    service.clock.advance(seconds=1)
-    await work(service)
+    await service.work(seconds=1)
     under_way = await order.now(service)
     assert (under_way.status, under_way.shown_id) == ("PROCESSING", order.told)
     assert (under_way.created_at, under_way.modified_at) == (STARTED_AT, service.clock.now())
@@ -142,7 +130,7 @@ async def test_a_name_told_with_the_answer_is_shown_without_an_event(service: Se
 async def test_a_name_told_with_the_end_is_in_its_event(service: Service, order: Order, is_settled: bool) -> None:
     settled, rejected = rails.Settled(settled_at=STARTED_AT), rails.Rejected(code="AC03", reason="no such account")
     service.rail.answer(structs.replace(settled if is_settled else rejected, network_id=order.told))
-    await work(service)
+    await service.work()
     ended = await order.now(service)
     assert (ended.settled_at is not None, ended.shown_id) == (is_settled, order.told)
     assert order.told in (await order.events(service))[1]
@@ -151,7 +139,7 @@ async def test_a_name_told_with_the_end_is_in_its_event(service: Service, order:
 
 
 async def test_a_name_that_is_told_after_the_end_is_shown_without_an_event(service: Service, order: Order) -> None:
-    await work(service)
+    await service.work()
     assert await take_reports(service.context, [settled(order)]) == 1
     service.clock.advance(hours=1)
     for _ in range(2):
@@ -167,7 +155,7 @@ async def test_a_name_that_is_told_after_the_end_is_shown_without_an_event(servi
 
 async def test_the_networks_name_may_be_ours_and_then_nothing_changes(service: Service, order: Order) -> None:
     service.rail.answer(rails.Taken(network_id=order.name))
-    await work(service)
+    await service.work()
     service.clock.advance(seconds=1)
     await take_reports(service.context, [settled(order, order.name)])
     ended = await order.now(service)
@@ -177,7 +165,7 @@ async def test_the_networks_name_may_be_ours_and_then_nothing_changes(service: S
 
 async def test_an_end_may_come_under_the_name_that_was_told(service: Service, order: Order) -> None:
     service.rail.answer(rails.Taken(network_id=order.told))
-    await work(service)
+    await service.work()
     assert await take_reports(service.context, [settled(order, name=order.told), settled(order)]) == 2
     assert (await order.now(service)).settled_at is not None
     assert await kept(service) == []
@@ -185,11 +173,11 @@ async def test_an_end_may_come_under_the_name_that_was_told(service: Service, or
 
 
 async def test_another_processes_name_is_in_the_event(service: Service, order: Order, database: Addresses) -> None:
-    await work(service)  # from now on this process remembers the order as it was handed over
+    await service.work()  # from now on this process remembers the order as it was handed over
     async with open_service(database, clock=service.clock, abilities=NAMES_ITSELF) as other:
         other.rail.outcomes[order.name] = rails.Taken(network_id=order.told)
         service.clock.advance(seconds=2)
-        await work(other)
+        await other.work()
     await take_reports(service.context, [settled(order)])
     assert order.told in (await order.events(service))[1]
     assert (await order.now(service)).shown_id == order.told
@@ -200,7 +188,7 @@ async def test_lists_replays_and_statements_show_the_name_that_was_told(service:
     name = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer.end_to_end_id
     told = network_id()
     service.rail.answer(rails.Settled(settled_at=STARTED_AT, network_id=told))
-    await work(service)
+    await service.work()
     again = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
     page = await transfer_usecases.list_transfers(service.context, caller, "CONFIRMED", Span())
     by_external_id = await transfer_usecases.read_transfer_by_external_id(service.context, caller, "order-1")
@@ -213,7 +201,7 @@ async def test_lists_replays_and_statements_show_the_name_that_was_told(service:
 async def test_a_statement_shows_a_refunds_name_that_was_told(service: Service, caller: Caller) -> None:
     refund = await make_refund(service, caller)
     service.rail.answer(rails.Settled(settled_at=STARTED_AT, network_id=refund.told))
-    await work(service)
+    await service.work()
     statement = await statement_usecases.open_statement(service.context, caller, *EVER)
     assert [line.return_id for line in await read_all(service, statement)] == [None, None, refund.told]
 
@@ -303,7 +291,7 @@ async def test_an_end_under_a_name_that_is_told_meanwhile_is_recorded(service: S
     early = settled(order, name=order.told)
     assert await take_reports(service.context, [early]) == 0
     service.rail.answer(rails.Taken(network_id=order.told))
-    await work(service)
+    await service.work()
     assert await take_reports(service.context, [early]) == 1
     assert (await order.now(service)).settled_at is not None
     assert await kept(service) == []
@@ -323,11 +311,10 @@ async def tries(service: Service, report: rails.Report) -> list[int]:
 
 async def test_another_name_than_before_is_kept_and_the_first_one_stays(service: Service, order: Order) -> None:
     service.rail.answer(rails.Taken(network_id=order.told))
-    await work(service)
+    await service.work()
     other = network_id(order.told[0])
     service.rail.outcomes[order.name] = rails.Taken(network_id=other)
-    service.clock.advance(seconds=2)
-    await work(service)
+    await service.work(seconds=2)
     assert await kept(service) == [("taken", "contradiction", order.name)]
     assert await take_reports(service.context, [settled(order, other)]) == 1
     assert await kept(service) == [("taken", "contradiction", order.name), ("settled", "contradiction", order.name)]
@@ -379,7 +366,7 @@ async def test_the_name_of_another_transfer_is_nobody_elses(service: Service, ca
 async def test_what_is_no_name_is_kept_and_hinders_no_end(service: Service, caller: Caller, told: str) -> None:
     order = await make_transfer(service, caller)
     service.rail.answer(rails.Settled(settled_at=STARTED_AT, network_id=told))
-    await work(service)
+    await service.work()
     ended = await order.now(service)
     assert (ended.settled_at is not None, ended.network_id) == (True, None)
     assert await kept(service) == [("settled", "contradiction", order.name)]
@@ -411,7 +398,7 @@ async def test_after_a_lost_answer_it_is_left_alone(mute: Service, make: MakeOrd
     order = await make(mute, caller)
     mute.rail.answer(answer)
     for _ in range(20):
-        await work(mute)
+        await mute.work()
         mute.clock.advance(hours=1)
     assert (order.sent_count(mute), mute.rail.queried) == (1, [])
     assert (await ledger_usecases.read_balance(mute.context, caller)).reserved_cents == 400
@@ -428,9 +415,8 @@ async def test_after_a_lost_answer_it_is_left_alone(mute: Service, make: MakeOrd
 async def test_what_certainly_never_left_is_sent_again_all_the_same(mute: Service) -> None:
     order = await make_transfer(mute, await open_holder(mute, funds_cents=1_000_000))
     mute.rail.answer(rails.NotTaken(), rails.Taken())
-    await work(mute)
-    mute.clock.advance(seconds=1)
-    await work(mute)
+    await mute.work()
+    await mute.work(seconds=1)
     assert order.sent_count(mute) == 2
 
 
@@ -438,14 +424,14 @@ async def test_it_is_asked_by_the_name_that_it_has_told_and_never_sent_to_again(
     order = await make_transfer(mute, await open_holder(mute, funds_cents=1_000_000))
     mute.rail.answer(rails.Taken(network_id=order.told))
     for _ in range(3):
-        await work(mute)
+        await mute.work()
         mute.clock.advance(minutes=10)
     assert (order.sent_count(mute), set(mute.rail.queried)) == (1, {order.told})
     ((_, transfer),) = await list_unresolved(mute.context, timedelta(seconds=60), None, order.told)
     assert isinstance(transfer, Transfer)
     assert transfer.shown_id == order.told
     mute.rail.outcomes[order.told] = rails.Settled(settled_at=STARTED_AT)
-    await work(mute)
+    await mute.work()
     assert (await order.now(mute)).settled_at is not None
     await check_books(mute)
 
@@ -454,7 +440,7 @@ async def test_a_rejection_under_the_name_that_was_told_gives_the_money_back(mut
     caller = await open_holder(mute, funds_cents=1_000)
     order = await make_transfer(mute, caller)
     mute.rail.answer(rails.Taken(network_id=order.told))
-    await work(mute)
+    await mute.work()
     await take_reports(mute.context, [rails.RejectedReport(report_id="x", id=order.told, code="AC03", reason="no")])
     balance = await ledger_usecases.read_balance(mute.context, caller)
     assert (balance.available_cents, balance.reserved_cents) == (1_000, 0)

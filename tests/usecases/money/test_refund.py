@@ -32,7 +32,6 @@ REJECTED = Rejected(code="AC07", reason="closed")
 
 
 async def receive(service: Service, **changes: Any) -> str:
-    """A Pix of R$ 10.00 from outside."""
     report = credit_report(service, **changes)
     await receive_credit(service.context, report)
     return report.end_to_end_id

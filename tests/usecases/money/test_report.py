@@ -185,7 +185,6 @@ async def test_transfers_whose_rows_were_deleted_are_unknown_though_this_process
 
 
 async def delete_rows(database: Addresses, table: str) -> None:
-    """As somebody does who may do anything."""
     owner = await asyncpg.connect(database.owner_url)
     try:
         await owner.execute(f"set session_replication_role = 'replica'; delete from pixconnect.{table}")

@@ -82,8 +82,7 @@ async def test_the_schema_keeps_it_and_takes_none_of_what_has_not_settled(shop: 
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="has reached nobody"):
         await shop.live.execute_as_owner(insert)
     shop.there.end_sent("settled")
-    shop.live.clock.advance(minutes=1)
-    await shop.move_orders()
+    await shop.move_orders(minutes=1)
     assert len(await shop.live.fetch("select from settled_payee")) == 1
     with pytest.raises(asyncpg.PostgresError):
         await shop.live.execute_as_owner("update settled_payee set told_at = now()")

@@ -49,7 +49,6 @@ def party(**changes: Any) -> Party:
 
 
 def know(service: Service, key: str = OUTSIDE_KEY) -> None:
-    """Let the directory know an outside key."""
     service.rail.entries[key] = DirectoryEntry(key=key, key_type="EMAIL", party=outside_party(key=key))
 
 

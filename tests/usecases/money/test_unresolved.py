@@ -9,12 +9,11 @@ from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, Transfer
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.handover import move_due
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.unresolved import RailWaiting, list_accepted, list_unresolved, read_waiting
 from support.postgres import Addresses
 from support.records import outside_party
-from support.service import Service, accepted, credit_report, held, no_fence, send_out
+from support.service import Service, accepted, credit_report, held, send_out
 
 EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 
@@ -22,7 +21,7 @@ EARLIEST = datetime.fromisoformat("0001-01-01T00:00:00+00:00")
 async def test_only_what_was_handed_over_and_stayed_silent_is_listed(service: Service, caller: Caller) -> None:
     request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
     handed = await transfer_usecases.start_transfer(service.context, caller, request)
-    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await service.work()
     await transfer_usecases.start_transfer(service.context, caller, request)
     service.clock.advance(seconds=59)
     assert await list_unresolved(service.context, timedelta(seconds=60), None, None) == []
@@ -41,7 +40,7 @@ async def test_refunds_are_shown_like_transfers_and_both_are_counted(service: Se
     asked = RefundRequest(end_to_end_id=report.end_to_end_id, amount_cents=400)
     refund = await refund_usecases.start_refund(service.context, caller, asked)
     await send_out(service, caller, 100)
-    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await service.work()
     service.clock.advance(seconds=61)
     found = [ordered for _, ordered in await list_unresolved(service.context, timedelta(seconds=60), None, None)]
     assert sorted(type(ordered).__name__ for ordered in found) == ["Refund", "Transfer"]
@@ -82,14 +81,13 @@ async def test_a_suspect_payment_is_counted_once_its_time_is_over(service: Servi
 
 async def test_an_order_without_a_transfer_is_shown(service: Service, caller: Caller, database: Addresses) -> None:
     await send_out(service, caller, 100)
-    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await service.work()
     owner = await asyncpg.connect(database.owner_url)
     try:
         await owner.execute("set session_replication_role = 'replica'; delete from pixconnect.transfer")
     finally:
         await owner.close()
-    service.clock.advance(seconds=61)
-    await move_due(service.context, no_fence, range(256), EARLIEST, service.clock.now(), 10)
+    await service.work(seconds=61)
     assert (await read_waiting(service.context)).silent_count == 1
     ((_, ordered),) = await list_unresolved(service.context, timedelta(seconds=60), None, None)
     assert ordered is None

@@ -97,8 +97,7 @@ async def test_it_is_a_case_once_its_time_is_over_and_its_days_are_read(shop: Sh
 async def test_the_case_of_one_that_waited_for_a_person_there_says_so(shop: Shop) -> None:
     shop.there.send_status, shop.there.waits_for = "under_way", "approval"
     await lose_order(shop, is_heard=True)
-    shop.live.clock.advance(seconds=60)
-    await shop.move_orders()
+    await shop.move_orders(seconds=60)
     await read_days(shop)
     (case,) = await look(shop)
     assert (
@@ -198,8 +197,7 @@ async def test_a_line_by_the_name_that_the_institution_had_told_is_of_its_holder
     sent = await lose_order(shop, is_heard=True)
     day = to_day(shop.live.clock.real_now())
     ((_, listed),) = shop.there.sent.items()
-    shop.live.clock.advance(seconds=60)
-    await shop.move_orders()
+    await shop.move_orders(seconds=60)
     shop.there.sent.clear()
     await read_days(shop)
     (case,) = await look(shop)

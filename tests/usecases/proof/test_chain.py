@@ -183,7 +183,6 @@ async def _name_entries(owner: asyncpg.Connection, holder_id: int) -> dict[str, 
 
 
 async def _hash_anew(owner: asyncpg.Connection, holder_id: int) -> None:
-    """Make the chain what it would be if the entries had always been what they are now."""
     head = first_head(holder_id)
     links = await owner.fetch("select * from entry_chain where holder_id = $1 order by position", holder_id)
     for link in links:

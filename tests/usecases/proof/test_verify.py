@@ -98,7 +98,6 @@ async def _verify(reader: BookReader, request: ProofRequest) -> Verification:
 
 
 async def _damage(database: Addresses, *statements: str) -> None:
-    """Write as nobody can but the owner, and with every trigger off."""
     async with as_owner(database) as connection:
         await connection.execute("set session_replication_role = replica")
         for statement in statements:

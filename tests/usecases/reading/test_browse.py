@@ -32,7 +32,6 @@ async def other(service: Service) -> Caller:
 
 
 async def _make(service: Service, caller: Caller, count: int, account: str = "1") -> list[Charge]:
-    """So many charges of 1, 2, 3 reais and so on, oldest first; every third one is paid."""
     made: list[Charge] = []
     for number in range(1, count + 1):
         service.clock.advance(minutes=7)

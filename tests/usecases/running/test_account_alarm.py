@@ -33,7 +33,6 @@ async def watched(live: Service, there: FakeInstitution) -> Shop:
 
 
 async def steal(shop: Shop, number: int, minutes: int = 1, **changes: Any) -> None:
-    """Somebody sends a Pix there that nobody here ordered, and the statement tells it."""
     shop.live.clock.advance(minutes=minutes)
     at = shop.live.clock.now()
     item = InstitutionItem(

@@ -21,12 +21,14 @@ from pixconnect.api.faces.door import FaceDoor
 from pixconnect.api.faces.frame import PREFIX
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.institution import Institution, NotSent, UnknownOutcome
+from pixconnect.domain.institutions.rail_memory import OutgoingPix
 from pixconnect.domain.institutions.recording import TakenExchange
+from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.http.server import Server
 from pixconnect.http.tls import Tls, make_context
-from support.faces import KEY, Bank
+from support.faces import KEY, PAYEE, Bank
 from support.institution import certify
 
 SAYS_NOTHING = (
@@ -36,6 +38,13 @@ SAYS_NOTHING = (
     ("too_many:1", NotSent, False),
 )
 """Faults of a call, what our adapter makes of them, and whether it was done there all the same."""
+
+
+NAME = "34c6ee378432224104a8e8b0d45d767b"
+TO_KEY = OutgoingPix(
+    name=NAME, amount_cents=150, payer_key=None, payee=structs.replace(UNKNOWN_PARTY, key=PAYEE, key_type="EMAIL"),
+    is_by_key=True, payer_message="for the cake",
+)  # fmt: skip
 
 
 class Papers(Struct, frozen=True):

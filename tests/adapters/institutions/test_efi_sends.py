@@ -8,25 +8,19 @@ from msgspec import structs
 
 from api.faces.test_face_fault import Control
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionUnavailable, NotSent, UnknownOutcome
-from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.rail_memory import SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.tax_id import mask_cpf
 from pixconnect.domain.profiles.profile import NAMES, read_profile
 from pixconnect.usecases.webhooks import key_webhook as key_webhook_usecases
+from support import account_there
 from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
 from support.faces import KEY, PAYEE, Bank
 from support.records import outside_party
 
 NAME = "a" * 32
-TO_KEY = OutgoingPix(
-    name=NAME,
-    amount_cents=150,
-    payer_key=KEY,
-    payee=structs.replace(UNKNOWN_PARTY, key=PAYEE, key_type="EMAIL"),
-    is_by_key=True,
-    payer_message="for the cake",
-)
+TO_KEY = structs.replace(account_there.TO_KEY, name=NAME, payer_key=KEY)
 
 
 async def register(bank: Bank) -> None:

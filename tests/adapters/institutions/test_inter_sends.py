@@ -15,24 +15,14 @@ from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionUnavailable, NotSent, SendAnswer
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
-from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.usecases.identity import access as access_usecases
-from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
+from support.account_there import NAME, SAYS_NOTHING, TO_KEY, AccountThere, open_account_there
 from support.faces import ACCOUNT, PAYEE, Bank
 from support.operators import as_operator
 from support.records import outside_party
 
-NAME = "34c6ee378432224104a8e8b0d45d767b"
 CODE = "0b1d3c5e-8e0a-4c2d-9b4f-6a8c0e2d4f35"
-TO_KEY = OutgoingPix(
-    name=NAME,
-    amount_cents=150,
-    payer_key=None,
-    payee=structs.replace(UNKNOWN_PARTY, key=PAYEE, key_type="EMAIL"),
-    is_by_key=True,
-    payer_message="for the cake",
-)
 
 
 def test_the_list_is_of_the_statuses_that_sources_call_refusals() -> None:

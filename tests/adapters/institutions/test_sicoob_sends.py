@@ -13,25 +13,16 @@ from pixconnect.adapters.institutions.wire import Malformed
 from pixconnect.domain.identity.access import SCOPES
 from pixconnect.domain.institutions.first_step import FirstStep, NamedPix, is_another_owner
 from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, UnknownOutcome
-from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
+from pixconnect.domain.institutions.rail_memory import SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.profiles.profile import read_profile
 from pixconnect.usecases.identity import access as access_usecases
-from support.account_there import SAYS_NOTHING, AccountThere, open_account_there
+from support.account_there import NAME, SAYS_NOTHING, TO_KEY, AccountThere, open_account_there
 from support.faces import ACCOUNT, PAYEE, Bank
 from support.operators import as_operator
 
-NAME = "34c6ee378432224104a8e8b0d45d767b"
 CODE = "E0203823220260701150012345678901"
-TO_KEY = OutgoingPix(
-    name=NAME,
-    amount_cents=150,
-    payer_key=None,
-    payee=structs.replace(UNKNOWN_PARTY, key=PAYEE, key_type="EMAIL"),
-    is_by_key=True,
-    payer_message="for the cake",
-)
 
 
 def test_the_list_has_what_the_document_calls_a_refusal_of_the_second_step() -> None:

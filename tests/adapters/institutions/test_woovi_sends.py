@@ -21,23 +21,13 @@ from pixconnect.domain.institutions.institution import (
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.br_code import format_static_br_code
-from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.usecases.money.ledger import read_balance
-from support.account_there import SAYS_NOTHING, open_account_there
+from support.account_there import NAME, SAYS_NOTHING, TO_KEY, open_account_there
 from support.faces import PAYEE, Bank
 from support.records import outside_party
 from support.service import FakeClock
 
-NAME = "34c6ee378432224104a8e8b0d45d767b"
 E2E = f"E{'1' * 31}"
-TO_KEY = OutgoingPix(
-    name=NAME,
-    amount_cents=150,
-    payer_key=None,
-    payee=structs.replace(UNKNOWN_PARTY, key=PAYEE, key_type="EMAIL"),
-    is_by_key=True,
-    payer_message="for the cake",
-)
 BY_CODE = structs.replace(TO_KEY, br_code=format_static_br_code(PAYEE, "Loja", "Recife", amount_cents=150))
 TO_ACCOUNT = structs.replace(TO_KEY, payee=outside_party(), is_by_key=False)
 KNOWN_BEFORE = "Já existe um pagamento com o correlationID fornecido"

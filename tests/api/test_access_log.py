@@ -98,9 +98,7 @@ def terminal() -> Iterator[io.StringIO]:
     our_logging.hide()
 
 
-async def test_whoever_watches_a_sandbox_sees_each_request_and_why_it_was_refused(
-    services: Services, use_cases: UseCases, terminal: io.StringIO
-) -> None:
+async def test_a_sandbox_shows_each_request(services: Services, use_cases: UseCases, terminal: io.StringIO) -> None:
     api = Api(make_application(services, RequestLines()))
     await api.get(CHARGES)
     await api.get(CHARGES + "?page=0", headers={"X-Request-Id": "mine"})

@@ -16,9 +16,7 @@ def test_help_lists_every_verb() -> None:
         assert f" {verb} " in done.stdout
 
 
-def test_what_every_verb_takes_stands_last_and_nothing_is_bold_where_no_colours_are_wanted(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_common_options_stand_last(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR"):
         monkeypatch.setenv(name, "1")
     assert main(["charge", "create", "--help"]) == 0

@@ -45,9 +45,7 @@ def test_live_refuses_the_home_of_a_demonstration(pixconnect: CommandLine, tmp_p
     assert "holds a sandbox's demonstration" in pixconnect.refusal("run", **HTTPS)
 
 
-def test_tables_from_before_the_mode_was_kept_are_of_the_sandbox_where_its_own_stand_beside_them(
-    pixconnect: CommandLine, database: Addresses
-) -> None:
+def test_tables_without_a_mode_are_of_the_sandbox_beside_its_own(pixconnect: CommandLine, database: Addresses) -> None:
     owner = {"PIXCONNECT_OWNER_DATABASE_URL": database.owner_url}
     assert "made in sandbox mode" in pixconnect.refusal("migrate", **HTTPS, **owner)
     assert pixconnect.run("migrate", **owner).returncode == 0

@@ -161,9 +161,7 @@ async def test_a_stranger_is_slowed_down_and_who_has_a_session_at_the_same_addre
     assert [(await each.get("/charges")).status for each in (operator, newcomer)] == [200, 200]
 
 
-async def test_a_stranger_who_asks_too_often_is_told_so_later_and_nobody_else_waits(
-    console: InProcess, operator: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_eager_stranger_waits(console: InProcess, operator: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (await operator.get("/charges")).status == 200
     console.service.clock.stand_still()
     waited_s: list[float] = []

@@ -188,9 +188,7 @@ async def test_what_was_taken_leads_to_its_refunds(service: Service, caller: Cal
         assert 'href="/infractions/' in (await own.get(belonging)).content.decode(), belonging
 
 
-async def test_operators_see_blocks_by_their_kinds_and_of_a_courts_no_more_than_how_much(
-    service: Service, caller: Caller, console: InProcess
-) -> None:
+async def test_operators_see_blocks_by_kind(service: Service, caller: Caller, console: InProcess) -> None:
     told = await _contest(service, caller, "I1")
     terms = BlockTerms(reference="PROC-77", kind="judicial", wanted_cents=70_000, held_cents=0)
     other = structs.replace(terms, reference="SEC-1", kind="security", wanted_cents=5)

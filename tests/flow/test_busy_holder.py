@@ -25,9 +25,7 @@ def raise_on_drop(_: int) -> None:
     ],
     ids=["of the last batch and of what waits", "alone", "of what waits", "a few", "as many as others", "nobody"],
 )
-async def test_who_sends_more_than_all_others_together_has_batches_of_its_own(
-    written: Sequence[int], waiting: Sequence[int], busy: int | None
-) -> None:
+async def test_the_largest_sender_is_apart(written: Sequence[int], waiting: Sequence[int], busy: int | None) -> None:
     queue: FairQueue[int] = FairQueue(100, raise_on_drop)
     ended = asyncio.Event()
 

@@ -49,9 +49,7 @@ def disk() -> Iterator[FullDisk]:
     database_disk.is_full = False
 
 
-async def test_a_write_is_refused_at_once_in_words_that_are_true_and_reading_goes_on(
-    full: Service, caller: Caller, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_write_is_refused_reads_go_on(full: Service, caller: Caller, caplog: pytest.LogCaptureFixture) -> None:
     started_s = full.clock.monotonic_s()
     with structlog.testing.capture_logs() as logged, caplog.at_level(logging.WARNING, "asyncio"):
         for _ in range(5):

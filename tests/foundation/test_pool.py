@@ -48,9 +48,7 @@ async def _send_what_cannot_be_sent(pool: "Pool", number: int) -> None:
 
 @pytest.mark.parametrize("is_answered", [False, True], ids=["while it waits", "when the answer is there"])
 @pytest.mark.parametrize("work", [_read, _read_in_transaction, _write, _send_what_cannot_be_sent])
-async def test_whoever_is_cancelled_anywhere_leaves_no_transaction_to_the_next(
-    pool: "Pool", database: Addresses, work: Any, is_answered: bool
-) -> None:
+async def test_a_cancellation_leaves_nothing(pool: "Pool", database: Addresses, work: Any, is_answered: bool) -> None:
     beside = await asyncpg.connect(database.owner_url)
     for nth in range(AWAITS_MAX):
         await _cancel_at(work(pool, nth * 2 + is_answered), nth, is_answered=is_answered)

@@ -235,9 +235,7 @@ async def test_a_server_that_has_no_connection_left_is_not_away(database: Addres
         assert pool.is_away
 
 
-async def test_a_certificate_that_does_not_match_any_more_is_told_once_and_the_process_goes_on_when_it_does(
-    database: Addresses, tmp_path: Path
-) -> None:
+async def test_a_certificate_that_no_longer_matches_is_told_once(database: Addresses, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     place = urlsplit(database.service_url)
     with open_name(authority.server_context(HOST)) as name:

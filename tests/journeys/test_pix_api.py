@@ -89,9 +89,7 @@ def test_a_pix_is_received_listed_and_given_back(client: httpx2.Client, known: d
     assert (refund.status_code, refund.json()["natureza"]) == (201, "ORIGINAL")
 
 
-def test_a_charge_with_a_due_date_is_read_outside_and_paid_by_the_amount_of_the_day(
-    service: Installation, client: httpx2.Client, known: dict[str, str]
-) -> None:
+def test_a_due_charge_is_paid_by_its_day(service: Installation, client: httpx2.Client, known: dict[str, str]) -> None:
     txid = f"boleto{known['chave'].encode().hex()}{'b' * 35}"[:35]
     due_on = (datetime.now(UTC) + timedelta(days=10)).date().isoformat()
     body = {

@@ -622,9 +622,7 @@ async def open_tables(
 # From the sixth time on the plan is kept; as the worker's connections are set, from the first.
 @pytest.mark.long
 @pytest.mark.parametrize(("plans_once", "kept_after"), [(False, 6), (True, 1)])
-async def test_plans_made_on_empty_tables_serve_full_ones_with_and_without_statistics(
-    new_database: Addresses, *, plans_once: bool, kept_after: int
-) -> None:
+async def test_plans_of_empty_tables_serve_full(new_database: Addresses, *, plans_once: bool, kept_after: int) -> None:
     async with open_tables(new_database) as (owner, open_one):
         early = await open_one(plans_once=plans_once)
         for statement in STATEMENTS.values():

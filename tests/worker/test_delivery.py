@@ -102,9 +102,7 @@ async def test_only_the_event_types_that_were_asked_for_are_posted(database: pos
     assert [request.event["name"] for request in receiver.received] == ["qrcode.approved"]
 
 
-async def test_an_attempt_that_has_not_begun_when_the_slots_are_lost_is_no_more_under_way(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unbegun_attempt_is_forgotten(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     async with (
         open_webhook_service(database) as service,
         open_receiver() as receiver,
@@ -128,9 +126,7 @@ async def test_an_attempt_that_has_not_begun_when_the_slots_are_lost_is_no_more_
     assert len(receiver.received) == 1
 
 
-async def test_what_was_taken_and_not_begun_when_the_slots_were_lost_is_left_to_who_has_them(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unbegun_delivery_is_left(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     async with (
         open_webhook_service(database) as service,
         open_receiver() as receiver,
@@ -236,9 +232,7 @@ async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: p
     assert seen.index(second.id) > max(n for n, event_id in enumerate(seen) if event_id == first.id)
 
 
-async def test_who_does_not_answer_is_asked_again_after_a_rest_and_nobody_else_waits_for_it(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_silent_one_is_asked_later(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_worker, "UNANSWERED_REST_S", 3600)
 
     async def hang_up(_request: Received, _reader: Any, writer: asyncio.StreamWriter) -> None:
@@ -428,9 +422,7 @@ async def test_no_more_than_the_limit_is_in_flight_to_one_endpoint(database: pos
     assert 1 < most <= 8
 
 
-async def test_what_is_answered_while_much_is_under_way_is_recorded_together(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_answers_are_recorded_together(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_records, "GATHER_S", 600)
     release = asyncio.Event()
 
@@ -642,9 +634,7 @@ async def test_a_defect_in_an_attempt_is_a_failed_attempt_and_the_schedule_goes_
     assert [attempt.error for attempt in page.items[0].attempts] == [OUR_DEFECT]
 
 
-async def test_what_cannot_be_written_down_of_an_attempt_does_not_keep_it_from_being_counted(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_unwritable_attempt_counts(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = delivery_rules.conclude
 
     def spoil(due: DueDelivery, exchange: WebhookExchange, **when: Any) -> Conclusion:

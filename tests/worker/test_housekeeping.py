@@ -17,9 +17,7 @@ from support import postgres
 from support.webhooks import WebhookService, eventually, open_webhook_service
 
 
-async def test_what_waited_for_a_resumed_endpoint_is_dated_anew_and_notes_are_added_up(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_resumed_endpoint_is_kept(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 2)
     async with open_webhook_service(database) as service:
         endpoint = await service.add_endpoint("http://127.0.0.1:9/")

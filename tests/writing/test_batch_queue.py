@@ -127,9 +127,7 @@ async def test_transfers_that_come_meanwhile_share_one_commit(service: Service, 
     await check_books(service)
 
 
-async def test_charges_that_come_while_a_batch_of_them_begins_share_its_commit(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_charges_join_a_batch_in_time(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     open_group = identifier_store.open_group
     late: list[asyncio.Task[Charge]] = []
 
@@ -321,9 +319,7 @@ async def test_a_group_that_was_cut_twice_gives_everybody_their_own_answer(datab
         assert await count(service, "transfer") == 3
 
 
-async def test_while_the_database_stays_away_nobody_is_told_that_nothing_was_done(
-    database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_absent_database_is_unknown(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_cut_service(database) as (service, caller, wire):
         await service.context.ids.transfer_id()
         with monkeypatch.context() as impatient:

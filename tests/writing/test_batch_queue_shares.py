@@ -151,9 +151,7 @@ async def test_a_defect_of_the_queue_is_its_batchs_alone(service: Service, monke
             assert await queue.submit(Word(text="after")) == "after"
 
 
-async def test_a_defect_beside_the_queue_gives_the_holder_back_to_everybody_elses_batches(
-    service: Service, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_defect_beside_the_queue_frees_the_holder(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     await open_holder(service)
 
     def fail(group: list[Any], _refuse: object) -> None:

@@ -70,9 +70,7 @@ async def settle(bank: Bank, return_ids: Sequence[str]) -> None:
 
 # Santander's face wants the grant in the body, where the institution wants it in the query.
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "santander"])
-async def test_a_charge_is_opened_read_revised_and_paid_and_what_it_brought_is_listed_and_returned_in_parts(
-    institution: Institution, bank: Bank, name: str
-) -> None:
+async def test_a_charge_is_opened_revised_paid_and_returned(institution: Institution, bank: Bank, name: str) -> None:
     assert await institution.read_charge(TXID) is None
     opened = shown(await institution.open_charge(TERMS))
     assert (opened.txid, opened.amount_cents, opened.status, opened.lifetime_s) == (TXID, 1234, "active", 3600)

@@ -348,9 +348,7 @@ async def test_faults_of_look_ups(sandbox: Sandbox) -> None:
     assert await ask("settle@sandbox.pix.example", "1", support.network_id()) is not None
 
 
-async def test_look_ups_that_wait_at_once_are_one_exchange_beside_those_that_a_rule_concerns(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_look_ups_at_once_are_one_exchange(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
     paths: list[str] = []
     ask = SandboxConnection.ask
 

@@ -53,9 +53,7 @@ def test_what_no_key_opens_is_named(database: Addresses, tmp_path: Path, pixconn
     assert "secrets_left: 2" in done.stdout
 
 
-def test_a_verb_with_another_key_does_nothing_until_that_key_has_a_signing_key_of_its_own(
-    database: Addresses, tmp_path: Path, pixconnect: CommandLine
-) -> None:
+def test_another_key_does_nothing_without_its_own(database: Addresses, tmp_path: Path, pixconnect: CommandLine) -> None:
     kid = pixconnect.json("signing-key", "rotate")["kid"]
     holder_id = pixconnect.create_holder()
     stranger = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY)

@@ -70,9 +70,7 @@ def test_a_second_time_changes_nothing_and_names_the_start(tmp_path: Path, capsy
     assert "psql" not in said
 
 
-def test_a_unit_that_somebody_changed_is_kept_and_ours_of_a_new_version_stands_beside_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_changed_unit_is_kept_and_ours_stands_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _install(tmp_path) == 0
     unit = tmp_path / HERE / "pixconnect-work@.service"
     ours = unit.read_text()

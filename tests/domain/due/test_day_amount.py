@@ -171,9 +171,7 @@ def test_discounts_by_the_day(kind: DiscountKind, a_week_before: int, on_thursda
         ("2027-06-19", {"2027-06-18": 1, "2027-06-19": 2}, {18: 99, 19: 98, 21: 98, 22: 100}),
     ],
 )
-def test_a_discounts_date_without_business_is_prolonged_and_the_larger_discount_of_a_day_holds(
-    due_on: str, dated: dict[str, int], final: dict[int, int]
-) -> None:
+def test_a_discount_date_rolls_and_the_larger_holds(due_on: str, dated: dict[str, int], final: dict[int, int]) -> None:
     discount = Discount(
         kind="sum_until_a_date",
         dated=tuple(DatedDiscount(until=date.fromisoformat(day), value=value * 100) for day, value in dated.items()),
@@ -294,9 +292,7 @@ def test_a_total_is_a_possible_amount_and_its_parts_sum(terms: DueTerms, origina
 
 
 @given(terms=all_terms(), original_cents=ORIGINALS, late=st.integers(1, 60), later=st.integers(0, 60))
-def test_once_late_a_later_day_is_never_cheaper_and_late_is_never_cheaper_than_in_time(
-    terms: DueTerms, original_cents: int, late: int, later: int
-) -> None:
+def test_a_later_day_is_never_cheaper_once_late(terms: DueTerms, original_cents: int, late: int, later: int) -> None:
     due_day = find_due_day(terms)
     first = compute_amount(terms, original_cents, due_day + timedelta(days=late))
     assert (

@@ -36,9 +36,7 @@ _COPY_IT: Final = """
 """
 
 
-async def test_the_index_finds_a_name_together_with_its_holder_and_no_family_is_looked_for(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_the_index_finds_a_name_with_its_holder(service: Service, caller: Caller, database: Addresses) -> None:
     await start_transfer(service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party()))
     owner = await connect(database.owner_url, role=None, schema="pixconnect", name="test")
     await owner.execute(f"set session_replication_role = replica; {_COPY_IT}")

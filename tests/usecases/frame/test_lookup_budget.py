@@ -224,9 +224,7 @@ class Trap:
         (LocationUnreachable("refused"), "SERVICE_UNAVAILABLE"),
     ],
 )
-async def test_who_leads_us_to_nothing_is_out_of_tokens_after_fifty_and_nobody_is_asked_any_more(
-    service: Service, outcome: Exception, code: str
-) -> None:
+async def test_a_caller_that_leads_nowhere_is_out_of_tokens(service: Service, outcome: Exception, code: str) -> None:
     caller = await open_holder(service, tax_id=FIRM, funds_cents=100)
     trap = Trap(outcome)
     context = structs.replace(service.context, locations=trap)

@@ -409,9 +409,7 @@ async def test_a_log_behind_the_note_outside_is_seen_once(outlived: Outlived, tm
 
 
 @pytest.mark.parametrize("place", [dict(system_identifier=1), dict(database_oid=1), dict(tables_oid=1)])
-async def test_a_database_that_its_installation_had_before_has_forgotten_what_was_done_elsewhere_since(
-    outlived: Outlived, place: dict[str, Any]
-) -> None:
+async def test_a_former_database_of_the_installation_has_forgotten(outlived: Outlived, place: dict[str, Any]) -> None:
     database = outlived.service.database
     notes = Notes()
     await start(database, ServerWatch(notes))
@@ -503,9 +501,7 @@ async def test_a_dump_of_an_older_program_is_seen_by_what_we_remember(database: 
 
 
 @pytest.mark.long
-async def test_a_service_that_goes_on_sees_that_a_dump_was_restored_over_its_tables(
-    outlived: Outlived, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+async def test_a_restored_dump_is_seen_live(outlived: Outlived, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     database, watch = outlived.service.database, ServerWatch()
     programs = find_programs(cast("PostgresVersion", request.config.getoption("postgres_version"))) / "bin"
     words = ["--format=custom", "--schema=pixconnect", f"--file={tmp_path}/dump", f"--dbname={database.owner_url}"]

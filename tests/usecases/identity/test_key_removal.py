@@ -108,9 +108,7 @@ async def test_a_removed_key_can_neither_be_paid_nor_charge(service: Service, ca
     await check_books(service)
 
 
-async def test_a_process_that_has_not_heard_and_one_that_has_give_one_payment_one_answer(
-    service: Service, second: Service, caller: Caller
-) -> None:
+async def test_two_processes_give_a_payment_one_answer(service: Service, second: Service, caller: Caller) -> None:
     await look(second)
     assert await second.context.directory.find_owner(KEY) == caller.holder_id
     await remove(service, caller)
@@ -148,9 +146,7 @@ async def test_another_holder_gets_the_key_after_a_minute(service: Service, call
     await check_books(service)
 
 
-async def test_what_was_accepted_before_the_removal_is_credited_and_keeps_the_key_from_others_until_then(
-    service: Service, caller: Caller, other: Caller
-) -> None:
+async def test_what_was_accepted_before_the_removal_is_paid(service: Service, caller: Caller, other: Caller) -> None:
     report = credit_report(service)
     await take_reports(service.context, [accepted(report)])
     await remove(service, caller)

@@ -53,9 +53,7 @@ async def age_failures(database: Addresses, seconds: int) -> None:
     await connection.close()
 
 
-async def test_a_token_has_the_scopes_that_were_asked_for_and_that_its_client_has(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_token_has_scopes_asked_for_and_had(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     credentials = issued.client.client_id, issued.client_secret
     for wanted, given in (
         (None, ("charge.read", "charge.write")),
@@ -135,9 +133,7 @@ async def test_the_same_secret_is_stored_differently_under_another_key(
     assert isinstance(answer, errors.Unauthorized)
 
 
-async def test_an_address_that_failed_ten_times_is_refused_even_with_right_credentials(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_failing_address_is_refused_anyway(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     for number in range(10):
         answer = await attempt(context, keyring, token_request(f"unknown-{number}", "wrong"))
         assert isinstance(answer, errors.Unauthorized)
@@ -266,9 +262,7 @@ async def test_a_limited_address_is_refused_without_asking_the_database_and_hear
         await issuer.login(request)
 
 
-async def test_a_flood_of_token_requests_is_refused_and_leaves_connections_to_others(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_flood_leaves_connections_to_others(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     issuer = TokenIssuer(context, keyring, waiting_max=20)
     right = token_request(issued.client.client_id, issued.client_secret)
     flood = asyncio.gather(*(issuer.login(right) for _ in range(50)), return_exceptions=True)
@@ -373,9 +367,7 @@ async def test_those_who_wait_at_once_are_looked_at_together(
     assert looked_at == [JUDGED_TOGETHER_MAX]
 
 
-async def test_who_guesses_right_among_many_guesses_gets_nothing_and_others_beside_it_a_token(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_right_guess_among_many_gets_nothing(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     issuer = TokenIssuer(context, keyring)
     right = issued.client.client_id, issued.client_secret
     guessing = [token_request(issued.client.client_id, f"guess {number}") for number in range(11)]
@@ -387,9 +379,7 @@ async def test_who_guesses_right_among_many_guesses_gets_nothing_and_others_besi
     assert isinstance(elsewhere, AccessToken)
 
 
-async def test_nobody_is_let_in_beside_a_failure_of_its_address_that_is_being_counted(
-    context: Context, keyring: Keyring, issued: IssuedClient
-) -> None:
+async def test_a_failure_being_counted_lets_none_in(context: Context, keyring: Keyring, issued: IssuedClient) -> None:
     right = token_request(issued.client.client_id, issued.client_secret)
     address = token_issuer.failure_subject("address", right.address)
     async with context.pool.acquire() as connection:

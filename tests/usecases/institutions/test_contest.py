@@ -157,9 +157,7 @@ async def test_once_released_it_is_free_and_an_old_list_changes_nothing(shop: Sh
 
 
 @pytest.mark.parametrize("is_read_first", [True, False], ids=["its return is read first", "the contest is read first"])
-async def test_what_it_took_is_a_return_that_it_made_whichever_list_says_so_first(
-    shop: Shop, contests: FakeContests, *, is_read_first: bool
-) -> None:
+async def test_a_return_is_known_by_either_list(shop: Shop, contests: FakeContests, *, is_read_first: bool) -> None:
     pix = await shop.receive(PAID_CENTS)
     listed = contest(shop, pix)
     await look(shop, contests, listed)
@@ -286,9 +284,7 @@ async def test_a_return_that_is_ours_or_of_before_is_none_of_a_contest(shop: Sho
         (dict(end_to_end_id=f"E{OUTSIDE_ISPB}202607011500aaaaaaaaaaa"), "unknown_order"),
     ],
 )
-async def test_what_cannot_be_believed_is_kept_once_and_moves_nothing(
-    shop: Shop, contests: FakeContests, lie: dict[str, Any], reason: str
-) -> None:
+async def test_the_incredible_is_kept(shop: Shop, contests: FakeContests, lie: dict[str, Any], reason: str) -> None:
     bad = contest(shop, await shop.receive(PAID_CENTS), **lie)
     good = contest(shop, await shop.receive(PAID_CENTS), "I2")
     # What is about no Pix that is known is waited for.

@@ -35,9 +35,7 @@ async def start(database: Addresses) -> None:
 
 
 @pytest.mark.parametrize("seen", ["system_identifier", "timeline", "database_oid", "tables_oid"])
-async def test_a_loss_that_is_seen_pauses_all_accounts_until_each_is_resumed(
-    live: Service, there: FakeInstitution, database: Addresses, seen: str
-) -> None:
+async def test_a_loss_pauses_accounts(live: Service, there: FakeInstitution, database: Addresses, seen: str) -> None:
     shop = await open_shop(live, there)
     operator = as_operator(live.context)
     await start(database)

@@ -142,9 +142,7 @@ async def test_a_blocked_holder_gives_back_whatever_it_may_withdraw(service: Ser
     await check_books(service)
 
 
-async def test_one_payment_is_given_back_once_however_often_and_wherever_it_is_reported(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_a_payment_is_given_back_once_everywhere(service: Service, caller: Caller, database: Addresses) -> None:
     charge = await make_charge(service, caller)
     reports = [credit_report(service, txid=charge.txid, amount_cents=5, report_id=f"r{number}") for number in range(10)]
     async with open_service(database, clock=service.clock, abilities=ABILITIES) as other:

@@ -153,9 +153,7 @@ async def test_a_credit_ends_once_in_every_order(service: Service, caller: Calle
 
 @pytest.mark.parametrize("order", list(permutations(("begun", "cancelled", "settled"))), ids=" - ".join)
 @pytest.mark.parametrize("begin", [accepted, held])
-async def test_steps_that_arrive_at_once_are_one_batch_and_end_once(
-    service: Service, caller: Caller, begin: Begin, order: tuple[str, ...]
-) -> None:
+async def test_steps_at_once_end_once(service: Service, caller: Caller, begin: Begin, order: tuple[str, ...]) -> None:
     charge = await make_charge(service, caller)
     settled = credit_report(service, txid=charge.txid)
     reports = {"begun": begin(settled), "cancelled": cancelled(settled), "settled": settled}
@@ -182,9 +180,7 @@ async def test_both_ends_at_once_leave_one(service: Service, caller: Caller, dat
 
 
 @pytest.mark.parametrize("change", [{"amount_cents": 999}, {"txid": "x" * 26}])
-async def test_a_step_with_other_contents_is_kept_and_one_that_says_the_same_goes_on(
-    service: Service, caller: Caller, change: dict[str, object]
-) -> None:
+async def test_a_step_must_repeat_its_contents(service: Service, caller: Caller, change: dict[str, object]) -> None:
     report = credit_report(service)
     await take(service, accepted(report))
     assert await take(service, msgspec.structs.replace(report, **change)) == [None]

@@ -276,9 +276,7 @@ async def test_without_its_slot_a_worker_neither_marks_nor_sends_nor_asks(servic
     assert (service.rail.queried, (await order.order_now(service)).asked_count) == ([], 0)
 
 
-async def test_a_mark_taken_back_late_by_a_worker_that_lost_its_slot_changes_nothing(
-    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_late_unmark_changes_none(service: Service, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was told NotTaken, stood still, and the next worker has asked, or sent, meanwhile."""
     first_marked_at = service.clock.now()
     service.rail.answer(rails.Taken())
@@ -317,9 +315,7 @@ async def test_a_rejection_of_a_resend_is_a_reason_to_ask(service: Service, orde
     assert await is_settled(service, order)
 
 
-async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
-    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_an_ended_order_is_not_sent(service: Service, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first worker has asked, and stops; the second asks too, and hears how the order ended."""
     service.rail.answer(rails.Unknown())
     await service.work()
@@ -339,9 +335,7 @@ async def test_an_order_that_ended_while_its_worker_stood_still_is_not_sent(
     await check_books(service)
 
 
-async def test_a_rail_that_answers_otherwise_to_the_next_question_is_kept_for_an_operator(
-    service: Service, order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_rails_contradiction_is_kept(service: Service, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     service.rail.answer(rails.Unknown())
     await service.work()
     service.clock.advance(seconds=2)
@@ -443,9 +437,7 @@ async def test_a_rail_that_cannot_be_asked_is_asked_again_later(service: Service
         await service.rail.query([order.name])
 
 
-async def test_an_ending_that_cannot_be_recorded_keeps_no_other_order_waiting(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bad_ending_stops_no_other(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     sent = AccountTransferRequest(amount_cents=400, credit_party=outside_party())
     old = (await transfer_usecases.start_transfer(service.context, caller, sent)).transfer
     service.clock.advance(seconds=60)

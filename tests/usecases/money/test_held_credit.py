@@ -215,9 +215,7 @@ _ORDERS = [
 
 
 @pytest.mark.parametrize("order", _ORDERS, ids=" - ".join)
-async def test_it_ends_once_in_every_order_of_arrival_and_the_books_have_what_the_institution_has(
-    service: Service, caller: Caller, order: tuple[str, ...]
-) -> None:
+async def test_it_ends_once_in_every_order_of_arrival(service: Service, caller: Caller, order: tuple[str, ...]) -> None:
     charge = await make_charge(service, caller, amount_cents=PAID_CENTS)
     report = credit_report(service, amount_cents=PAID_CENTS, txid=charge.txid)
     reports = {

@@ -115,9 +115,7 @@ async def test_a_holder_who_may_not_deposit_is_paid_nothing(service: Service, ca
 @pytest.mark.parametrize(
     "party", [{"key": "nobody@test.example"}, {"key": None, "key_type": None, "account_number": "9"}]
 )
-async def test_an_account_that_we_do_not_have_is_refused_and_leaves_nothing(
-    service: Service, caller: Caller, party: dict[str, str | None]
-) -> None:
+async def test_an_unknown_account_is_refused(service: Service, caller: Caller, party: dict[str, str | None]) -> None:
     report = credit_report(service)
     credit_party = msgspec.structs.replace(report.credit_party, **party)
     answer = await receive_credit(service.context, msgspec.structs.replace(report, credit_party=credit_party))

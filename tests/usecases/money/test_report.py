@@ -173,9 +173,7 @@ async def test_an_unkept_one_is_not_answered(service: Service, caller: Caller, m
     assert [one.report_id for one in service.rail.acknowledged] == ["c"]
 
 
-async def test_transfers_whose_rows_were_deleted_are_unknown_though_this_process_remembers_them(
-    service: Service, caller: Caller, database: Addresses
-) -> None:
+async def test_deleted_transfers_are_unknown_here(service: Service, caller: Caller, database: Addresses) -> None:
     transfer = await send(service, caller)
     service.context.under_way.remember([transfer])
     for table in ("open_order", "transfer"):
@@ -222,9 +220,7 @@ async def test_both_in_one_batch_are_a_contradiction_too(service: Service, calle
 
 
 @pytest.mark.parametrize("change", ["amount", "holder", "nobody", "txid", "payer"])
-async def test_a_payment_that_comes_again_with_other_contents_gets_the_first_answer_and_is_kept(
-    service: Service, caller: Caller, change: str
-) -> None:
+async def test_a_repeat_with_other_contents_gets_the_first(service: Service, caller: Caller, change: str) -> None:
     await open_holder(service, account_number="2")
     first = credit_report(service, amount_cents=500)
     other = credit_report(service, account_number="2" if change == "holder" else "404" if change == "nobody" else "1")
@@ -390,9 +386,7 @@ def defect(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return amounts
 
 
-async def test_what_a_defect_cannot_record_is_refused_after_some_tries_and_some_time_and_stays_refused(
-    service: Service, caller: Caller, defect: list[int]
-) -> None:
+async def test_what_a_defect_cannot_record_is_refused(service: Service, caller: Caller, defect: list[int]) -> None:
     service.clock.stand_still()
     defect.append(666)
     bad, good = credit_report(service, amount_cents=666, report_id="bad"), credit_report(service, report_id="good")
@@ -474,9 +468,7 @@ async def test_a_database_that_is_away_never_turns_good_reports_into_kept_ones(
     assert await take_reports(context, reports) >= 2
 
 
-async def test_an_ending_that_a_defect_cannot_record_is_kept_after_some_tries(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_bad_ending_is_kept_in_time(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     context = refusing_soon(service)
     transfers = [await send(service, caller) for _ in range(3)]
     original = settlement.transfer_rules.settle_transfer

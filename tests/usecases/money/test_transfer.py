@@ -289,9 +289,7 @@ async def test_a_book_transfer_is_confirmed_and_seen_by_both_sides(service: Serv
     await check_books(service)
 
 
-async def test_a_book_transfer_that_cannot_be_received_ends_in_error_on_both_sides(
-    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_failed_book_transfer_ends(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     all_found, find_payee = asyncio.Barrier(3), transfer_usecases.find_payee
 
     async def find_together(*arguments: Any) -> object:

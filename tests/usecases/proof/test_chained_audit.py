@@ -127,9 +127,7 @@ async def test_the_log_tells_heads_that_are_true_for_ever(written: Service, owne
         assert found[1].since == next(head.chained_at for head in told if head.chain == "entries")
 
 
-async def test_what_is_not_committed_yet_is_waited_for_and_nobody_waits_for_the_chain(
-    written: Service, owner: asyncpg.Connection, database: Addresses
-) -> None:
+async def test_an_open_commit_is_waited_for(written: Service, owner: asyncpg.Connection, database: Addresses) -> None:
     late = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
     insert = "insert into audit (operator, verb, subject) values ('ana', 'holder set', 'holder 1') returning id"
     try:

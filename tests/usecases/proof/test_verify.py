@@ -62,9 +62,7 @@ async def test_a_rule_that_there_is_not_is_refused(service: Service, database: A
 
 
 @pytest.mark.parametrize("extent", ["whole", "changes"])
-async def test_who_was_stopped_after_the_last_holder_looks_at_all_of_them_again(
-    service: Service, caller: Caller, database: Addresses, extent: Extent
-) -> None:
+async def test_a_stopped_run_begins_new(service: Service, caller: Caller, database: Addresses, extent: Extent) -> None:
     async with open_book_reader(service, database) as reader:
         await verify(reader, WHOLE, lambda *_: None)
         now = service.clock.now()

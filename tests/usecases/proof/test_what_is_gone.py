@@ -75,9 +75,7 @@ async def test_a_renamed_table_is_found(service: Service, owner: asyncpg.Connect
             await owner.execute(f"alter table another rename to {table}")
 
 
-async def test_a_mode_that_is_lost_is_found_and_whatever_asks_for_it_says_so(
-    service: Service, owner: asyncpg.Connection, database: Addresses
-) -> None:
+async def test_a_lost_mode_is_found_and_said(service: Service, owner: asyncpg.Connection, database: Addresses) -> None:
     async with open_book_reader(service, database) as reader:
         await lose_mode(owner)
         found = await verify(reader, ProofRequest(extent="whole", again_after_s=0), lambda *_: None)

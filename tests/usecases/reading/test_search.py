@@ -159,9 +159,7 @@ async def known(service: Service, text: str, holder_id: int | None) -> set[tuple
     return {(one.kind, one.id) for one in (await search.find_known(service.context, viewer, text)).found}
 
 
-async def test_what_people_read_out_leads_to_what_they_mean_and_never_to_another_holders(
-    service: Service, caller: Caller, history: History
-) -> None:
+async def test_what_people_read_out_leads_to_their_own(service: Service, caller: Caller, history: History) -> None:
     stranger = await open_holder(service, account_number="2")
     payment = (
         await transfer_usecases.read_transfer_by_end_to_end_id(service.context, caller, history.received)

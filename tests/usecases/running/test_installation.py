@@ -86,9 +86,7 @@ async def test_sessions_wait_for_the_disk_whatever_the_server_says(pool: "Pool",
         await _own(database, f"alter database {name} reset all")
 
 
-async def test_a_sequence_that_was_set_back_is_moved_ahead_at_start_and_at_every_new_connection(
-    pool: "Pool", database: Addresses, watch: ServerWatch
-) -> None:
+async def test_a_sequence_set_back_is_moved_ahead(pool: "Pool", database: Addresses, watch: ServerWatch) -> None:
     forget = Forgetful()
     async with open_service(database) as service:
         caller = await open_holder(service, funds_cents=100)

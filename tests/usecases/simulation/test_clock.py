@@ -162,9 +162,7 @@ async def test_back_it_jumps_and_deadlines_are_near(service: Service, caller: Ca
     assert nearer.created_at == after.created_at
 
 
-async def test_after_a_reset_the_rail_is_asked_soon_about_what_it_was_asked_about_in_the_future(
-    service: Service, caller: Caller, control: FakeControl
-) -> None:
+async def test_after_a_reset_the_rail_is_asked_soon(service: Service, caller: Caller, control: FakeControl) -> None:
     await transfer_usecases.start_transfer(
         service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party())
     )
@@ -219,9 +217,7 @@ async def test_it_goes_back_only_as_far_as_a_reset_walks_again(service: Service,
     assert await clock_usecases.move_clock(service.context, control, real_now) == real_now
 
 
-async def test_after_a_reset_a_charge_of_the_future_does_not_say_that_it_lives_for_a_second(
-    service: Service, caller: Caller, control: FakeControl
-) -> None:
+async def test_a_charge_of_the_future_keeps_its_term(service: Service, caller: Caller, control: FakeControl) -> None:
     await clock_usecases.advance_clock(service.context, control, timedelta(days=3))
     charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
     await clock_usecases.reset_clock(service.context, control)

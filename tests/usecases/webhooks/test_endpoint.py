@@ -236,9 +236,7 @@ async def test_replay_to_an_endpoint_that_is_not_active_waits(service: WebhookSe
         await receiver.wait_for(1)
 
 
-async def test_what_waited_is_dated_to_now_when_the_endpoint_is_resumed_however_much_it_is(
-    service: WebhookService, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_resuming_dates_all_to_now(service: WebhookService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoint_usecases, "_BATCH_MAX", 3)
     endpoint = await service.add_endpoint(URL)
     await service.announce([1, 1, 2, 3, 3, 3, 4, 5, 6, 7])

@@ -122,9 +122,7 @@ async def end_readers(database: Addresses) -> int:
 
 
 @pytest.mark.long
-def test_heads_that_were_written_down_and_single_entries_are_held_against_the_chain(
-    database: Addresses, pixconnect: CommandLine, tmp_path: Path
-) -> None:
+def test_heads_and_entries_are_held_against_it(database: Addresses, pixconnect: CommandLine, tmp_path: Path) -> None:
     holder_id, entry_id = asyncio.run(chain_deposit(database))
     of_holder = ("--holder-id", str(holder_id))
     kept, other = tmp_path / "heads.jsonl", tmp_path / "other.jsonl"

@@ -27,12 +27,9 @@ needs_chromium = [
 """For ``pytestmark`` of a file whose tests need it."""
 
 _QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
+    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
     "--disable-sync",
-)
+)  # fmt: skip
 
 
 @asynccontextmanager

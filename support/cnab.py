@@ -99,10 +99,7 @@ def _make_lot(lot: CnabLot, lot_number: str) -> list[str]:
         _record(
             *(BANK, lot_number, "3", _number(number % 100_000, 5), "E", _text("", 3), _company(lot.number)),
             *(
-                _text("LOJA LTDA", 30),
-                _text("", 6),
-                _text(line.nature, 3),
-                line.complement_kind,
+                _text("LOJA LTDA", 30), _text("", 6), _text(line.nature, 3), line.complement_kind,
                 _text(line.complement, 20),
             ),
             *(

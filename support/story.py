@@ -41,12 +41,9 @@ class Story:
     def ask_for_lot(self, number: int, charges: Sequence[Mapping[str, object]]) -> None:
         for charge in charges:
             asked = Asked(
-                kind="charge",
-                holder_id=self.account.holder_id,
-                external_id=str(charge["txid"]),
-                amount_cents=AMOUNT_CENTS,
-                endings={"PENDING"},
-            )
+                kind="charge", holder_id=self.account.holder_id, external_id=str(charge["txid"]),
+                amount_cents=AMOUNT_CENTS, endings={"PENDING"},
+            )  # fmt: skip
             self.model.ask(asked)
         body = {"descricao": "Carnê", "cobsv": charges}
         for _ in range(2):

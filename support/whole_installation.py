@@ -418,12 +418,9 @@ class WholeInstallation:
     async def _make_account(self, account_number: str, key: str) -> Account:
         running, entropy = self._running(), SystemEntropy()
         pool = await open_pool(
-            running["owner_database_url"],
-            role="pixconnect_operator",
-            schema="pixconnect",
-            connections_max=1,
+            running["owner_database_url"], role="pixconnect_operator", schema="pixconnect", connections_max=1,
             name="tests",
-        )
+        )  # fmt: skip
         box = AesSecretBox(read_secret_key("", self.installation.home), entropy)
         policy = base.make_policy(Settings())
         operator = Operator(

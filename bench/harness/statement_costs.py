@@ -14,12 +14,9 @@ from msgspec import Struct
 from bench.harness.installation import Installation
 
 _SETTINGS = (
-    "log_statement_stats = on",
-    "log_min_messages = 'log'",
-    "log_min_error_statement = 'log'",
-    "log_error_verbosity = 'default'",
-    "track_functions = 'all'",
-)
+    "log_statement_stats = on", "log_min_messages = 'log'", "log_min_error_statement = 'log'",
+    "log_error_verbosity = 'default'", "track_functions = 'all'",
+)  # fmt: skip
 _END_OTHERS = """
 select pg_terminate_backend(pid) from pg_stat_activity where backend_type = 'client backend' and pid <> pg_backend_pid()
 """

@@ -56,12 +56,9 @@ class Writer:
 async def writing(service: Installation) -> AsyncIterator[Writer]:
     """Write into a service's database, with the rights that the service has."""
     pool = await open_pool(
-        service.running["database_url"],
-        role="pixconnect_service",
-        schema="pixconnect",
-        connections_max=4,
+        service.running["database_url"], role="pixconnect_service", schema="pixconnect", connections_max=4,
         name="bench of webhooks",
-    )
+    )  # fmt: skip
     try:
         yield Writer(pool)
     finally:

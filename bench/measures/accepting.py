@@ -116,12 +116,9 @@ def measure_charges(seconds: float, rounds: int) -> Iterator[Row]:
         yield due | {"cpu_of_cob": due["cpu_us_each_in_all"] / cob["cpu_us_each_in_all"]}
         load = wrk(service.base_url, CHARGE, body, [account.token], connections=1, seconds=seconds)
         yield {
-            "name": "create_charge_alone",
-            "seconds": seconds,
-            "per_second": load.per_second,
-            "p50_ms": load.p50_ms,
+            "name": "create_charge_alone", "seconds": seconds, "per_second": load.per_second, "p50_ms": load.p50_ms,
             "p99_ms": load.p99_ms,
-        }
+        }  # fmt: skip
 
 
 def measure_hot_transfers(seconds: float, rounds: int, connections: Sequence[int]) -> Iterator[Row]:

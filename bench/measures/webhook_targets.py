@@ -44,12 +44,9 @@ async def _try_all() -> Row:
             seen_count = connects.pop(("127.0.0.1", receiver.port), 0)
     assert seen_count > 0
     return {
-        "name": "forbidden_connects",
-        "connects": connects.total(),
-        "tries": tries.total(),
-        "tries_by_kind": dict(tries),
-        "seen_where_allowed": seen_count,
-    }
+        "name": "forbidden_connects", "connects": connects.total(), "tries": tries.total(),
+        "tries_by_kind": dict(tries), "seen_where_allowed": seen_count,
+    }  # fmt: skip
 
 
 async def _try_addresses(sender: WebhookSender, names: "_Names") -> Counter[str]:

@@ -252,11 +252,8 @@ async def _read_table(connection: asyncpg.Connection, row: asyncpg.Record) -> Ta
         view=row["view"],
         columns=[
             Column(
-                name=column["attname"],
-                type=column["type"],
-                is_required=column["attnotnull"],
-                extra=_in_our_words(column["extra"]),
-                comment=column["comment"],
+                name=column["attname"], type=column["type"], is_required=column["attnotnull"],
+                extra=_in_our_words(column["extra"]), comment=column["comment"],
             )
             for column in await connection.fetch(_COLUMNS, oid)
         ],
@@ -281,7 +278,7 @@ async def _read_table(connection: asyncpg.Connection, row: asyncpg.Record) -> Ta
             for trigger in await connection.fetch(_TRIGGERS, oid)
         ],
         grants=await _read_grants(connection, _GRANTS, oid),
-    )
+    )  # fmt: skip
 
 
 async def _read_function(connection: asyncpg.Connection, row: asyncpg.Record, schema: str) -> Function:

@@ -121,13 +121,10 @@ def model_of(calls: Iterable[Call]) -> MoneyModel:
         if asked is None:
             asked = model.ask(
                 Asked(
-                    kind=call.kind,
-                    holder_id=call.holder_id,
-                    external_id=call.name,
-                    amount_cents=call.amount_cents,
+                    kind=call.kind, holder_id=call.holder_id, external_id=call.name, amount_cents=call.amount_cents,
                     endings=set(ANY_ENDING[call.kind]),
                 )
-            )
+            )  # fmt: skip
         if call.status == 200:
             asked.told_id = call.id
     return model

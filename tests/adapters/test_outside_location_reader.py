@@ -763,12 +763,9 @@ async def test_what_a_public_host_answers_instead_of_a_payload_is_not_told(statu
 async def test_where_loopback_is_closed_the_sandboxs_own_merchants_are_read_all_the_same(outside: Outside) -> None:
     async def read(sandbox_authority: str | None) -> None:
         reader = LocationReader(
-            outside.http,
-            outside.clock,
-            outside._read_trusted,
-            allows_loopback=False,
+            outside.http, outside.clock, outside._read_trusted, allows_loopback=False,
             sandbox_authority=sandbox_authority,
-        )
+        )  # fmt: skip
         assert (await reader.read(outside.location)).txid == PAYLOAD["txid"]
 
     await read(f"127.0.0.1:{outside.port}")

@@ -134,10 +134,7 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
             refused_path="/deliveries/999/resend",
         ),
         Act(
-            verb="sandbox deposit",
-            subject=of_holder,
-            path="/sandbox/deposit",
-            fields={"amount": "10"},
+            verb="sandbox deposit", subject=of_holder, path="/sandbox/deposit", fields={"amount": "10"},
             refused_fields={"amount": "0"},
         ),
         Act(
@@ -148,18 +145,12 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
         ),
         Act(verb="sandbox test event", subject=of_holder, path="/sandbox/charge", refused_fields={"amount": "-1"}),
         Act(
-            verb="sandbox pay",
-            subject=f"charge {charge.id}",
-            path=f"/sandbox/phone/{charge.id}",
-            fields={"answer": "pay"},
-            refused_path="/sandbox/phone/999",
+            verb="sandbox pay", subject=f"charge {charge.id}", path=f"/sandbox/phone/{charge.id}",
+            fields={"answer": "pay"}, refused_path="/sandbox/phone/999",
         ),
         Act(verb="sandbox return", subject="transfer 5", path="/sandbox/return/5", refused_path="/sandbox/return/999"),
         Act(
-            verb="sandbox clock",
-            subject="clock",
-            path="/sandbox/clock",
-            fields={"by": "60"},
+            verb="sandbox clock", subject="clock", path="/sandbox/clock", fields={"by": "60"},
             refused_fields={"by": "9" * 400},
         ),
         Act(
@@ -170,10 +161,7 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
             refused_fields={"effect": "x" * 60_000},
         ),
         Act(
-            verb="institution ask",
-            subject="institution loja",
-            path="/days/loja/ask",
-            fields={"asked": "E"},
+            verb="institution ask", subject="institution loja", path="/days/loja/ask", fields={"asked": "E"},
             is_operators=True,
         ),
         Act(
@@ -213,7 +201,7 @@ async def _list_acts(console: InProcess, browser: Browser, caller: Caller) -> li
         Act(verb="endpoint remove", subject=whose, path=f"{own}/remove", refused_path=f"{own[:-1]}999/remove"),
         Act(verb="console sign-out", subject="session 1", path="/sessions/1/end", refused_path="/sessions/999/end"),
         Act(verb="console sign-out", subject="session 2", path="/sign-out", refused_path="/sessions/1/end"),
-    ]
+    ]  # fmt: skip
 
 
 @pytest.fixture

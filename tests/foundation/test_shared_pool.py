@@ -31,12 +31,9 @@ if TYPE_CHECKING:
 @asynccontextmanager
 async def opened(database: Addresses, **options: int) -> "AsyncIterator[Pool]":
     pool = await open_pool(
-        database.service_url,
-        role="pixconnect_service",
-        schema="pixconnect",
-        name="test",
+        database.service_url, role="pixconnect_service", schema="pixconnect", name="test",
         **({"connections_max": 4} | options),
-    )
+    )  # fmt: skip
     try:
         yield pool
     finally:

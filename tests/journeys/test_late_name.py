@@ -51,12 +51,9 @@ class Story:
 
     def _ask(self, kind: Any, path: str, ending: str, amount_cents: int, body: dict[str, Any]) -> dict[str, Any]:
         asked = Asked(
-            kind=kind,
-            holder_id=self.account.holder_id,
-            external_id=f"late-{next(_numbers)}",
-            amount_cents=amount_cents,
-            endings={ending},
-        )
+            kind=kind, holder_id=self.account.holder_id, external_id=f"late-{next(_numbers)}",
+            amount_cents=amount_cents, endings={ending},
+        )  # fmt: skip
         self.model.ask(asked)
         told = self.ask("POST", path, body | {"amount": amount_cents, "external_id": asked.external_id}).data
         asked.told_id = told["id"]

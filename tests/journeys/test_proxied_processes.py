@@ -84,13 +84,10 @@ def house() -> Iterator[House]:
         context = ssl.create_default_context(cafile=str(tls_files.authority_file(folder)))
         http = opened.enter_context(
             httpx2.Client(
-                base_url=f"https://127.0.0.1:{port}",
-                verify=context,
-                headers={"Host": NAMES[0]},
-                timeout=60,
+                base_url=f"https://127.0.0.1:{port}", verify=context, headers={"Host": NAMES[0]}, timeout=60,
                 trust_env=False,
             )
-        )
+        )  # fmt: skip
         account = service.open_account()
         yield House(service=service, account=account, places=(first, second), running=running, http=http)
 

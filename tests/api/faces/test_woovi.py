@@ -46,12 +46,9 @@ from support.webhooks import running_worker
 
 CHARGE: dict[str, Any] = {"correlationID": "pedido 7/ç", "value": 1000, "comment": "nota 7"}
 PAYMENT: dict[str, Any] = {
-    "type": "PIX_KEY",
-    "value": 1234,
-    "destinationAlias": PAYEE,
-    "destinationAliasType": "EMAIL",
+    "type": "PIX_KEY", "value": 1234, "destinationAlias": PAYEE, "destinationAliasType": "EMAIL",
     "comment": "salário",
-}
+}  # fmt: skip
 ACCOUNT: dict[str, Any] = {
     "psp": "99999004",
     "holder": {"name": "Ana Lima", "taxID": {"type": "BR:CPF", "taxID": "123.456.789-09"}},
@@ -167,12 +164,9 @@ async def test_charges_are_listed_revised_removed_and_paid(woovi: Woovi) -> None
         page = await woovi.do("GET", f"/charge?skip={skip}&limit={limit}")
         assert [each["correlationID"] for each in page["charges"]] == [f"c{number}" for number in expected]
         assert page["pageInfo"] == {
-            "skip": skip,
-            "limit": limit,
-            "totalCount": 4,
-            "hasPreviousPage": skip > 0,
+            "skip": skip, "limit": limit, "totalCount": 4, "hasPreviousPage": skip > 0,
             "hasNextPage": skip + limit < 4,
-        }
+        }  # fmt: skip
     assert len((await woovi.do("GET", "/charge?status=COMPLETED"))["charges"]) == 1
 
 

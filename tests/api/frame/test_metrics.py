@@ -38,12 +38,9 @@ async def test_requests_are_counted_by_operation_and_status(services: Services) 
     told = [family for family in metrics.FAMILIES if family not in (metrics.STANDBY_READS, metrics.STANDBY_AGE)]
     assert [one.family for one in measured] == told
     assert measured[0].values == {
-        ("get_charge_by_id", "404"): 2,
-        ("get_charge_by_id", "400"): 1,
-        ("get_charge_by_id", "401"): 1,
-        ("", "404"): 1,
-        ("", "405"): 1,
-    }
+        ("get_charge_by_id", "404"): 2, ("get_charge_by_id", "400"): 1, ("get_charge_by_id", "401"): 1,
+        ("", "404"): 1, ("", "405"): 1,
+    }  # fmt: skip
     ((operation,), histogram) = next(iter(measured[1].values.items()))
     assert (operation, len(measured[1].values)) == ("get_charge_by_id", 1)
     assert isinstance(histogram, Histogram)

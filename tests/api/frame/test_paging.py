@@ -44,13 +44,10 @@ async def test_the_last_page_has_no_link(api: Any, use_cases: Any) -> None:
 @pytest.mark.parametrize(
     ("page_size", "following", "page", "total_pages", "has_next"),
     [
-        (10, LAST, 2, 3, True),
-        (10, None, 2, 3, False),
-        (5, LAST, 3, 5, True),
-        (4, None, 4, 7, False),
+        (10, LAST, 2, 3, True), (10, None, 2, 3, False), (5, LAST, 3, 5, True), (4, None, 4, 7, False),
         (100, None, 2, 1, False),
     ],
-)
+)  # fmt: skip
 async def test_pagination_by_cursor_counts_pages_from_where_the_walk_began(
     api: Any, use_cases: Any, page_size: int, following: Cursor | None, page: int, total_pages: int, has_next: bool
 ) -> None:

@@ -171,12 +171,9 @@ async def test_refunds_of_the_other_door_have_a_fit_id(door: Api, service: Servi
         service.clock.advance(seconds=1)
     shown = (await door.get(f"/v2/pix/{e2e}")).body["devolucoes"]
     assert [(each["id"], each["natureza"]) for each in shown] == [
-        ("taken", "ORIGINAL"),
-        ("fits1", "MED_OPERACIONAL"),
-        (shown[2]["rtrId"], "MED_FRAUDE"),
-        (shown[3]["rtrId"], "ORIGINAL"),
-        (shown[4]["rtrId"], "ORIGINAL"),
-    ]
+        ("taken", "ORIGINAL"), ("fits1", "MED_OPERACIONAL"), (shown[2]["rtrId"], "MED_FRAUDE"),
+        (shown[3]["rtrId"], "ORIGINAL"), (shown[4]["rtrId"], "ORIGINAL"),
+    ]  # fmt: skip
     for each in shown:
         assert (await door.get(f"/v2/pix/{e2e}/devolucao/{each['id']}")).body == each
     # An id that its caller gave at the other door is taken: the same refund is answered, another is refused.

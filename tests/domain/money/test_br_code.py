@@ -76,12 +76,9 @@ def test_a_published_code_is_read_as_its_source_says(row: dict[str, Any]) -> Non
     assert code.is_single_use is (expected["point_of_initiation"] == "12")
     assert code.amount_cents == (None if amount is None else br_code.parse_amount(amount))
     assert (code.merchant_category, code.merchant_name, code.merchant_city, code.postal_code, code.reference_label) == (
-        expected["mcc"],
-        expected["merchant_name"],
-        expected["merchant_city"],
-        expected["postal_code"],
+        expected["mcc"], expected["merchant_name"], expected["merchant_city"], expected["postal_code"],
         expected["txid"],
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("row", [row for row in VALID if row["kind"] == "static"], ids=lambda row: row["emv"][-4:])

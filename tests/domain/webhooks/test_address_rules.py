@@ -262,13 +262,10 @@ NAMED = parse_named_hosts("web, host.docker.internal,192.168.0.0/16, fd00::1")
 @pytest.mark.parametrize(
     "url",
     [
-        "http://web:3000/hook",
-        "https://WEB/",
-        "http://host.docker.internal:80/",
-        "http://192.168.7.9/",
+        "http://web:3000/hook", "https://WEB/", "http://host.docker.internal:80/", "http://192.168.7.9/",
         "http://[fd00::1]/",
     ],
-)
+)  # fmt: skip
 def test_a_host_that_the_operator_named_may_be_reached_wherever_it_is(url: str) -> None:
     target = parse_target(url, allows_loopback=False, named=NAMED)
     assert target.is_named

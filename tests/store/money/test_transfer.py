@@ -56,12 +56,9 @@ async def test_a_charge_is_not_paid_twice(service: Service, caller: Caller) -> N
     with pytest.raises(asyncpg.UniqueViolationError, match="charge_is_paid_once"):
         await copy(service, "transfer", paid_id, id="id + 1", end_to_end_id=NEW_NAME)
     refused = {
-        "id": "id + 1",
-        "end_to_end_id": NEW_NAME,
-        "status": "'ERROR'",
-        "settled_at": "null",
+        "id": "id + 1", "end_to_end_id": NEW_NAME, "status": "'ERROR'", "settled_at": "null",
         "outcome_code": "'AC07'",
-    }
+    }  # fmt: skip
     await copy(service, "transfer", paid_id, **refused)  # a refused payment of it is no second payment
 
 

@@ -360,9 +360,6 @@ async def _die(shop: Shop, sent: Transfer, dies: str) -> None:
 
 def _as_sent(sent: Transfer, step: RailStep) -> OutgoingPix:
     return OutgoingPix(
-        name=step.name_there or "",
-        amount_cents=sent.amount_cents,
-        payer_key=None,
-        payee=sent.counterparty,
+        name=step.name_there or "", amount_cents=sent.amount_cents, payer_key=None, payee=sent.counterparty,
         is_by_key=True,
-    )
+    )  # fmt: skip

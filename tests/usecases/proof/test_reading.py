@@ -30,12 +30,9 @@ async def open_reader(
 ) -> AsyncIterator[BookReader]:
     async with open_book_reader(service, addresses) as reader:
         standby = await pool.connect(
-            server.addresses.service_url,
-            role=VERIFIER_ROLE,
-            schema="pixconnect, verify",
-            name="verify standby",
+            server.addresses.service_url, role=VERIFIER_ROLE, schema="pixconnect, verify", name="verify standby",
             reads_tables=True,
-        )
+        )  # fmt: skip
         try:
             yield structs.replace(reader, standby=standby, standby_age_max_s=within_s)
         finally:

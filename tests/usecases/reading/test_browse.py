@@ -39,12 +39,9 @@ async def _make(service: Service, caller: Caller, count: int, account: str = "1"
         if number % 3 == 0:
             service.clock.advance(seconds=1)
             report = credit_report(
-                service,
-                amount_cents=number * 100,
-                txid=made[-1].txid,
-                report_id=f"{account}-{number}",
+                service, amount_cents=number * 100, txid=made[-1].txid, report_id=f"{account}-{number}",
                 account_number=account,
-            )
+            )  # fmt: skip
             await receive_credit(service.context, report)
     return made
 

@@ -5,16 +5,14 @@ import shlex
 from pathlib import Path
 
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
-from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.command_line import CommandLine
 from support.postgres import Addresses
-from support.records import outside_party, own_key
-from support.service import open_holder, open_service
+from support.records import outside_party
+from support.service import make_charge, open_holder, open_service
 
 GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "after-a-leak.md"
 
@@ -36,9 +34,7 @@ async def test_what_the_guide_says_to_do_after_a_leak_finds_what_was_done(
                 client_id=client_id, holder_id=holder.holder_id, scopes=holder.scopes, token_id=f"t-{client_id}"
             )
             caller = known.asking("192.0.2.1" if client_id == "till" else "198.51.100.9", f"r-{client_id}")
-            charge = await charge_usecases.create_charge(
-                service.context, caller, ChargeRequest(amount_cents=5, key=own_key())
-            )
+            charge = await make_charge(service, caller, amount_cents=5)
             request = AccountTransferRequest(amount_cents=100, credit_party=outside_party())
             sent = await transfer_usecases.start_transfer(service.context, caller, request)
             hook = EndpointRequest(url="http://127.0.0.1:9/", secret="s" * 32, event_types=["qrcode.pending"])

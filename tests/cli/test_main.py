@@ -32,13 +32,6 @@ def test_the_version_is_told() -> None:
     assert done.stdout == f"{__version__}\n"
 
 
-@pytest.mark.parametrize("word", ["rnu", "--rnu"])
-def test_an_unknown_word_is_refused(word: str) -> None:
-    done = subprocess.run([*PIXCONNECT, word], capture_output=True, text=True, check=False)
-    assert done.returncode != 0
-    assert word in done.stdout + done.stderr
-
-
 @pytest.mark.parametrize(
     "words",
     [

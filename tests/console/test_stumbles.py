@@ -15,7 +15,7 @@ from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.console import open_console, sign_in, sign_in_client
 from support.postgres import Addresses
 from support.records import own_key
-from support.service import Service, open_service
+from support.service import Service, make_charge, open_service
 from support.statement import make_history
 from support.webhooks import SECRET
 
@@ -42,7 +42,7 @@ async def test_a_filter_that_cannot_be_read_is_said_beside_what_was_typed(servic
 
 async def test_a_number_says_on_a_telephone_that_it_is_a_holder(service: Service, caller: Caller) -> None:
     """Rows stand there without the head of their table, which style alone puts before the number."""
-    await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=100, key=own_key()))
+    await make_charge(service, caller, amount_cents=100)
     async with open_console(service) as shown:
         reader = shown.nobody.of(await sign_in(shown, "operator"))
         for path in ("/charges", "/events"):
@@ -115,7 +115,7 @@ async def test_a_failed_delivery_says_so_and_why_in_the_readers_language(service
         caller,
         EndpointRequest(url="http://127.0.0.1:9/hook", secret=SECRET, event_types=("qrcode.pending",)),
     )
-    await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=100, key=own_key()))
+    await make_charge(service, caller, amount_cents=100)
     await service.fetch(
         "insert into delivery_attempt (delivery_id, number, started_at, status_code, duration_us, response, error)"
         " select id, 1, now(), null, 1, '', 'the connection was refused' from delivery"

@@ -7,11 +7,8 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.usecases.money import charge as charge_usecases
 from support.postgres import Addresses
-from support.records import own_key
-from support.service import open_holder, open_service
+from support.service import make_charge, open_holder, open_service
 
 
 @asynccontextmanager
@@ -30,11 +27,9 @@ async def _made_a_standby(database: Addresses) -> AsyncIterator[None]:
 async def test_what_meets_a_standby_was_not_written(database: Addresses) -> None:
     async with open_service(database) as service:
         caller = await open_holder(service)
-        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        await make_charge(service, caller, amount_cents=1)
         async with _made_a_standby(database):
             await service.context.pool.expire_connections()
             with pytest.raises(errors.ServiceUnavailable, match="nothing was done"):
-                await charge_usecases.create_charge(
-                    service.context, caller, ChargeRequest(amount_cents=2, key=own_key())
-                )
-        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=3, key=own_key()))
+                await make_charge(service, caller, amount_cents=2)
+        await make_charge(service, caller, amount_cents=3)

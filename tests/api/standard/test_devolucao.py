@@ -1,6 +1,5 @@
 """``devolucao``: every rule of the standard on refunds, through the door, on a real database."""
 
-import asyncio
 from datetime import timedelta
 from typing import Any
 
@@ -127,22 +126,6 @@ async def test_a_used_id_is_a_replay_or_refused(door: Api, e2e: str) -> None:
         assert told(await door.put(path, other)) == (400, "PixDevolucaoInvalida", [("id", "Abc")])
     # Ids are case-sensitive.
     assert (await door.put(f"/v2/pix/{e2e}/devolucao/abc", {"valor": "4.00"})).status == 201
-
-
-async def test_the_same_request_twice_at_once_is_one_refund(door: Api, service: Service, e2e: str) -> None:
-    answers = await asyncio.gather(*(door.put(f"/v2/pix/{e2e}/devolucao/a", {"valor": "10.00"}) for _ in range(5)))
-    assert [answer.status for answer in answers] == [201] * 5
-    assert len({answer.body["rtrId"] for answer in answers}) == 1
-    await check_books(service)
-
-
-async def test_never_more_than_the_pix_in_two_requests_at_once(door: Api, service: Service, e2e: str) -> None:
-    answers = await asyncio.gather(*(door.put(f"/v2/pix/{e2e}/devolucao/{n}", {"valor": "6.00"}) for n in range(4)))
-    refused = [answer for answer in answers if answer.status != 201]
-    assert len(refused) == 3
-    for answer in refused:
-        assert told(answer) == (400, "PixDevolucaoInvalida", [("devolucao.valor", "6.00")])
-    await check_books(service)
 
 
 async def test_all_objections_are_told_at_once(door: Api, service: Service, caller: Caller, e2e: str) -> None:

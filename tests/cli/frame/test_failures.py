@@ -11,7 +11,6 @@ import pytest
 
 from pixconnect.cli.frame import failures
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.running import migrate
 from pixconnect.domain.frame.errors import InsufficientFunds
 from pixconnect.foundation.database_failure import DATABASE_AWAY, DATABASE_BUSY
 from pixconnect.foundation.migrations import NewerSchemaError
@@ -94,15 +93,6 @@ def test_a_network_without_a_way_to_the_database_is_one_line_and_may_come_back(n
     error = asyncio.run(connect())
     assert os.strerror(number) in (failures.explain(error) or "")
     assert failures.is_database_away(error)
-
-
-async def test_a_server_that_is_too_old_is_refused() -> None:
-    class OldServer:
-        async def fetchval(self, question: str) -> str:
-            return {"show server_version_num": "150004", "show server_version": "15.4"}[question]
-
-    with pytest.raises(CommandError, match=r"the database is PostgreSQL 15\.4: pixconnect needs 16 or later"):
-        await migrate.refuse_old_server(cast("asyncpg.Connection[asyncpg.Record]", OldServer()))
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,8 @@ import pytest
 from cyclopts import App
 
 from pixconnect.cli.main import FOR_ONE_HOLDER, app
-from pixconnect.usecases.money.holder import HolderChanges, set_holder
 from support import postgres
 from support.command_line import DISABLED_ENDPOINT, OPEN_CHARGE, CommandLine
-from support.operators import as_operator
 from support.postgres import Addresses, as_owner
 from support.service import FakeClock, open_holder, open_service, send_out
 from support.verifier import chain_deposit
@@ -112,7 +110,7 @@ async def _wait_for_operators(database: Addresses) -> list[int]:
     """Make two transfers that wait for an operator's yes, and answer their ids."""
     async with open_service(database, clock=FakeClock(datetime.now(UTC))) as service:
         payer = await open_holder(service, account_number="9009", funds_cents=1000)
-        await set_holder(as_operator(service.context), payer.holder_id, HolderChanges(approve_above_cents=0))
+        await service.set_holder(payer, approve_above_cents=0)
         return [(await send_out(service, payer, 1)).id for _ in range(2)]
 
 

@@ -4,13 +4,10 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.refund import RefundRequest
-from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import incoming
 from pixconnect.usecases.money import refund as refund_usecases
-from support.records import own_key
-from support.service import Service, credit_report, send_out
+from support.service import Service, credit_report, make_charge, send_out
 
 _COPIED = {
     "transfer": """id, holder_id, direction, initiation_type, is_book, external_id, fingerprint, end_to_end_id, correlation_id,
@@ -49,9 +46,7 @@ NEW_NAME = "overlay(end_to_end_id placing 'zzzz' from 25)"
 
 
 async def test_a_charge_is_not_paid_twice(service: Service, caller: Caller) -> None:
-    charge = await charge_usecases.create_charge(
-        service.context, caller, ChargeRequest(amount_cents=1000, key=own_key())
-    )
+    charge = await make_charge(service, caller, amount_cents=1000)
     paid_id = await receive(service, charge.txid)
     with pytest.raises(asyncpg.UniqueViolationError, match="charge_is_paid_once"):
         await copy(service, "transfer", paid_id, id="id + 1", end_to_end_id=NEW_NAME)

@@ -7,11 +7,8 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.webhooks.endpoint import EndpointChange, EndpointRequest
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.usecases.frame.context import writing
-from pixconnect.usecases.money import holder as holder_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.cut_connections import Cut, Wire, open_wire
-from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import Service, open_holder, open_service
 
@@ -31,7 +28,7 @@ async def _delete(service: Service, caller: Caller, endpoint_id: int) -> None:
 
 
 async def _limit(service: Service, caller: Caller, _endpoint_id: int) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(day_limit_cents=1))
+    await service.set_holder(caller, day_limit_cents=1)
 
 
 WRITES = [_create, _change, _delete, _limit]

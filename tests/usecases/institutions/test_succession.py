@@ -125,7 +125,7 @@ async def test_what_cannot_be_succeeded_says_why(shop: Shop) -> None:
         await succeed(shop, company, institution="loja")
     with pytest.raises(errors.InvalidAccount):
         await succeed(shop, company, "9")
-    await holder_usecases.set_holder(as_operator(shop.live.context), company.holder_id, HolderChanges(is_disabled=True))
+    await shop.live.set_holder(company, is_disabled=True)
     with pytest.raises(errors.BadRequest, match="is disabled"):
         await succeed(shop, company)
 

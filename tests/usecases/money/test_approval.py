@@ -19,11 +19,9 @@ from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.running import database_loss as loss_store
 from pixconnect.store.running import order_figures as order_figures_store
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money import unresolved
 from pixconnect.usecases.money.approval import decide_transfer, list_waiting_transfers
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.settlement import end_orders
 from pixconnect.usecases.reading.receipt import read_parties
 from pixconnect.usecases.running.health import check_rail
@@ -37,7 +35,7 @@ PEDRO: Party = structs.replace(JOANA, account_number="777", name="Pedro")
 
 
 async def want(service: Service, caller: Caller, **changes: Any) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(**changes))
+    await service.set_holder(caller, **changes)
 
 
 async def send(

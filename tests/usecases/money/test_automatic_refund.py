@@ -9,21 +9,18 @@ import pytest
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import Charge, ChargeRequest
+from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.rail import Abilities, CreditReport, RejectedReport, ReturnReport, SettledReport
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard import refund as standard_refund
 from support.books import check_books
 from support.credits import transfer_of
-from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party, own_key
 from support.service import (
@@ -76,7 +73,7 @@ async def kept(service: Service) -> list[tuple[str, str, str | None]]:
 
 
 async def block(service: Service, caller: Caller, **flags: bool) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(**flags))
+    await service.set_holder(caller, **flags)
 
 
 async def test_another_amount_is_credited_and_given_back_whole(service: Service, caller: Caller) -> None:
@@ -304,9 +301,7 @@ async def test_what_else_a_rail_cannot_do_is_refused_before_anything_is_done(dat
         view = await transfer_usecases.start_transfer(service.context, caller, ours)
         assert (view.transfer.is_book, view.transfer.status) == (True, "CONFIRMED")
         with pytest.raises(errors.InvalidQrCode):
-            await charge_usecases.create_charge(
-                service.context, stranger, ChargeRequest(amount_cents=1, key=own_key("2"))
-            )
+            await make_charge(service, stranger, amount_cents=1, key=own_key("2"))
         assert await service.fetch("select from charge") == []
         assert service.rail.orders == []
         await check_books(service)

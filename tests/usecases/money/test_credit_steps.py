@@ -15,15 +15,12 @@ from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import QrCodeTransferRequest
 from pixconnect.store.frame import clock as clock_store
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.credits import charge_now, event_names, kept_reasons, take, transfer_of
-from support.operators import as_operator
 from support.postgres import Addresses
 from support.service import (
     Service,
@@ -195,7 +192,7 @@ async def test_a_step_must_repeat_its_contents(service: Service, caller: Caller,
 async def test_an_acceptance_is_credited_though_the_holder_is_blocked(service: Service, caller: Caller) -> None:
     report = credit_report(service)
     await take(service, accepted(report))
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
+    await service.set_holder(caller, may_deposit=False)
     assert await take(service, report) == [None]
     assert await read_funds(service, caller) == (FUNDS_CENTS + 1000, 0)
     assert await take(service, accepted(credit_report(service, report_id="r2"))) == ["AC06"]
@@ -211,7 +208,7 @@ async def test_a_cancellation_for_nobody_here_is_acknowledged_and_leaves_nothing
 async def test_what_settles_after_we_refused_to_accept_it_is_kept_for_a_person(
     service: Service, caller: Caller
 ) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
+    await service.set_holder(caller, may_deposit=False)
     for report, code in ((credit_report(service), "AC06"), (credit_report(service, account_number="9"), "AC03")):
         assert await take(service, accepted(report), accepted(report)) == [code, code]
         assert await take(service, report, report) == [code, code]

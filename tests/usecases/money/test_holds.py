@@ -13,12 +13,10 @@ from pixconnect.domain.money.rail import NotTaken, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.frame import tally as tally_store
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.approval import decide_transfer, find_holds, list_waiting_transfers
 from pixconnect.usecases.money.handover import HELD_AGAIN_AFTER
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
@@ -35,7 +33,7 @@ from support.service import (
 
 
 async def want(service: Service, caller: Caller, **changes: Any) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(**changes))
+    await service.set_holder(caller, **changes)
 
 
 async def send(service: Service, caller: Caller, amount_cents: int = 400) -> Transfer:

@@ -12,7 +12,6 @@ from pixconnect.store.money import refused_credit as refused_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from support.books import check_books
 from support.credits import event_names, transfer_of
@@ -103,7 +102,7 @@ async def test_what_was_announced_as_expired_is_paid_no_more(service: Service, c
 
 
 async def test_a_holder_who_may_not_deposit_is_paid_nothing(service: Service, caller: Caller) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
+    await service.set_holder(caller, may_deposit=False)
     charge = await make_charge(service, caller)
     for txid in (None, charge.txid):
         report = credit_report(service, txid=txid)

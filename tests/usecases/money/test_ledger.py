@@ -16,16 +16,13 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Abilities, Rejected, Settled
 from pixconnect.domain.money.refund import RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, TransferRequest, TransferView
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
-from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import outside_party, own_key
 from support.service import Service, credit_report, movement_report, open_holder, open_service
@@ -53,7 +50,7 @@ async def test_an_impossible_amount_is_no_deposit(service: Service, caller: Call
 
 
 async def test_a_holder_who_may_not_deposit_does_not(service: Service, caller: Caller) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
+    await service.set_holder(caller, may_deposit=False)
     with pytest.raises(errors.HolderBlocked):
         await ledger_usecases.deposit(service.context, caller.holder_id, 1)
 

@@ -12,12 +12,9 @@ from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.money.transfer import QrCodeTransferRequest, TransferView
 from pixconnect.domain.standard.location import OutsideCharge
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from support.books import check_books
-from support.operators import as_operator
 from support.records import outside_party, own_key
 from support.service import STARTED_AT, Service, credit_report, make_charge, open_holder
 
@@ -154,7 +151,7 @@ async def test_who_cannot_be_asked_is_passed_over_until_nothing_else_is_wrong(se
         await pay(service, caller, DYNAMIC, 1_000_001)
     with pytest.raises(errors.ServiceUnavailable):
         await pay(service, caller, DYNAMIC)
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_withdraw=False))
+    await service.set_holder(caller, may_withdraw=False)
     with pytest.raises(errors.HolderBlocked):
         await pay(service, caller, DYNAMIC, 1_000_001)
 

@@ -10,22 +10,27 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.money.refund import Refund, RefundRequest
 from pixconnect.domain.money.transfer import AccountTransferRequest, QrCodeTransferRequest, Transfer
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.settlement import Ending, end_orders
 from support.books import check_books
-from support.operators import as_operator
 from support.postgres import Addresses
-from support.records import outside_party, own_key
-from support.service import STARTED_AT, Service, credit_report, open_holder, open_service, read_funds, send_out
+from support.records import outside_party
+from support.service import (
+    STARTED_AT,
+    Service,
+    credit_report,
+    make_charge,
+    open_holder,
+    open_service,
+    read_funds,
+    send_out,
+)
 
 SETTLED = Settled(settled_at=STARTED_AT)
 REJECTED = Rejected(code="AC07", reason="closed")
@@ -51,9 +56,7 @@ async def original_now(service: Service, caller: Caller, name: str) -> Transfer:
 
 
 async def test_a_refund_reserves_settles_and_returns_charge_and_transfer(service: Service, caller: Caller) -> None:
-    charge = await charge_usecases.create_charge(
-        service.context, caller, ChargeRequest(amount_cents=1000, key=own_key())
-    )
+    charge = await make_charge(service, caller, amount_cents=1000)
     name = await receive(service, txid=charge.txid)
     refund = await start(service, caller, name, 300, reason="BE08", description="wrong size", external_id="a")
     original = await original_now(service, caller, name)
@@ -102,7 +105,7 @@ async def test_what_the_rail_rejected_can_be_refunded_again(service: Service, ca
 async def test_the_first_broken_rule_answers_and_leaves_nothing(service: Service, caller: Caller) -> None:
     other = await open_holder(service, account_number="2", funds_cents=100)
     theirs = await receive(service, account_number="2")
-    charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=5, key=own_key()))
+    charge = await make_charge(service, caller, amount_cents=5)
     refused = await receive(service, txid=charge.txid)
     sent = await transfer_usecases.start_transfer(
         service.context, caller, AccountTransferRequest(amount_cents=1, credit_party=outside_party())
@@ -111,12 +114,7 @@ async def test_the_first_broken_rule_answers_and_leaves_nothing(service: Service
     mine = await receive(service)
     before = await read_funds(service, caller)
 
-    async def block(*, may_withdraw: bool) -> None:
-        await holder_usecases.set_holder(
-            as_operator(service.context), caller.holder_id, HolderChanges(may_withdraw=may_withdraw)
-        )
-
-    await block(may_withdraw=False)
+    await service.set_holder(caller, may_withdraw=False)
     blocked: list[tuple[str, int, type[errors.RuleBroken]]] = [
         ("E404", 0, errors.AmountOutOfRange),
         ("E404", 1, errors.HolderBlocked),
@@ -125,7 +123,7 @@ async def test_the_first_broken_rule_answers_and_leaves_nothing(service: Service
     for name, amount_cents, refusal in blocked:
         with pytest.raises(refusal):
             await start(service, caller, name, amount_cents)
-    await block(may_withdraw=True)
+    await service.set_holder(caller, may_withdraw=True)
     for name in ("E404", theirs, refused, sent.transfer.end_to_end_id):
         with pytest.raises(errors.OriginalNotRefundable):
             await start(service, caller, name, 5_000)
@@ -155,7 +153,7 @@ async def test_a_replay_comes_before_every_refusal(service: Service, caller: Cal
     name = await receive(service)
     refund = await start(service, caller, name, external_id="a")
     service.clock.advance(days=100)
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_withdraw=False))
+    await service.set_holder(caller, may_withdraw=False)
     assert await start(service, caller, name, external_id="a") == refund
     assert await start(service, caller, name, external_id="a", reason="MD06") == refund  # a default filled in
     for changes in ({"amount_cents": 0}, {"amount_cents": 1}, {"reason": "FR01"}, {"description": "x"}, {"name": "E1"}):
@@ -194,9 +192,7 @@ async def test_fifty_of_one_external_id_answer_alike(service: Service, caller: C
 
 async def test_a_book_transfer_is_refunded_by_book(service: Service, caller: Caller) -> None:
     payer = await open_holder(service, account_number="2", funds_cents=1_000)
-    charge = await charge_usecases.create_charge(
-        service.context, caller, ChargeRequest(amount_cents=1000, key=own_key())
-    )
+    charge = await make_charge(service, caller, amount_cents=1000)
     paid = await transfer_usecases.start_transfer(
         service.context, payer, QrCodeTransferRequest(amount_cents=1000, br_code=charge.br_code)
     )
@@ -221,12 +217,12 @@ async def test_a_book_refund_to_a_blocked_holder_fails_on_both_sides(service: Se
     paid = await transfer_usecases.start_transfer(
         service.context, payer, AccountTransferRequest(amount_cents=1000, credit_party=party)
     )
-    await holder_usecases.set_holder(as_operator(service.context), payer.holder_id, HolderChanges(may_deposit=False))
+    await service.set_holder(payer, may_deposit=False)
     refund = await start(service, caller, paid.transfer.end_to_end_id)
     assert (refund.status, refund.outcome_code) == ("ERROR", "AC06")
     assert (await refund_usecases.read_refund_by_return_id(service.context, payer, refund.return_id)).status == "ERROR"
     assert await read_funds(service, caller) == (1_001_000, 0)
-    await holder_usecases.set_holder(as_operator(service.context), payer.holder_id, HolderChanges(may_deposit=True))
+    await service.set_holder(payer, may_deposit=True)
     assert (await start(service, caller, paid.transfer.end_to_end_id)).status == "RETURNED"
     await check_books(service)
 

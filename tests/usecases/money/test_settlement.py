@@ -10,13 +10,10 @@ import pytest
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Rejected, ReturnReport, Settled
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_return
 from pixconnect.usecases.money.settlement import Ending, GivenUp, end_orders
 from support.books import check_books
-from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import OUTSIDE_ISPB
 from support.service import STARTED_AT, Service, open_holder, open_service, read_funds, send_out
@@ -165,7 +162,7 @@ async def test_the_window_and_the_holders_flag_hold_for_returns_too(service: Ser
     assert await code_of(service, a_return(service, transfer, amount_cents=1)) == "DT05"
     fresh = await send(service, caller)
     await end(service, fresh, SETTLED)
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(may_deposit=False))
+    await service.set_holder(caller, may_deposit=False)
     assert await code_of(service, a_return(service, fresh)) == "AC06"
     await check_books(service)
 

@@ -11,7 +11,6 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.rail import DirectoryEntry
 from pixconnect.domain.money.transfer import (
@@ -21,17 +20,13 @@ from pixconnect.domain.money.transfer import (
     TransferRequest,
     TransferView,
 )
-from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.holder import HolderChanges
 from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.writing.write_queues import WriteQueues
 from support.books import check_books
-from support.operators import as_operator
 from support.postgres import Addresses
 from support.records import ISPB, outside_party, own_key
-from support.service import FakeClock, Service, credit_report, open_holder, open_service, read_funds
+from support.service import FakeClock, Service, credit_report, make_charge, open_holder, open_service, read_funds
 
 OUTSIDE_KEY = "joana@outside.example"
 
@@ -54,10 +49,6 @@ def know(service: Service, key: str = OUTSIDE_KEY) -> None:
 
 async def start(service: Service, caller: Caller, request: TransferRequest) -> TransferView:
     return await transfer_usecases.start_transfer(service.context, caller, request)
-
-
-async def limit(service: Service, caller: Caller, **changes: Any) -> None:
-    await holder_usecases.set_holder(as_operator(service.context), caller.holder_id, HolderChanges(**changes))
 
 
 async def rows_count(service: Service) -> int:
@@ -136,12 +127,12 @@ REFUSALS: list[tuple[str, TransferRequest, type[errors.PixConnectError]]] = [
 
 async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(service: Service) -> None:
     caller = await open_holder(service, funds_cents=3_000)
-    await limit(service, caller, transfer_limit_cents=5_000, may_withdraw=False)
+    await service.set_holder(caller, transfer_limit_cents=5_000, may_withdraw=False)
     for why, request, refusal in REFUSALS:
         with pytest.raises(errors.PixConnectError) as caught:
             await start(service, caller, request)
         assert type(caught.value) is refusal, why
-    await limit(service, caller, may_withdraw=True)
+    await service.set_holder(caller, may_withdraw=True)
     with pytest.raises(errors.InsufficientFunds):
         await start(service, caller, by_account(amount_cents=3_001))
     assert await read_funds(service, caller) == (3_000, 0)
@@ -151,12 +142,12 @@ async def test_the_first_rule_that_is_broken_is_the_answer_and_nothing_is_left(s
 async def test_a_directory_that_cannot_be_asked_is_passed_over_until_nothing_else_is_wrong(service: Service) -> None:
     caller = await open_holder(service, funds_cents=3_000)
     service.rail.is_reachable = False
-    await limit(service, caller, transfer_limit_cents=5_000, may_withdraw=False)
+    await service.set_holder(caller, transfer_limit_cents=5_000, may_withdraw=False)
     with pytest.raises(errors.LimitExceeded):
         await start(service, caller, by_key(amount_cents=5_001))
     with pytest.raises(errors.HolderBlocked):
         await start(service, caller, by_key(amount_cents=4_000))
-    await limit(service, caller, may_withdraw=True)
+    await service.set_holder(caller, may_withdraw=True)
     with pytest.raises(errors.InsufficientFunds):
         await start(service, caller, by_key(amount_cents=4_000))
     with pytest.raises(errors.ServiceUnavailable):
@@ -174,7 +165,7 @@ async def test_a_replay_comes_before_every_refusal_and_before_the_network(servic
     }
     service.rail.is_reachable = False
     service.rail.entries.clear()
-    await limit(service, caller, may_withdraw=False, transfer_limit_cents=1)
+    await service.set_holder(caller, may_withdraw=False, transfer_limit_cents=1)
     assert await start(service, caller, by_key(external_id="k")) == made["k"]
     assert await start(service, caller, by_account(external_id="a")) == made["a"]
     conflicts: list[TransferRequest] = [
@@ -218,7 +209,7 @@ async def test_of_a_hundred_at_once_exactly_the_affordable_are_accepted(service:
 
 
 async def test_limits_count_what_was_accepted_in_the_same_group_too(service: Service, caller: Caller) -> None:
-    await limit(service, caller, day_limit_cents=1_050)
+    await service.set_holder(caller, day_limit_cents=1_050)
     outcomes = await asyncio.gather(*(start(service, caller, by_account()) for _ in range(20)), return_exceptions=True)
     assert Counter(type(outcome) for outcome in outcomes) == {TransferView: 10, errors.LimitExceeded: 10}
     await start(service, caller, by_account(amount_cents=50))
@@ -230,7 +221,7 @@ async def test_a_day_and_a_night_end_in_sao_paulo(database: Addresses) -> None:
     clock = FakeClock(datetime(2026, 7, 1, 22, 59, tzinfo=UTC))  # 19:59 in Sao Paulo
     async with open_service(database, clock=clock) as service:
         caller = await open_holder(service, funds_cents=100_000)
-        await limit(service, caller, day_limit_cents=5_000, night_limit_cents=1_000)
+        await service.set_holder(caller, day_limit_cents=5_000, night_limit_cents=1_000)
         await start(service, caller, by_account(amount_cents=2_000))  # by day no limit of the night counts
         clock.advance(minutes=1)  # 20:00
         await start(service, caller, by_account(amount_cents=900))
@@ -250,7 +241,7 @@ async def test_what_was_sent_on_later_days_does_not_count_once_the_clock_is_back
     clock = FakeClock(datetime(2026, 7, 1, 2, 0, tzinfo=UTC))  # 23:00 in Sao Paulo
     async with open_service(database, clock=clock) as service:
         caller = await open_holder(service, funds_cents=100_000)
-        await limit(service, caller, day_limit_cents=1_000, night_limit_cents=1_200)
+        await service.set_holder(caller, day_limit_cents=1_000, night_limit_cents=1_200)
         for hours in (2, 12, 48):  # the same night on the next day, that day, and the night after it
             clock.advance(hours=hours)
             await start(service, caller, by_account(amount_cents=500))
@@ -264,8 +255,8 @@ async def test_what_was_sent_on_later_days_does_not_count_once_the_clock_is_back
 
 async def test_what_failed_does_not_count_against_a_limit(service: Service, caller: Caller) -> None:
     stranger = await open_holder(service, account_number="2")
-    await limit(service, stranger, may_deposit=False)
-    await limit(service, caller, day_limit_cents=100)
+    await service.set_holder(stranger, may_deposit=False)
+    await service.set_holder(caller, day_limit_cents=100)
     # One after the other: of two at once, either could be the first of their group.
     failed = await start(service, caller, by_key(key=own_key("2")))
     accepted = await start(service, caller, by_account())
@@ -298,15 +289,13 @@ async def test_a_failed_book_transfer_ends(service: Service, caller: Caller, mon
         return payee
 
     other = await open_holder(service, account_number="2")
-    charge = await charge_usecases.create_charge(
-        service.context, other, ChargeRequest(amount_cents=100, key=own_key("2"))
-    )
+    charge = await make_charge(service, other, amount_cents=100, key=own_key("2"))
     request = QrCodeTransferRequest(amount_cents=100, br_code=charge.br_code)
     with monkeypatch.context() as patch:
         patch.setattr(transfer_usecases, "find_payee", find_together)
         views = await asyncio.gather(*(start(service, caller, request) for _ in range(3)))
     assert Counter(view.transfer.status for view in views) == {"CONFIRMED": 1, "ERROR": 2}
-    await limit(service, other, may_deposit=False)
+    await service.set_holder(other, may_deposit=False)
     views.append(await start(service, caller, by_key(key=own_key("2"))))
     for view in views:
         theirs = await transfer_usecases.read_transfer_by_end_to_end_id(

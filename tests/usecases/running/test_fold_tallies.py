@@ -4,11 +4,9 @@ import asyncio
 
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.running import partition
-from support.records import own_key
-from support.service import Service
+from support.service import Service, make_charge
 
 
 async def total(service: Service, caller: Caller) -> int:
@@ -17,19 +15,19 @@ async def total(service: Service, caller: Caller) -> int:
 
 async def test_totals_are_the_same_before_and_after(service: Service, caller: Caller) -> None:
     for _ in range(5):
-        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        await make_charge(service, caller, amount_cents=1)
         service.clock.advance(minutes=40)
     assert await total(service, caller) == 5
     assert await partition.fold_tallies(service.context) == 5 + 5  # charges, and their events
     assert await total(service, caller) == 5
-    await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    await make_charge(service, caller, amount_cents=1)
     await partition.fold_tallies(service.context)
     assert await total(service, caller) == 6
     assert await service.context.pool.fetchval("select count(*) from tally_change") == 0
 
 
 async def test_only_one_process_folds_at_a_time(service: Service, caller: Caller) -> None:
-    await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    await make_charge(service, caller, amount_cents=1)
     counts = await asyncio.gather(*(partition.fold_tallies(service.context) for _ in range(4)))
     assert sum(counts) == 1 + 1  # the charge, and its event
     assert await total(service, caller) == 1

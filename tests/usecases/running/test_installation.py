@@ -7,15 +7,12 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.server_watch import ServerWatch
-from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.running import installation
 from pixconnect.usecases.running.installation import InstallationError
 from support.postgres import Addresses, as_owner
-from support.records import own_key
-from support.service import open_holder, open_service, open_watched_pool
+from support.service import make_charge, open_holder, open_service, open_watched_pool
 
 if TYPE_CHECKING:
     from pixconnect.foundation.pool import Pool
@@ -92,9 +89,7 @@ async def test_a_sequence_set_back_is_moved_ahead(pool: "Pool", database: Addres
         caller = await open_holder(service, funds_cents=100)
         for _ in range(600):  # more than a block
             await service.context.ids.charge_id()
-        charge = await charge_usecases.create_charge(
-            service.context, caller, ChargeRequest(amount_cents=1, key=own_key())
-        )
+        charge = await make_charge(service, caller, amount_cents=1)
     set_back = "select setval('charge_id', 1, false), setval('write_group_id', 1, false)"
     await _own(database, set_back)
     async with pool.acquire() as connection:

@@ -9,7 +9,7 @@ import pytest
 from pixconnect.domain.due.terms import DueTerms
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.money.charge import ChargeRequest, read_contents
+from pixconnect.domain.money.charge import read_contents
 from pixconnect.domain.money.charge_contents import ChargeContents, Payer
 from pixconnect.domain.money.transfer import AccountTransferRequest
 from pixconnect.domain.simulation.sandbox_control import READ_DUE, SET_OFFSET, ControlCall, Due, SandboxUnavailable
@@ -29,7 +29,7 @@ from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.books import check_books
 from support.postgres import Addresses
 from support.records import outside_party, own_key
-from support.service import Service, no_fence
+from support.service import Service, make_charge, no_fence
 
 
 class FakeControl:
@@ -73,7 +73,7 @@ async def test_it_stops_at_every_deadline_on_the_way_in_order(service: Service, 
 
 async def test_close_deadlines_are_one_stop(service: Service, caller: Caller, control: FakeControl) -> None:
     for _ in range(20):
-        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        await make_charge(service, caller, amount_cents=1)
         service.clock.advance(milliseconds=20)
     await clock_usecases.advance_clock(service.context, control, timedelta(days=2))
     assert len(control.stops) == 2
@@ -84,7 +84,7 @@ async def test_many_deadlines_fit_into_a_walk(service: Service, caller: Caller, 
     service.clock.stand_still()
     control.slow_s = 5.0
     for _ in range(20):
-        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        await make_charge(service, caller, amount_cents=1)
         service.clock.advance(seconds=1)
     await clock_usecases.advance_clock(service.context, control, timedelta(days=2))
     assert len(control.stops) == 1 + 20 / 5
@@ -102,7 +102,7 @@ async def test_an_endpoint_that_never_answers_holds_no_walk_up(
         caller,
         EndpointRequest(url="https://a.example/", secret="s" * 16, event_types=["qrcode.pending"]),
     )
-    await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    await make_charge(service, caller, amount_cents=1)
     start = service.clock.now()
     control.deadlines = [start + timedelta(hours=delay) for delay in range(1, 9)]
     now = await clock_usecases.advance_clock(service.context, control, timedelta(hours=12))
@@ -111,7 +111,7 @@ async def test_an_endpoint_that_never_answers_holds_no_walk_up(
 
 
 async def test_a_charge_expires_at_its_own_instant(service: Service, caller: Caller, control: FakeControl) -> None:
-    charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    charge = await make_charge(service, caller, amount_cents=1)
     await clock_usecases.advance_clock(service.context, control, timedelta(days=400))
     expired = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
     assert (expired.status, expired.modified_at) == ("EXPIRED", charge.expires_at)
@@ -151,9 +151,9 @@ async def test_it_waits_for_the_charges_of_lots(service: Service, caller: Caller
 
 
 async def test_back_it_jumps_and_deadlines_are_near(service: Service, caller: Caller, control: FakeControl) -> None:
-    before = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    before = await make_charge(service, caller, amount_cents=1)
     await clock_usecases.advance_clock(service.context, control, timedelta(hours=10))
-    after = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=2, key=own_key()))
+    after = await make_charge(service, caller, amount_cents=2)
     assert await clock_usecases.reset_clock(service.context, control) == service.clock.real_now()
     kept = await charge_usecases.read_charge_by_id(service.context, caller, before.id)
     nearer = await charge_usecases.read_charge_by_id(service.context, caller, after.id)
@@ -190,7 +190,7 @@ async def test_those_who_wait_to_move_the_clock_keep_nobody_else_from_the_databa
     ]
     await asyncio.sleep(0.2)
     async with asyncio.timeout(60):
-        await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+        await make_charge(service, caller, amount_cents=1)
     await mover.close()
     await asyncio.gather(*waiting)
 
@@ -219,7 +219,7 @@ async def test_it_goes_back_only_as_far_as_a_reset_walks_again(service: Service,
 
 async def test_a_charge_of_the_future_keeps_its_term(service: Service, caller: Caller, control: FakeControl) -> None:
     await clock_usecases.advance_clock(service.context, control, timedelta(days=3))
-    charge = await charge_usecases.create_charge(service.context, caller, ChargeRequest(amount_cents=1, key=own_key()))
+    charge = await make_charge(service, caller, amount_cents=1)
     await clock_usecases.reset_clock(service.context, control)
     nearer = await charge_usecases.read_charge_by_id(service.context, caller, charge.id)
     assert read_contents(nearer).lifetime_s == 86_400

@@ -65,8 +65,7 @@ class Bank(Struct, frozen=True, kw_only=True):
         return report.end_to_end_id
 
     async def count_sent(self) -> int:
-        (row,) = await self.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
-        return row["count"]
+        return await self.service.fetchval("select count(*) as count from transfer where direction = 'OUT'")
 
     async def settle_sent(self) -> None:
         (row,) = await self.service.fetch("select end_to_end_id from transfer where direction = 'OUT'")

@@ -247,6 +247,9 @@ class Service(Struct, frozen=True, kw_only=True):
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         return await self.context.pool.fetch(query, *arguments)
 
+    async def fetchval(self, query: str, *arguments: Any) -> Any:
+        return await self.context.pool.fetchval(query, *arguments)
+
     async def set_holder(self, caller: Caller, **changes: Any) -> None:
         await holder_usecases.set_holder(
             as_operator(self.context), caller.holder_id, holder_usecases.HolderChanges(**changes)

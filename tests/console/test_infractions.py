@@ -45,8 +45,7 @@ async def _contest(service: Service, caller: Caller, name: str, *, days: int = 7
 
 
 async def _id_of(service: Service, name: str) -> int:
-    (row,) = await service.fetch("select id from infraction where name = $1", name)
-    return row["id"]
+    return await service.fetchval("select id from infraction where name = $1", name)
 
 
 async def test_the_soonest_end_is_first_and_ended_last(service: Service, caller: Caller, console: InProcess) -> None:

@@ -54,8 +54,7 @@ async def test_what_is_sent_is_under_way_and_known_by_our_name(bank: Bank, tmp_p
         for amount_cents in (150, 151):
             again = await there.institution.send(structs.replace(pix, amount_cents=amount_cents))
             assert isinstance(again, UnknownOutcome)
-        (row,) = await bank.service.fetch("select count(*) as count from transfer where direction = 'OUT'")
-        assert row["count"] == 1
+        assert await bank.count_sent() == 1
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,7 @@ async def test_nothing_is_called_over_an_account_after_a_loss(shop: Shop) -> Non
         "update institution_account set state = 'paused', paused_because = 'a loss', lost_at = now()"
     )
     await shop.live.execute_as_owner(_CALLING)
-    (row,) = await shop.live.fetch("select state from rail_step")
-    assert row["state"] == "minted"
+    assert await shop.live.fetchval("select state from rail_step") == "minted"
     with pytest.raises(REFUSED):
         await shop.live.execute_as_owner("update institution_account set state = 'active', paused_because = null")
     await shop.live.execute_as_owner("update institution_account set lost_at = null")
@@ -78,8 +77,7 @@ async def test_nothing_is_called_over_an_account_after_a_loss(shop: Shop) -> Non
 
 
 async def test_an_order_over_an_account_is_a_refund_of_a_pix_there_and_counts(shop: Shop) -> None:
-    (row,) = await shop.live.fetch("select cents from refund_day")
-    assert row["cents"] == 600
+    assert await shop.live.fetchval("select cents from refund_day") == 600
     names = "holder_id, resource_id, slot, ordered_at, due_at, give_up_at"
     with pytest.raises(REFUSED):
         await shop.live.execute_as_owner(
@@ -99,8 +97,7 @@ async def test_the_trigger_holds_the_days_sum_where_the_service_would_not(shop: 
     )
     with pytest.raises(errors.PixConnectError):
         await shop.give_back(shop.there.received[0], 300)
-    (row,) = await shop.live.fetch("select cents from refund_day")
-    assert row["cents"] == 600
+    assert await shop.live.fetchval("select cents from refund_day") == 600
 
 
 async def test_orders_of_accounts_have_an_index_of_their_own(shop: Shop) -> None:

@@ -348,8 +348,7 @@ async def test_it_is_read_when_it_is_due_and_sooner_after_a_call(shop: Shop, con
     contests.is_reachable = False
     with pytest.raises(InstitutionUnavailable):
         await follow_contests(shop.at, shop.opened)
-    (row,) = await shop.live.fetch("select failure from institution_sweep where pace = 'contests'")
-    assert row["failure"] == "it is away"
+    assert await shop.live.fetchval("select failure from institution_sweep where pace = 'contests'") == "it is away"
     contests.is_reachable = True
     await follow_contests(shop.at, shop.opened)
     assert contests.lists_count == 4

@@ -50,8 +50,7 @@ async def read(shop: Shop, *paces: Pace) -> None:
 
 
 async def funds(shop: Shop, holder_id: int) -> int:
-    (row,) = await shop.live.fetch(f"select available_cents from balance where holder_id = {holder_id}")
-    return row["available_cents"]
+    return await shop.live.fetchval(f"select available_cents from balance where holder_id = {holder_id}")
 
 
 async def kept(shop: Shop) -> list[tuple[str, str]]:

@@ -45,8 +45,7 @@ async def read_again(shop: Shop, refund: Refund) -> Refund:
 
 
 async def read_state(shop: Shop, refund: Refund) -> str:
-    (row,) = await shop.live.fetch(f"select state from rail_step where order_name = '{refund.return_id}'")
-    return row["state"]
+    return await shop.live.fetchval(f"select state from rail_step where order_name = '{refund.return_id}'")
 
 
 async def test_a_part_of_what_came_in_goes_back_under_a_name_of_ours(shop: Shop) -> None:

@@ -284,8 +284,7 @@ async def read_again(shop: Shop, sent: Transfer) -> Transfer:
 
 
 async def read_code(shop: Shop, sent: Transfer) -> str | None:
-    (row,) = await shop.live.fetch(f"select code_there from rail_step where order_name = '{sent.end_to_end_id}'")
-    return row["code_there"]
+    return await shop.live.fetchval(f"select code_there from rail_step where order_name = '{sent.end_to_end_id}'")
 
 
 async def test_its_code_is_remembered_and_asked_about(by_code: Shop) -> None:

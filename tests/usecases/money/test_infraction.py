@@ -162,8 +162,7 @@ async def test_taken_whole_it_is_a_refund_that_the_institution_made(service: Ser
     assert found.status == "RETURNED"
     entries = await service.fetch("select debit_account, credit_account from ledger_entry where cause_kind = 'refund'")
     assert [tuple(row) for row in entries] == [("available", "settlement")]
-    (step,) = await service.fetch("select cause_state from ledger_entry where debit_account = 'blocked'")
-    assert step["cause_state"] == "taken"
+    assert await service.fetchval("select cause_state from ledger_entry where debit_account = 'blocked'") == "taken"
     await check_books(service)
 
 

@@ -51,8 +51,7 @@ async def steal(shop: Shop, number: int, minutes: int = 1, **changes: Any) -> No
 
 
 async def read_state(shop: Shop) -> str:
-    (row,) = await shop.live.fetch("select state from institution_account")
-    return row["state"]
+    return await shop.live.fetchval("select state from institution_account")
 
 
 async def resume(shop: Shop) -> None:

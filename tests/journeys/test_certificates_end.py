@@ -1,7 +1,7 @@
 """What is seen once certificates have ended, word by word as the page on failures quotes it.
 
 A live installation whose own certificate has ended, and so has that by which it posts webhooks, and a client's. What it says
-of an account at an institution is compared in ``tests/usecases/institutions/test_credential.py``.
+of an account at an institution is compared in ``tests/usecases/institutions/test_account.py``.
 """
 
 import re

@@ -12,7 +12,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.br_code import parse_br_code
-from pixconnect.domain.money.charge import ChargeSearch
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, DueChange, Payer, PayerAddress
 from pixconnect.domain.money.transfer import QrCodeTransferRequest
 from pixconnect.usecases.money import charge as charge_usecases

@@ -7,7 +7,7 @@ months can be judged in a minute. ``tests/usecases/institutions/test_true_months
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct, structs
@@ -40,7 +40,10 @@ class _Day(Struct, kw_only=True):
 class PaperReader:
     """The account's house, its lines and its days; the books begin in the evening before the first day."""
 
-    def __init__(self) -> None:
+    def __init__(self, sum_forms: Collection[str] = ()) -> None:
+        self._sum_forms = sum_forms
+        """Texts of sums that a person has joined."""
+        self._parts = set[joining.LineKey]()
         self._items: dict[str, RecordedItem] = {}
         self._days: dict[date, _Day] = {}
         self._judged: dict[date, JudgedDay] = {}
@@ -201,13 +204,19 @@ class PaperReader:
         claimed = joining.find_claimed(self._list_alone(), self._ours.values())
         for item in [alike[key] for key in claimed if key in alike]:
             self._items[item.item_id] = structs.replace(item, joined_kind=None, joined_id=None, joined_by=None)
+        looks = joining.list_looks(self._list_alone())
+        for item in [*self._items.values()]:
+            is_bare = item.joined_by in ("amount", "alike", "near") and item.kind not in joining.PIX
+            if is_bare and (item.day, item.direction, item.amount_cents) in looks:
+                self._items[item.item_id] = structs.replace(item, joined_kind=None, joined_id=None, joined_by=None)
         whole = {day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day}
         for take in ("name", "any"):
             alone = self._list_alone()
-            joined = joining.join_items(alone, self._list_unmatched(), whole=whole)
+            joined = joining.join_items(alone, self._list_unmatched(), whole=whole, sum_forms=self._sum_forms)
             for join in joined.joins:
                 if take == "any" or join.by == "name":
                     self._join(join.item_id, join.key, join.by)
+                    self._parts |= {*join.parts}
         known = OpenAmounts(
             unnamed_cents=frozenset(),
             our_names=frozenset(name for line in self._ours.values() for name in line.names),
@@ -225,7 +234,7 @@ class PaperReader:
 
     def _list_unmatched(self) -> list[BookLine]:
         joined = {(item.joined_kind, item.joined_id) for item in self._items.values()}
-        return [line for key, line in self._ours.items() if key not in joined]
+        return [line for key, line in self._ours.items() if key not in joined | self._parts]
 
     def _list_alone(self) -> list[RecordedItem]:
         return [item for item in self._items.values() if item.joined_id is None and _counts(item)]

@@ -11,6 +11,7 @@ from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import (
     BookLine,
     Joined,
+    find_parts,
     join_items,
     make_movement_id,
 )
@@ -97,6 +98,36 @@ def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: 
     assert joined_by(join_items([total, late], lines, whole=(DAY,))) == []
     # The count may say that it is one.
     assert joined_by(join_items([an_item("S", text="PIX RECEBIDO QTD 1")], lines)) == [("S", 3, "amount")]
+
+
+@pytest.mark.parametrize(
+    ("text", "amount_cents", "lines", "count"),
+    [
+        ("PIX RECEBIDOS QTD 2", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
+        ("PIX RECEBIDOS", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
+        ("PIX RECEBIDOS QTD 3", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 0),
+        ("PIX RECEBIDOS QTD 2", 1001, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 0),
+        ("PIX RECEBIDOS QTD 2", 1000, [a_line(1), a_line(2, direction="OUT")], 0),
+        # One that is told late, or is of another day, is not in it; and all of the day are.
+        (
+            "PIX RECEBIDOS QTD 2",
+            1000,
+            [a_line(1, amount_cents=400), a_line(2, amount_cents=600, day=date(2026, 11, 1))],
+            0,
+        ),
+        ("PIX RECEBIDOS QTD 2", 1000, [a_line(n, amount_cents=cents) for n, cents in enumerate((400, 600, 1))], 0),
+        ("PIX RECEBIDOS", 1000, [a_line(1)], 0),
+    ],
+)
+def test_a_sum_is_joined_to_all_payments_of_its_day(
+    text: str, amount_cents: int, lines: list[BookLine], count: int
+) -> None:
+    total = an_item("S", text=text, amount_cents=amount_cents)
+    assert len(find_parts(total, lines)) == count
+    assert join_items([total], lines).joins == ()
+    joined = join_items([total], lines, sum_forms=["pix recebidos", "pix recebidos qtd #"])
+    assert [len(join.parts) for join in joined.joins] == ([count] if count else [])
+    assert len(joined.lines_left) == len(lines) - count
 
 
 def test_names_come_before_what_looks_alike() -> None:

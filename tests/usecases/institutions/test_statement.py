@@ -24,6 +24,8 @@ from pixconnect.usecases.institutions import statement_sweep
 from pixconnect.usecases.institutions.statement import RecordedStatement, SettledStatement
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof.summed_line import join_sum
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
@@ -132,6 +134,53 @@ async def test_a_line_is_a_payment_of_a_day_before_only_if_that_day_was_read_and
     assert ((await books.item("N1")).joined_by, (await books.item("N2")).waits) == ("amount", "not_yet_read")
 
 
+async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_next_one_by_itself(books: Books) -> None:
+    for _ in range(2):
+        for cents in (300, 400):
+            await books.receive(amount_cents=cents)
+        await books.tomorrow()
+    lines = [
+        [
+            make_ofx_line(item_id=f"S{day}", at=f"2026070{day}", amount="7.00", memo="PIX RECEBIDOS QTD 2"),
+            make_ofx_line(item_id=f"R{day}", at=f"2026070{day}", amount="3.00", memo="RESGATE"),
+        ]
+        for day in (1, 2)
+    ]
+    await books.read(*lines[0], closing="110.00")
+    assert [(await books.item(name)).waits for name in ("S1", "R1")] == ["could_be_ours", "could_be_ours"]
+    await case_usecases.look_for_cases(books.context)
+    (case,) = [one.case for one in await case_usecases.list_cases(books.context)]
+    assert "it may be the sum of 2 transfers of the day, and `case join` says that it is" in case.said
+    case_id, operator = case.id, as_operator(books.context)
+    with pytest.raises(errors.BadRequest, match="line: it is not the sum"):
+        await join_sum(operator, case_id, "R1")
+    with pytest.raises(errors.BadRequest, match="line: no line S2 of 2026-07-01 waits"):
+        await join_sum(operator, case_id, "S2")
+    await join_sum(operator, case_id, "S1")
+    with pytest.raises(errors.BadRequest, match="line: no line S1"):
+        await join_sum(operator, case_id, "S1")
+    await books.read(*lines[1], first="20260702", last="20260702", opening="110.00", closing="120.00")
+    for name in ("S1", "S2"):
+        assert ((await books.item(name)).joined_kind, (await books.item(name)).joined_by) == ("sum", "sum")
+    assert await books.movements() == [("R1", "other", "IN", 300), ("R2", "other", "IN", 300)]
+    assert [(await books.day(DAY + timedelta(days=n))).shown.judged.state for n in range(2)] == ["closed"] * 2
+    await check_books(books.service)
+    await books.read(
+        make_ofx_line(item_id="R3", at="20260703", amount="3.00", memo="PIX RECEBIDO"),
+        first="20260703",
+        last="20260703",
+    )
+    for statement in (
+        "update institution_item_part set transfer_id = 7",
+        "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'S1'",
+        "insert into institution_item_part values (1, 'S1', 7)",
+        "update institution_item set waits = null, joined_kind = 'transfer', joined_by = 'name', joined_id = (select"
+        " min(transfer_id)::text from institution_item_part) where item_id = 'R3'",
+    ):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await books.service.execute_as_owner(statement)
+
+
 async def test_the_line_that_names_a_payment_takes_it_from_one_that_looks_like_it(books: Books) -> None:
     name = await books.receive(amount_cents=300)
     await books.tomorrow(3)
@@ -144,6 +193,19 @@ async def test_the_line_that_names_a_payment_takes_it_from_one_that_looks_like_i
         assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == ("name", "movement")
         assert await books.movements() == [("R1", "other", "IN", 300)]
     assert (await books.day()).shown.judged.state == "closed"
+    await check_books(books.service)
+
+
+async def test_a_line_that_is_called_a_pix_takes_the_place_of_one_that_is_not(books: Books) -> None:
+    await books.receive(amount_cents=300)
+    other = make_ofx_line(item_id="R1", at="20260701", amount="3.00", memo="RESGATE")
+    await books.read(other)
+    assert (await books.item("R1")).joined_by == "amount"
+    await books.tomorrow()
+    pix = make_ofx_line(item_id="N1", at="20260701", amount="3.00", memo="PIX RECEBIDO")
+    for _ in range(2):
+        await books.read(other, pix, closing="106.00")
+        assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == ("amount", "movement")
     await check_books(books.service)
 
 

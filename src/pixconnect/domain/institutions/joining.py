@@ -23,8 +23,8 @@ from pixconnect.domain.institutions.statement_files.statement_file import ItemKi
 DAYS_APART_MAX: Final = 4
 """Institutions book what happens at a weekend or on a holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
-LineKey = tuple[Literal["transfer", "refund", "movement"], int | str]
-JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near"]
+LineKey = tuple[Literal["transfer", "refund", "movement", "sum"], int | str]
+JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum"]
 Waiting = Literal[
     "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "withdrawn",
     "order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "opening_day", "before_opening",
@@ -32,6 +32,8 @@ Waiting = Literal[
 """Why an item is neither joined nor a movement: ``judging.OUTCOMES`` has what each means."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
 """Kinds of items of which nothing is a Pix, whatever it costs."""
+PIX: Final = frozenset[str]({"pix", "refund"})
+"""Kinds of items that the institution calls a Pix."""
 
 
 class BookLine(Struct, frozen=True, kw_only=True):
@@ -64,6 +66,8 @@ class ItemJoin(Struct, frozen=True, kw_only=True):
     by: JoinedBy
     is_reversal: bool = False
     """It gives back what the institution had debited for an order that failed."""
+    parts: tuple[LineKey, ...] = ()
+    """Of a sum: the transfers that it is made of. Its key has its own id."""
 
 
 class Joined(Struct, frozen=True, kw_only=True):
@@ -93,6 +97,7 @@ def join_items(
     lines: Collection[BookLine],
     debited: Collection[LineKey] = (),
     whole: Collection[date] = (),
+    sum_forms: Collection[str] = (),
 ) -> Joined:
     """Join each item with at most one line, and each line with at most one item and one reversal.
 
@@ -101,10 +106,17 @@ def join_items(
         lines: Those that are alone, and orders whose debit may have been reversed.
         debited: Orders among them that another item is joined to already.
         whole: Days of which a statement lists all lines: a payment of such a day may be an item of a later one.
+        sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has joined one before.
     """
     pairing = _Pairing(items, (line for line in lines if line.key not in debited))
     reversals = _join_names(pairing, lines, set(debited))
     _join_parts(pairing)
+    for item in [one for one in pairing.items.values() if read_form(one.text) in sum_forms]:
+        if parts := find_parts(item, pairing.lines.values()):
+            del pairing.items[item.item_id]
+            for key in parts:
+                del pairing.lines[key]
+            pairing.joins.append(join_sum(item, parts))
     _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
     _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
     _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
@@ -199,7 +211,7 @@ def _group(
     # A payment of a day that has a sum is in it: only a Pix of that day takes it out of it.
     summed = set[tuple[str, date]]() if only_pix else _list_summed(pairing)
     for item in pairing.items.values():
-        is_wanted = item.kind in ("pix", "refund") if only_pix else item.kind not in NO_PIX
+        is_wanted = item.kind in PIX if only_pix else item.kind not in NO_PIX
         if is_wanted and not item.names and not is_sum(item) and (mark := mark_of(item)) is not None:
             groups[item.direction, item.amount_cents, mark][0].append(item)
     for line in pairing.lines.values():
@@ -224,6 +236,27 @@ def is_sum(item: InstitutionItem) -> bool:
         return False
     count = _COUNT.search(item.text)
     return int(count["count"]) != 1 if count is not None else _PLURAL.match(item.text.strip()) is not None
+
+
+def read_form(text: str) -> str:
+    """What the texts of an institution's sums have in common: all but their numbers."""
+    return re.sub("[0-9]+", "#", " ".join(text.split()).casefold())
+
+
+def find_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> tuple[LineKey, ...]:
+    """The transfers that an item sums: all of its day and direction that are alone, if they have its amount and its count."""
+    if not is_sum(item):
+        return ()
+    own = [line for line in lines if line.state == "settled" and line.key[0] == "transfer"]
+    own = [line for line in own if (line.direction, line.day) == (item.direction, item.day)]
+    count = _COUNT.search(item.text)
+    is_whole = sum(line.amount_cents for line in own) == item.amount_cents
+    is_counted = len(own) > 1 and (count is None or int(count["count"]) == len(own))
+    return tuple(line.key for line in own) if is_whole and is_counted else ()
+
+
+def join_sum(item: InstitutionItem, parts: Sequence[LineKey]) -> ItemJoin:
+    return ItemJoin(item_id=item.item_id, key=("sum", item.item_id), by="sum", parts=tuple(parts))
 
 
 def _join_alike(
@@ -267,6 +300,12 @@ def _join_near(pairing: _Pairing, whole: Collection[date], *, only_pix: bool) ->
         is_only = len(items) == len(lines) == 1
         if is_only and is_late and _agree(items[0], lines[0]) and are_near(items[0], lines[0]):
             pairing.join(items[0], lines[0], "near")
+
+
+def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:
+    """Of items without names that are called a Pix: what others of no such kind that look like these give way to."""
+    alone = (item for item in items if item.kind in PIX and not item.names and not is_sum(item))
+    return {(item.day, item.direction, item.amount_cents) for item in alone}
 
 
 def find_claimed(items: Iterable[InstitutionItem], lines: Iterable[BookLine]) -> set[LineKey]:
@@ -314,7 +353,7 @@ class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     kind: ItemKind
     source: ItemSource
     recorded_at: datetime
-    joined_kind: Literal["transfer", "refund", "movement"] | None = None
+    joined_kind: Literal["transfer", "refund", "movement", "sum"] | None = None
     joined_id: str | None = None
     joined_by: JoinedBy | None = None
     is_reversal: bool = False

@@ -22,6 +22,7 @@ from pixconnect.domain.institutions.joining import (
 from pixconnect.domain.institutions.judging import ASK_NOBODY, SET_ASIDE
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
+from pixconnect.store.institutions import item_part as part_store
 
 _decode_others = msgspec.json.Decoder(list[InstitutionItem]).decode
 _encode = msgspec.json.Encoder().encode
@@ -134,9 +135,11 @@ _JOIN: Final[LiteralString] = """
 
 
 async def join(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
+    """Join items to what they are; sums in the caller's transaction."""
     if joins:
         rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
         await connection.executemany(_JOIN, rows)
+        await part_store.add_parts(connection, institution_id, joins)
 
 
 # Who died after posting the movement has not joined its line yet.
@@ -320,28 +323,6 @@ async def find_sent_there(
     """Names and cents of Pix that are movements, and have not come back."""
     rows = await connection.fetch(_FIND_SENT_THERE, institution_id, names, amounts)
     return {(row["end_to_end_id"], row["amount_cents"]) for row in rows}
-
-
-_FIND_JOINED: Final[LiteralString] = """
-    select item.* from unnest($2::text[], $3::text[]) as wanted (kind, id)
-    cross join lateral (
-        select joined_kind, joined_id, joined_by, item_id, is_reversal from institution_item
-        where institution_id = $1 and joined_kind = wanted.kind and joined_id = wanted.id
-        offset 0
-    ) as item
-"""
-
-
-async def find_joined(
-    connection: Connection, institution_id: int, keys: Sequence[LineKey]
-) -> tuple[set[LineKey], set[LineKey], dict[LineKey, str]]:
-    """Lines of ours that are joined to an item, those that are joined to a reversal too, and items that only look like one."""
-    kinds, ids = [kind for kind, _ in keys], [str(name) for _, name in keys]
-    rows = await connection.fetch(_FIND_JOINED, institution_id, kinds, ids)
-    debited: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if not row["is_reversal"]}
-    reversed_: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if row["is_reversal"]}
-    alike = {(row["joined_kind"], row["joined_id"]): row["item_id"] for row in rows if row["joined_by"] != "name"}
-    return debited, reversed_, alike
 
 
 _SUM: Final[LiteralString] = """

@@ -80,6 +80,9 @@ _LIST_ALONE: Final[LiteralString] = f"""
     where not exists (
         select from institution_item as item
         where item.institution_id = $1 and item.joined_kind = line.kind and item.joined_id = line.id and not item.is_reversal
+    ) and not exists (
+        select from institution_item_part as part
+        where part.institution_id = $1 and part.transfer_id = case line.kind when 'transfer' then line.id::bigint end
     ) and ($4::bigint[] is null or line.amount_cents = any($4))
     order by line.settled_at, line.kind, line.id limit $5
 """

@@ -358,6 +358,11 @@ LINES: Final = Rule(
             from refund join transfer on transfer.id = transfer_id and transfer.holder_id = refund.holder_id
             where item.joined_kind = 'refund' and refund.id = item.fact_id
             union all
+            select min(holder_id), min(direction), sum(amount_cents)::bigint, min(transfer.institution_id), true
+            from institution_item_part as part join transfer on transfer.id = part.transfer_id
+            where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
+            having count(*) > 0
+            union all
             select holder_id, direction, amount_cents, institution_id, true
             from movement where item.joined_kind = 'movement' and movement.item_id = item.joined_id
                 and movement.institution_id = item.institution_id

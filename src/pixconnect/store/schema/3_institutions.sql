@@ -781,7 +781,7 @@ begin
         return new;
     end if;
     -- What only looked like a line of ours makes room for what names it.
-    if old.joined_by <> 'name' and new.joined_kind is null then
+    if old.joined_by not in ('name', 'sum') and new.joined_kind is null then
         return new;
     end if;
     raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
@@ -821,8 +821,8 @@ create table institution_item (
     constraint institution_item_fee_of_kind_check check (fee_of_kind in ('transfer', 'refund')),
     constraint institution_item_item_id_check check (length(item_id) >= 1 and length(item_id) <= 255),
     constraint institution_item_joined_by_check check (joined_by in ('name', 'instant', 'tax_id', 'counterparty', 'amount',
-        'alike', 'near')),
-    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement')),
+        'alike', 'near', 'sum')),
+    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement', 'sum')),
     constraint institution_item_kind_check check (kind in ('pix', 'refund', 'opening_balance', 'fee', 'wire', 'boleto',
         'by_hand', 'reversal', 'judicial', 'other')),
     constraint institution_item_recorded_at_check check (isfinite(recorded_at)),
@@ -859,8 +859,8 @@ comment on column institution_item.source is 'Where it was read: a file''s form,
 comment on column institution_item.recorded_at is
     'As of when it was first told: when its file was made, or first read; in service time.';
 comment on column institution_item.joined_kind is
-    'What of ours it is: a transfer, a refund, a movement; null while it is alone.';
-comment on column institution_item.joined_id is 'The id of that; of a movement, its item id.';
+    'What of ours it is: a transfer, a refund, a movement, a sum of transfers; null while it is alone.';
+comment on column institution_item.joined_id is 'The id of that; of a movement, its item id; of a sum, its own.';
 comment on column institution_item.joined_by is 'What shows that the two are one.';
 comment on column institution_item.is_reversal is 'It gives back what was debited for an order that failed.';
 comment on column institution_item.fee_of_kind is 'What a fee was taken for: a transfer or a refund.';
@@ -879,6 +879,66 @@ create trigger keep_joined before update on institution_item for each row when (
     new.is_reversal)) execute function keep_joined();
 grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits, others) on table
     institution_item to pixconnect_service;
+
+create function check_sum() returns trigger language plpgsql
+as $function$
+declare
+    item institution_item;
+begin
+    select * into item from institution_item where institution_id = new.institution_id and item_id = new.item_id;
+    if item.joined_kind is not distinct from 'sum' and coalesce((
+        select count(*) > 1 and count(transfer.id) = count(*) and sum(transfer.amount_cents) = item.amount_cents and bool_and(
+            transfer.institution_id = item.institution_id and transfer.direction = item.direction
+            and transfer.settled_at is not null
+        )
+        from institution_item_part as part left join transfer on transfer.id = part.transfer_id
+        where part.institution_id = item.institution_id and part.item_id = item.item_id
+    ), false) then
+        return null;
+    end if;
+    raise exception 'item % is not the sum of its transfers', item.item_id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_sum_is_that_of_its_parts';
+end $function$;
+
+create function check_part() returns trigger language plpgsql
+as $function$
+begin
+    if tg_table_name = 'institution_item_part' then
+        perform from institution_item where joined_kind = 'transfer' and joined_id = new.transfer_id::text
+            and institution_id = new.institution_id;
+    else
+        perform from institution_item_part where institution_id = new.institution_id and transfer_id = new.joined_id::bigint;
+    end if;
+    if not found then
+        return new;
+    end if;
+    raise exception 'a transfer of item % is another item', new.item_id
+        using errcode = 'integrity_constraint_violation', constraint = 'a_transfer_is_one_item';
+end $function$;
+
+create table institution_item_part (
+    institution_id smallint not null,
+    item_id text collate "C" not null,
+    transfer_id bigint not null,
+    constraint institution_item_part_pkey primary key (institution_id, transfer_id),
+    constraint institution_item_part_item_fkey foreign key (institution_id, item_id) references institution_item(institution_id,
+        item_id)
+);
+comment on table institution_item_part is 'The transfers that a line of a statement sums: banks write one line for many Pix.';
+comment on column institution_item_part.institution_id is 'The account.';
+comment on column institution_item_part.item_id is 'The line.';
+comment on column institution_item_part.transfer_id is 'One of the transfers.';
+create index institution_item_part_item on institution_item_part (institution_id, item_id);
+create trigger check_part before insert on institution_item_part for each row execute function check_part();
+create trigger check_part before update on institution_item for each row when (new.joined_kind = 'transfer' and
+    old.joined_kind is null) execute function check_part();
+create constraint trigger check_sum after insert on institution_item_part deferrable initially deferred for each row execute
+    function check_sum();
+create constraint trigger check_sum after update on institution_item deferrable initially deferred for each row when
+    (new.joined_kind = 'sum') execute function check_sum();
+create trigger institution_item_part_never_changes before update or delete or truncate on institution_item_part for each
+    statement execute function refuse_change();
+grant insert, select on table institution_item_part to pixconnect_service;
 
 create table institution_day (
     institution_id smallint not null,

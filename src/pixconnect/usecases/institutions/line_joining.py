@@ -19,6 +19,7 @@ from pixconnect.domain.institutions.judging import SET_ASIDE, OpenAmounts, Unmat
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import item_part as part_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import movement as movement_store
 
@@ -33,6 +34,9 @@ async def find_left(
     """Join what can be joined of some items, and judge the rest, with the items that were only alike and are alone again."""
     # By names first: what only looks alike gets what no name has claimed.
     named_ids, released = await _join_named(connection, account, alone)
+    if looks := joining.list_looks(item for item in alone if item.item_id not in named_ids):
+        outdone = await part_store.release_outdone(connection, account.id, looks)
+        released = [*released, *(await item_store.find(connection, account.id, outdone)).values()]
     bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
     alike_ids = await _join_alike(connection, account, bare)
     left = [item for item in bare if item.item_id not in alike_ids]
@@ -62,7 +66,7 @@ async def _join_named(
         names = sorted({name for item in items for name in item.names})
         ids = [joining.make_movement_id(item.item_id) for item in items]
         lines = await line_store.find_named(connection, account.id, names, ids)
-        debited, reversed_, alike = await item_store.find_joined(connection, account.id, [line.key for line in lines])
+        debited, reversed_, alike = await part_store.find_joined(connection, account.id, [line.key for line in lines])
         claimed = joining.find_claimed(items, [line for line in lines if line.key in alike])
         # What only looks alike is looked for later, among all lines of its days.
         joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited - claimed)
@@ -81,8 +85,15 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
     lines = await _list_near(connection, account, bare)
     on = [line.day for line in lines]
     days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
-    joined = joining.join_items(bare, lines, whole={day.day for day in days if day.was_read_whole})
-    await item_store.join(connection, account.id, joined.joins)
+    has_sum = any(map(joining.is_sum, bare))
+    joined = joining.join_items(
+        bare,
+        lines,
+        whole={day.day for day in days if day.was_read_whole},
+        sum_forms=await part_store.list_sum_forms(connection, account.id) if has_sum else (),
+    )
+    async with connection.transaction():
+        await item_store.join(connection, account.id, joined.joins)
     return {join.item_id for join in joined.joins}
 
 

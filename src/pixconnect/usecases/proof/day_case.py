@@ -14,7 +14,7 @@ from typing import Final
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, format_reais
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.joining import BookLine, RecordedItem
+from pixconnect.domain.institutions.joining import BookLine, RecordedItem, find_parts
 from pixconnect.domain.institutions.judging import OUTCOMES
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Difference
@@ -55,7 +55,7 @@ def _of_day(
     )
     if disagreements_count:
         said.append(f"a second form of its statement contradicts {disagreements_count} of its lines and balances")
-    said += [_say_item(item) for item in items]
+    said += [_say_item(item, len(find_parts(item, lines))) for item in items]
     said += [_say_line(line) for line in lines]
     return Difference(
         kind="day",
@@ -74,9 +74,11 @@ def _counts_alone(item: RecordedItem) -> bool:
     return item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
 
 
-def _say_item(item: RecordedItem) -> str:
+def _say_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
-    if item.waits == "not_yet_read" and item.direction == "IN":
+    if parts_count:
+        waits = f"it may be the sum of {parts_count} transfers of the day, and `case join` says that it is"
+    elif item.waits == "not_yet_read" and item.direction == "IN":
         waits = "not_yet_read (no reading tells it; if it gives a transfer back, `case adjust` records that)"
     named = "".join(f" {name}" for name in item.names)
     return (

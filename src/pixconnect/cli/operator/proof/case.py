@@ -23,6 +23,7 @@ from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import case_ending as ending_usecases
+from pixconnect.usecases.proof import summed_line as sum_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment
 from pixconnect.usecases.proof.case import ShownCase
 from pixconnect.usecases.proof.case_ending import WantedEnding
@@ -127,6 +128,18 @@ def adjust(
     )
     proposed = operating.run(adjustment_usecases.propose_adjustment, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
+
+
+@app.command
+def join(case_id: CaseId, line: str, *, json: Json = False) -> None:
+    """Say that a line of a day is the sum of many Pix: it is joined to them, and later lines of such a text are by themselves.
+
+    Args:
+        case_id: Its id, as `list` prints it.
+        line: The id of the line, as `show` prints it.
+    """
+    item, count = operating.run(sum_usecases.join_sum, case_id, line)
+    output.show(dict(case_id=case_id, line=line, amount_cents=item.amount_cents, transfers_count=count), as_json=json)
 
 
 @app.command

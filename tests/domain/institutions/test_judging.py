@@ -77,6 +77,7 @@ class Recorded:
         )
         judgement = judge_lines(lines, evidence)
         self._keep(judgement)
+        self.other_ids_count = judgement.other_ids_count
         if closing is not None:
             self.ends = {**self.ends, last_on: closing}
         return [line.outcome for line in judgement.lines[: len(lines)]]
@@ -189,6 +190,9 @@ def test_ids_that_overlapping_files_have_shown_to_be_stable_set_lines_aside() ->
     recorded.is_stable = True
     assert recorded.read(a_line("F1", -100, day=2), days=(2, 2)) == ["changed"]
     assert recorded.read(a_line("F2", -100, day=2), a_line("F2", -100, day=2), days=(2, 2)) == ["new", "same_line"]
+    # Of another day and amount it is a document's number, which shows that ids are not stable.
+    assert recorded.read(a_line("F1", -300, day=3), days=(3, 3)) == ["new"]
+    assert recorded.other_ids_count == 1
 
 
 def test_what_is_announced_is_withdrawn_or_becomes_money_with_the_file_of_its_day() -> None:

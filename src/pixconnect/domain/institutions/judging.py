@@ -28,7 +28,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.balance_line import find_balances, find_marked, is_called_balance, is_weak
 from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import NO_PIX, BookLine, RecordedItem, Waiting, are_near, fits, is_sum
+from pixconnect.domain.institutions.joining import NO_PIX, PIX, BookLine, RecordedItem, Waiting, are_near, fits, is_sum
 from pixconnect.domain.money.rail import MovementKind
 
 Outcome = Literal["new", "known", "changed"] | Waiting
@@ -128,7 +128,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
         lines=(*_name_lines(lines, matches, outcomes, evidence.known), *others),
         replaced_from=min(replaced, default=None),
         same_ids_count=are_same.count(True),
-        other_ids_count=are_same.count(False) + len(reused),
+        other_ids_count=are_same.count(False) + len(reused) + _count_taken(lines, matches, outcomes, evidence.known),
     )
 
 
@@ -242,6 +242,17 @@ def _is_set_aside(item: RecordedItem) -> bool:
     return item.waits in SET_ASIDE
 
 
+def _count_taken(
+    lines: Sequence[InstitutionItem],
+    matches: Sequence[RecordedItem | None],
+    outcomes: Sequence[Outcome],
+    known: Iterable[RecordedItem],
+) -> int:
+    """Of how many new lines the id is that of another recorded line."""
+    taken, judged = {item.item_id for item in known}, zip(lines, matches, outcomes, strict=True)
+    return sum(line.item_id in taken and match is None and outcome == "new" for line, match, outcome in judged)
+
+
 def _list_reused(lines: Sequence[InstitutionItem]) -> set[str]:
     """Ids that two different lines of a file have, such as a document's number: they are no identity."""
     counts = Counter(line.item_id for line in lines)
@@ -259,10 +270,9 @@ def _judge_one_by_one(
     """Each line's outcome, as it is before the balances decide doubts."""
     missing_sums = {item.signed_cents for item in missing}
     crowded = evidence.closed | evidence.lacking
-    if evidence.ids_are_stable:
-        changed_ids = {item.item_id for item in evidence.known if not _is_set_aside(item)}
-    else:
-        changed_ids = {item.item_id for item in missing}
+    named = [item for item in evidence.known if not _is_set_aside(item)] if evidence.ids_are_stable else missing
+    # With another day and another amount it is another line: the id is a document's number.
+    changed = {(item.item_id, fact) for item in named for fact in (item.day, item.signed_cents)}
     marked = {n for n in find_marked(lines, evidence) if lines[n].day not in evidence.closed or not is_weak(lines[n])}
     firsts = dict[str, int]()
     outcomes: list[Outcome] = []
@@ -275,7 +285,7 @@ def _judge_one_by_one(
             outcome = "announced"
         elif number in marked:
             outcome = "perhaps_balance"
-        elif match is None and line.item_id in changed_ids:
+        elif match is None and not changed.isdisjoint(((line.item_id, line.day), (line.item_id, line.signed_cents))):
             outcome = "changed"
         elif first != number and line.item_id not in reused:
             outcome = "same_line" if evidence.ids_are_stable else "perhaps_known"
@@ -365,7 +375,7 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
         for line in lines_left
     ):
         return "could_be_ours"
-    is_pix = item.kind in ("pix", "refund")
+    is_pix = item.kind in PIX
     if item.direction == "IN":
         # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
         is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)

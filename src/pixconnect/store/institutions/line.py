@@ -106,6 +106,20 @@ async def list_unmatched(
     return [line for line in map(_read, rows) if days[0] <= line.day <= days[1]]
 
 
+_LIST_UNSETTLED: Final[LiteralString] = f"""
+    {_OF_TRANSFERS} and transfer.direction = 'OUT' and transfer.network_settled_at is null and transfer.settled_at is null
+        and transfer.created_at >= $2 and transfer.created_at < $3 and transfer.amount_cents = any($4)
+"""
+
+
+async def list_unsettled(
+    connection: Connection, institution_id: int, days: tuple[date, date], amounts: Sequence[int]
+) -> list[BookLine]:
+    """Transfers that were to leave on some days with some amounts, and that are open or failed."""
+    begin, end = _begin_of(days[0]), _begin_of(days[1] + timedelta(days=1))
+    return [_read(row) for row in await connection.fetch(_LIST_UNSETTLED, institution_id, begin, end, amounts)]
+
+
 _LIST_OPEN: Final[LiteralString] = """
     select transfer.amount_cents from transfer
     where transfer.institution_id = $1 and transfer.direction = 'OUT' and transfer.status = 'PROCESSING'

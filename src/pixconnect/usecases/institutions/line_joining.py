@@ -5,7 +5,7 @@ The network's names are looked up first, wherever in time our lines are; then wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -22,6 +22,7 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import item_part as part_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import movement as movement_store
+from pixconnect.usecases.institutions.nameless_reversal import join_nameless
 
 AT_ONCE: Final = 2_000
 _DONE: Final = ("before_opening", *SET_ASIDE)
@@ -40,7 +41,9 @@ async def find_left(
     bare = [item for item in (*alone, *released) if item.item_id not in named_ids]
     alike_ids = await _join_alike(connection, account, bare)
     left = [item for item in bare if item.item_id not in alike_ids]
-    return await _judge_left(connection, account, left, now), released
+    nameless = await join_nameless(connection, account, left)
+    left = [item for item in left if item.item_id not in nameless.joined_ids]
+    return await _judge_left(connection, account, left, now, nameless.waiting_ids), released
 
 
 async def list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
@@ -111,7 +114,11 @@ async def _list_near(
 
 
 async def _judge_left(
-    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem], now: datetime
+    connection: Connection,
+    account: InstitutionAccount,
+    left: Sequence[RecordedItem],
+    now: datetime,
+    waiting_ids: Collection[str],
 ) -> list[UnmatchedItem]:
     lines = await _list_near(connection, account, left)
     names = sorted({name for item in left for name in item.names})
@@ -124,6 +131,10 @@ async def _judge_left(
     )
     known = structs.replace(known, sent_there=await _find_sent_there(connection, account, left, lines, known))
     verdicts = [judging.judge_left(item, lines, known) for item in left]
+    verdicts = [
+        structs.replace(one, waits="order_unknown") if one.waits is None and one.item.item_id in waiting_ids else one
+        for one in verdicts
+    ]
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
 

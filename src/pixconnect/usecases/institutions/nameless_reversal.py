@@ -1,0 +1,45 @@
+"""Joins nameless reversals with the orders that they give back; while such an order is open, they wait for its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.joining import RecordedItem
+from pixconnect.domain.institutions.nameless_reversal import (
+    BACK_WITHIN,
+    is_nameless_reversal,
+    is_within,
+    join_reversals,
+)
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import line as line_store
+
+
+class NamelessReversals(Struct, frozen=True, kw_only=True):
+    joined_ids: frozenset[str] = frozenset()
+    waiting_ids: frozenset[str] = frozenset()
+    """Of lines that may give back an order which is open."""
+
+
+async def join_nameless(
+    connection: Connection, account: InstitutionAccount, left: Sequence[RecordedItem]
+) -> NamelessReversals:
+    back = [item for item in left if is_nameless_reversal(item)]
+    if not back:
+        return NamelessReversals()
+    days = min(item.day for item in back) - BACK_WITHIN, max(item.day for item in back)
+    orders = await line_store.list_unsettled(connection, account.id, days, sorted({one.amount_cents for one in back}))
+    debited, reversed_, _ = await item_store.find_joined(connection, account.id, [order.key for order in orders])
+    orders = [order for order in orders if order.key not in reversed_]
+    joins = join_reversals(left, orders, debited)
+    await item_store.join(connection, account.id, joins)
+    joined_ids = {join.item_id for join in joins}
+    waiting = [item for item in back if any(order.state == "open" and is_within(item, order) for order in orders)]
+    return NamelessReversals(
+        joined_ids=frozenset(joined_ids),
+        waiting_ids=frozenset(item.item_id for item in waiting) - joined_ids,
+    )

@@ -1,0 +1,95 @@
+"""Nameless reversals give back orders that failed, and wait for those that may yet fail."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import Any, Literal
+
+import pytest
+from msgspec import structs
+
+from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions.institution import InstitutionItem, InstitutionTraits
+from pixconnect.domain.institutions.joining import BookLine
+from pixconnect.domain.institutions.nameless_reversal import join_reversals
+from pixconnect.domain.money.transfer import KeyTransferRequest
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.institutions.statement_sweep import record_listed
+from pixconnect.usecases.money import transfer as transfer_usecases
+from support.account_shop import Shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.service import Service
+
+DAY = date(2026, 7, 1)
+
+
+@pytest.fixture
+def there(live: Service) -> FakeInstitution:
+    return FakeInstitution(live.clock, InstitutionTraits(sends=("KEY", "MANUAL")))
+
+
+def a_line(item_id: str, kind: Any = "reversal", day: date = DAY, **changes: Any) -> InstitutionItem:
+    direction: Any = "IN" if kind == "reversal" else "OUT"
+    line = InstitutionItem(item_id=item_id, day=day, settled_at=None, direction=direction, amount_cents=400, kind=kind)
+    return structs.replace(line, **changes)
+
+
+def an_order(number: int, state: Literal["open", "failed"] = "failed") -> BookLine:
+    return BookLine(
+        key=("transfer", number), holder_id=1, direction="OUT", amount_cents=400, day=DAY, settled_at=None, names=(),
+        state=state,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("lines", "orders", "debited", "joined"),
+    [
+        ([a_line("R")], [an_order(1)], {1}, [("R", 1, True)]),
+        ([a_line("D", "pix"), a_line("R")], [an_order(1)], set[int](), [("D", 1, False), ("R", 1, True)]),
+        ([a_line("R"), a_line("S")], [an_order(1), an_order(2)], {1, 2}, [("R", 1, True), ("S", 2, True)]),
+        ([a_line("R"), a_line("S")], [an_order(1)], {1}, [("R", 1, True)]),
+        # Nothing shows that it was debited, which of two debits is its own, or that it has failed.
+        ([a_line("R")], [an_order(1)], set[int](), []),
+        ([a_line("D", "pix"), a_line("E", "pix"), a_line("R")], [an_order(1)], set[int](), []),
+        ([a_line("D", "pix"), a_line("R")], [an_order(1, "open")], set[int](), []),
+        ([a_line("R", day=DAY + timedelta(days=11))], [an_order(1)], {1}, []),
+        ([a_line("R", end_to_end_id="E1")], [an_order(1)], {1}, []),
+        ([a_line("R", amount_cents=401)], [an_order(1)], {1}, []),
+    ],
+)
+def test_what_gives_an_order_back(
+    lines: list[InstitutionItem], orders: list[BookLine], debited: set[int], joined: list[tuple[str, int, bool]]
+) -> None:
+    joins = join_reversals(lines, orders, {("transfer", number) for number in debited})
+    assert [(join.item_id, join.key[1], join.is_reversal) for join in joins] == joined
+
+
+async def test_a_nameless_reversal_waits_for_its_order_and_cancels_its_debit(shop: Shop) -> None:
+    shop.live.clock.advance(days=1)
+    await shop.allow_sending()
+    shop.pay(1000)
+    await shop.read()
+    shop.there.send_status = "under_way"
+    request = KeyTransferRequest(amount_cents=400, key="joana@pix.example", key_type="EMAIL")
+    sent = (await transfer_usecases.start_transfer(shop.context, shop.house, request)).transfer
+    await shop.move_orders()
+    day = to_day(shop.live.clock.real_now())
+    lines = [a_line("D", "pix", day, end_to_end_id=sent.end_to_end_id), a_line("R", day=day + timedelta(days=1))]
+
+    async def settle() -> list[tuple[str, str | None, str | None, bool]]:
+        await settle_items(shop.at, shop.account, day)
+        told = "select item_id, waits, joined_kind, is_reversal from institution_item where kind <> 'pix' or direction = 'OUT'"
+        return [tuple(row) for row in await shop.live.fetch(f"{told} order by item_id")]
+
+    shop.live.clock.advance(days=2)
+    await record_listed(shop.at, shop.account, lines)
+    for _ in range(2):
+        assert [row[1:] for row in await settle()] == [(None, "transfer", False), ("order_unknown", None, False)]
+    shop.there.end_sent("refused")
+    shop.live.clock.advance(minutes=10)
+    await shop.move_orders()
+    for _ in range(2):
+        assert [row[1:] for row in await settle()] == [(None, "transfer", False), (None, "transfer", True)]
+    assert await shop.live.fetch("select from movement where kind in ('by_hand', 'reversal')") == []
+    await check_books(shop.live)

@@ -29,7 +29,7 @@ from pixconnect.api.frame.operation import Nothing, Request, Services
 from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.foundation import migrations, privileges
 from pixconnect.foundation import migrations as schema_history
-from pixconnect.foundation.current_request import current_request
+from pixconnect.foundation.logging import current_request
 from pixconnect.foundation.pool import open_pool
 from pixconnect.local.embedded_postgres import EmbeddedPostgres
 from pixconnect.usecases.frame.context import Context, Policy

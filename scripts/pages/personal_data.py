@@ -3,7 +3,7 @@
 from collections import defaultdict
 from datetime import date, timedelta
 
-from pixconnect.domain.rules.retention import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention, RetentionEnd
+from pixconnect.domain.rules.register import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, Retention, RetentionEnd
 
 _ENDS = {
     RetentionEnd.WORKER: "a worker empties it",

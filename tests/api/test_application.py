@@ -17,7 +17,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.listing import Page
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.domain.simulation.sandbox_control import Arrival
-from pixconnect.foundation.current_request import has_written
+from pixconnect.foundation.logging import has_written
 from support.records import a_charge, a_transfer
 
 CHARGE = "/v1/connect/charge"

@@ -22,7 +22,7 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import Application
 from pixconnect.api.docs import documents, guides
 from pixconnect.api.faces import fault
-from pixconnect.api.faces.woovi import webhook
+from pixconnect.api.faces.woovi import operations
 from pixconnect.api.frame import rates
 from pixconnect.api.frame.operation import AnyOperation, Bare, Services
 from pixconnect.api.operations import CALLBACKS, list_routes
@@ -118,7 +118,7 @@ def open_application(services: Services, use_cases: UseCases, monkeypatch: pytes
     for name, answer in ANSWERS.items():
         use_cases.answers[name] = lambda *_, answer=answer: answer
     monkeypatch.setattr(fault, "draw_fault", draw)
-    monkeypatch.setattr(webhook, "callback_key_usecases", use_cases)
+    monkeypatch.setattr(operations, "callback_key_usecases", use_cases)
     use_cases.refuse_limited = lambda _: None
     clock = FakeClock(monotonic_s=0.0)
     watch = HealthWatch(dict.fromkeys(map(str, range(12)), fine), clock)

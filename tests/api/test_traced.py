@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from pixconnect.api.application import Application
 from pixconnect.api.traced import TracedApplication
 from pixconnect.domain.frame.trace import NO_FACTS, Fact, SpanKind
-from pixconnect.foundation.current_request import current_trace
+from pixconnect.foundation.logging import current_trace
 from pixconnect.http.asgi import Message, Receive, Scope, Send
 
 GIVEN = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

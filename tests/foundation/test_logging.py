@@ -11,8 +11,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from pixconnect.adapters.system import SystemClock
-from pixconnect.foundation.current_request import current_request
-from pixconnect.foundation.logging import AccessLog, AccessLogWanted, set_up_logging
+from pixconnect.foundation.logging import AccessLog, AccessLogWanted, current_request, set_up_logging
 from support.plain_logs import use_plain_logs
 
 

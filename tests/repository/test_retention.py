@@ -8,8 +8,14 @@ import pytest
 
 from pixconnect.config import Settings
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
-from pixconnect.domain.rules.register import RuleSource
-from pixconnect.domain.rules.retention import NOT_PERSONAL, RETENTIONS, TEXT_COLUMNS, RetentionEnd, parse_retentions
+from pixconnect.domain.rules.register import (
+    NOT_PERSONAL,
+    RETENTIONS,
+    TEXT_COLUMNS,
+    RetentionEnd,
+    RuleSource,
+    parse_retentions,
+)
 from pixconnect.foundation.migrations import read_steps
 from pixconnect.store.money.transfer import encode_party
 

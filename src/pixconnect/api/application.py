@@ -32,7 +32,6 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller, Network, authorize, check_certificate
 from pixconnect.flow.overload import TOO_MANY, RefusalPace
 from pixconnect.flow.shares import current_party
-from pixconnect.foundation.current_request import current_request, has_written
 from pixconnect.foundation.database_failure import (
     DATABASE_AWAY,
     DATABASE_BUSY,
@@ -41,7 +40,7 @@ from pixconnect.foundation.database_failure import (
     lacks_memory,
     say_undone,
 )
-from pixconnect.foundation.logging import AccessLog
+from pixconnect.foundation.logging import AccessLog, current_request, has_written
 from pixconnect.foundation.metrics import Histogram
 from pixconnect.http.asgi import TRACEPARENT, Receive, Scope, Send, WholeAnswer
 from pixconnect.usecases.money.holder import read_as_former

@@ -9,7 +9,7 @@ from pixconnect.api.application import Application
 from pixconnect.api.frame.operation import AnyOperation
 from pixconnect.api.frame.prepared import read_headers
 from pixconnect.domain.frame.trace import Fact, Tracer
-from pixconnect.foundation.current_request import current_trace
+from pixconnect.foundation.logging import current_trace
 from pixconnect.http.asgi import RESPONSE_START, TRACEPARENT, Message, Receive, Scope, Send, WholeAnswer
 
 

@@ -14,7 +14,7 @@ from pixconnect.console.visit import Visit
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.money.charge import STATUSES
 from pixconnect.domain.reading.figures import Series, Spread, Step
-from pixconnect.usecases.reading import figures
+from pixconnect.usecases.reading import overview
 from pixconnect.writing.service_time import service_now
 
 WIDTH: Final = 480
@@ -157,7 +157,7 @@ async def show_figures(visit: Visit) -> Response:
     length, step = SPANS[chosen]
     final_at = await service_now(visit.context.clock, visit.context.pool)
     steps = list_steps(final_at - length, final_at, step, lambda at: at.astimezone(SAO_PAULO))
-    found = await figures.read_figures(visit.context, visit.viewer, steps[0], final_at, step)
+    found = await overview.read_figures(visit.context, visit.viewer, steps[0], final_at, step)
 
     def label(at: datetime) -> str:
         return f"{at:%H:%M}" if step == "hour" else f"{at:%d/%m}"

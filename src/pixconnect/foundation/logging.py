@@ -21,6 +21,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, MutableMapping, Sequence
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import IO, Any, Final, Generic, Literal, TypeVar, cast
 
@@ -29,8 +30,17 @@ import structlog
 
 from pixconnect.domain.frame.clock import Clock, format_instant
 from pixconnect.foundation import outgoing_text
-from pixconnect.foundation.current_request import current_request
 from pixconnect.foundation.exception_text import write_exception
+
+current_request: Final[ContextVar[tuple[str, int | None] | None]] = ContextVar("current_request", default=None)
+"""Its id and its holder."""
+
+current_trace: Final[ContextVar[str | None]] = ContextVar("current_trace", default=None)
+"""The ``traceparent`` that calls to other systems carry on; ``None`` where no traces are sent."""
+
+has_written: Final[ContextVar[bool]] = ContextVar("has_written", default=False)
+"""Whether a batch with a part of it was committed: from then on no failure means that nothing was done."""
+
 
 _logger = logging.getLogger("pixconnect.shown")
 # Off until it is asked for: a logger without a level would take the root's, and write these lines into every log.

@@ -223,14 +223,11 @@ def split_statements(sql: str) -> list[str]:
     return statements
 
 
-_IS_INDEX_VALID = "select indisvalid from pg_index where indexrelid = to_regclass($1)"
-
-
 async def _run_outside(connection: asyncpg.Connection, statement: str) -> None:
     # An earlier run may have made the index already, or left an invalid one.
     if creation := _CREATE_INDEX.match(statement):
         name = creation[1]
-        is_valid = await connection.fetchval(_IS_INDEX_VALID, name)
+        is_valid = await connection.fetchval("select indisvalid from pg_index where indexrelid = to_regclass($1)", name)
         if is_valid:
             return
         if is_valid is False:

@@ -58,9 +58,6 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-_LOOK: Final = "select pg_backend_pid() as pid, current_setting('search_path') as path"
-
-
 async def refuse_shared_sessions(
     connection: Any,  # noqa: ANN401  a pool's or the driver's own
     schema: str,
@@ -74,7 +71,7 @@ async def refuse_shared_sessions(
         open_another: Opens one beside it, by the same address; called only where a pooler stands between.
     """
     try:
-        found = await connection.fetchrow(_LOOK)
+        found = await connection.fetchrow("select pg_backend_pid() as pid, current_setting('search_path') as path")
         if found["path"] != schema:
             raise PoolerError(_DROPPED)
         # A pooler tells its clients keys of its own, by which it finds what they want to cancel.

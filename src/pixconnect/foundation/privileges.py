@@ -44,11 +44,8 @@ async def make_roles(connection: Connection, *, with_sandbox: bool) -> None:
             await _execute(connection, "grant %I to %I", role, member)
 
 
-_MAY_TAKE: Final = "select pg_has_role($1, $2, 'SET')"
-
-
 async def let_take(connection: Connection, login: str, role: str) -> None:
-    if not await connection.fetchval(_MAY_TAKE, login, role):
+    if not await connection.fetchval("select pg_has_role($1, $2, 'SET')", login, role):
         await _execute(connection, "grant %I to %I", role, login)
 
 

@@ -241,7 +241,7 @@ async def write(
         # An order that was known already does not pay again.
         paid = {txid: order_id for txid, order_id in paid.items() if order_id in taken}
         if paid:
-            await tables.claim_codes(connection, list(paid), list(paid.values()))
+            await connection.execute(tables.CLAIM_CODES, list(paid), list(paid.values()))
         settling = {order_id: arriving[order_id] for order_id in taken}
         made = make_fees_of_orders(group.fees, settling, now, numbers)
         if made:

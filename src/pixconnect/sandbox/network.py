@@ -140,7 +140,8 @@ class Network:
             return {}
         # Written before the answer, under the primary key of orders: an order that arrives at this moment finds it
         # instead.
-        await tables.close_ids(self._pool, outside, now)
+        # Nothing is taken under these ids from now on, whatever the clock says; known orders stay as they are.
+        await self._pool.execute(tables.CLOSE_IDS, outside, now)
         return await tables.find_orders(self._pool, outside, now)
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:

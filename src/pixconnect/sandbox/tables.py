@@ -226,11 +226,6 @@ async def find_orders(executor: Executor, ids: Sequence[str], now: datetime) -> 
     return {row[0]: KnownOrder(*row) for row in rows}
 
 
-async def close_ids(executor: Executor, ids: Sequence[str], now: datetime) -> None:
-    """Take nothing under these ids from now on, whatever the clock says; known orders stay as they are."""
-    await executor.execute(CLOSE_IDS, ids, now)
-
-
 async def find_originals(executor: Executor, ids: Sequence[str]) -> dict[str, Original]:
     """Return payments from outside, each with the amount already refunded."""
     rows = await executor.fetch(REFUNDED, ids)
@@ -306,7 +301,3 @@ async def find_codes(executor: Executor, txids: Sequence[str]) -> dict[str, Merc
     """Return merchants' dynamic codes by txid, and lock their rows."""
     rows = await executor.fetch(FIND_CODES, txids)
     return {row[0]: MerchantClaim(*row) for row in rows}
-
-
-async def claim_codes(executor: Executor, txids: Sequence[str], order_ids: Sequence[str]) -> None:
-    await executor.execute(CLAIM_CODES, txids, order_ids)

@@ -18,7 +18,7 @@ from pixconnect.domain.frame.trace import Tracer, TraceSpan
 from pixconnect.domain.money.rail import Order, QueryAnswer, Rail, RefundOrder, SubmitAnswer
 from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery, Receivers, WebhookExchange
 from pixconnect.flow.batches import Batches
-from pixconnect.foundation.current_request import current_trace
+from pixconnect.foundation.logging import current_trace
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.reading import trace as trace_store
 from pixconnect.store.reading.trace import Resource

@@ -45,8 +45,8 @@ from pixconnect.domain.frame.clock import Clock
 from pixconnect.flow.overload import Overload
 from pixconnect.flow.shares import FairQueue
 from pixconnect.flow.stalled_holders import BusyHolder, StalledHolders
-from pixconnect.foundation.current_request import has_written
 from pixconnect.foundation.database_failure import DATABASE_AWAY, lacks_memory, say_undone
+from pixconnect.foundation.logging import has_written
 from pixconnect.foundation.notifier import WakeWorkers
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame.refusal import find_refusal

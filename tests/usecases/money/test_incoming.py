@@ -8,7 +8,7 @@ import pytest
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import Charge
-from pixconnect.store.money import refused_credit as refused_store
+from pixconnect.store.money import transfer as refused_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from pixconnect.adapters.institutions.connection import InstitutionHost
 from pixconnect.domain.frame.short_text import cut_text
-from pixconnect.foundation.current_request import current_trace
+from pixconnect.foundation.logging import current_trace
 from pixconnect.http.client import ReceivedAnswer
 
 BODY_MAX: Final = 64 * 1024

@@ -224,7 +224,7 @@ class WooviInstitution:
 
     async def read_balance(self) -> int:
         content = await self._read_accounts()
-        return self._read_required(content, lambda: _read_total(content.members, self._account.account))
+        return read_required(self._calls, content, lambda: _read_total(content.members, self._account.account))
 
     async def _read_accounts(self) -> Content:
         """The list of accounts; its path ends with a stroke in the API document, and without one elsewhere."""
@@ -308,12 +308,14 @@ class WooviInstitution:
         query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
         paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
         content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
-        rows = self._read_required(content, lambda: wire.take_rows(content.members, "transactions"))
+        rows = read_required(self._calls, content, lambda: wire.take_rows(content.members, "transactions"))
         page = as_members(content.members.get("pageInfo")) or {}
         # The API document has no such member, and its documentation has.
         has_count = page.get("totalCount") is not None
         count = (
-            self._read_required(content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX)) if has_count else 0
+            read_required(self._calls, content, lambda: wire.take_count(page, "totalCount", _COUNT_MAX))
+            if has_count
+            else 0
         )
         return rows, count, has_more(content.members, len(rows), skip + _LIMIT, _LIMIT)
 
@@ -330,7 +332,7 @@ class WooviInstitution:
             return [] if only_returned else [pix]
         content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
         refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
-        for found in self._read_required(content, lambda: wire.take_rows(content.members, "refunds")):
+        for found in read_required(self._calls, content, lambda: wire.take_rows(content.members, "refunds")):
             try:
                 refunds.append(read_cents_refund(as_members(found) or {}))
             except wire.Malformed as error:
@@ -339,15 +341,12 @@ class WooviInstitution:
 
     async def _read_webhooks(self) -> Sequence[object]:
         content = await self._calls.read("webhook", f"{_ROOT}/webhook", body_max=LIST_MAX)
-        return self._read_required(content, lambda: wire.take_rows(content.members, "webhooks"))
+        return read_required(self._calls, content, lambda: wire.take_rows(content.members, "webhooks"))
 
     def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
         # What is asked for by its name alone is refused with 400 for one reason: there is no such thing.
         if content.status in (400, 404) and content.members:
             return None
-        return self._read_required(content, read)
-
-    def _read_required(self, content: Content, read: Callable[[], ReadT]) -> ReadT:
         return read_required(self._calls, content, read)
 
     async def _make_sure(self, change: ChangingCall, *secrets: str) -> None:

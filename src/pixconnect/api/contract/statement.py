@@ -26,7 +26,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.money import statement as statements
-from pixconnect.foundation.current_request import current_request
+from pixconnect.foundation.logging import current_request
 from pixconnect.usecases.money import ledger as ledger_usecases
 from pixconnect.usecases.reading import statement as statement_usecases
 

@@ -200,7 +200,10 @@ def advance(span: str, *, json: Json = False) -> None:
     Args:
         span: How far: seconds, or such as 90s, 10m, 1d12h.
     """
-    seconds = _read_span(span)
+    found = _SPAN.fullmatch(span)
+    if not span or found is None:
+        raise CommandError(f"SPAN: must be seconds, or such as 90s, 10m, 1d12h; it is {span!r}")
+    seconds = sum(int(count or 0) * seconds for count, seconds in zip(found.groups(), _SECONDS, strict=True))
     with open_sandbox() as session:
         records.show(session.client.sandbox.advance_clock(seconds), as_json=json)
 
@@ -230,13 +233,6 @@ def reset(*, json: Json = False) -> None:
             f"`pixconnect statement --until {before:%Y-%m-%d}` has them"
         )
     records.show(clock, as_json=json)
-
-
-def _read_span(span: str) -> int:
-    found = _SPAN.fullmatch(span)
-    if not span or found is None:
-        raise CommandError(f"SPAN: must be seconds, or such as 90s, 10m, 1d12h; it is {span!r}")
-    return sum(int(count or 0) * seconds for count, seconds in zip(found.groups(), _SECONDS, strict=True))
 
 
 faults_app = App(name="faults", help="Rules by which the sandbox's network misbehaves: one set for all holders.")

@@ -180,9 +180,9 @@ def doctor(*, upgrade: Annotated[bool, Parameter(negative=(), show_default=False
 def _look(*, upgrade: bool) -> Iterator[Symptom]:
     yield from look(looks_at_tables=not upgrade)
     if upgrade:
-        from pixconnect.cli.running import upgrade_checks  # noqa: PLC0415  with it comes nearly everything
+        from pixconnect.cli.running import migrate  # noqa: PLC0415  with it comes nearly everything
 
         # Not the service's: it is still the old one.
-        yield from upgrade_checks.look()
+        yield from migrate.look_at_upgrade()
     else:
         yield from service_checks.look()

@@ -1,24 +1,33 @@
-"""``migrate`` brings the tables up to date."""
+"""``migrate`` brings the tables up to date; ``doctor --upgrade`` says before which migrations it will run.
+
+That runs the new program against the old tables, beside the old program, and cannot write: its session is read only.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import AsyncGenerator, Iterator
 from datetime import timedelta
 from functools import partial
+from typing import Final
 from urllib.parse import urlsplit
 
 import asyncpg
 
-from pixconnect.cli.frame import failures, terminal
+from pixconnect.cli.frame import failures, symptoms, terminal
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.frame.symptoms import Symptom
 from pixconnect.config import Settings
 from pixconnect.domain.frame.secret_box import SecretBox
 from pixconnect.foundation import migrations, pool, pooler, privileges
 from pixconnect.foundation import migrations as schema_history
+from pixconnect.foundation.logging import set_up_logging
+from pixconnect.foundation.migrations import Migration
 from pixconnect.store.running import installation as installation_store
 from pixconnect.store.running import partition as partition_store
 from pixconnect.usecases.identity.secret_key import refuse_other_key
-from pixconnect.usecases.running.installation import check_mode, refuse_other_mode
+from pixconnect.usecases.running.installation import check_durability, check_mode, refuse_other_mode
 
 POSTGRES_VERSION_MIN = 160_000
 """16.0, as ``server_version_num`` counts."""
@@ -145,3 +154,75 @@ async def refuse_old_server(connection: asyncpg.Connection, version_min: int = P
 
 async def _login_of(connection: asyncpg.Connection, url: str) -> str:
     return urlsplit(url).username or await connection.fetchval("select current_user")
+
+
+_UPGRADE: Final = "upgrade"
+_FORMS: Final = {
+    form.removeprefix("--").strip() for form in (schema_history.OUTSIDE_A_TRANSACTION, schema_history.IN_BATCHES)
+}
+"""How a step may run, as one of its first lines names it."""
+_BEGINS_FROM: Final = re.compile(r"from [0-9a-f]{64}$")
+
+
+def look_at_upgrade() -> Iterator[Symptom]:
+    try:
+        settings = read_database_settings()
+        set_up_logging(settings.log_format, "error")
+        with complaining_of_home(settings):
+            yield from asyncio.run(_look_at_upgrade(settings))
+    except Exception as error:
+        explained = _explain_failure(error)
+        if not explained:
+            raise
+        yield from explained
+
+
+def _explain_failure(error: Exception) -> list[Symptom]:
+    """What an operator can mend; nothing of a defect of ours, which keeps its traceback."""
+    line = failures.explain(error)
+    return [] if line is None else [symptoms.split(_UPGRADE, line)]
+
+
+async def _look_at_upgrade(settings: Settings) -> list[Symptom]:
+    # Only who owns the tables may read all of their history.
+    url = settings.owner_database_url or settings.operators_url
+    connection = await pool.connect(url, role=None, schema="pixconnect", name="pixconnect doctor")
+    try:
+        await connection.execute("set default_transaction_read_only = on")
+        await refuse_old_server(connection)
+        found = [symptom async for symptom in _look_at_schemas(connection, settings)]
+        await connection.execute("set search_path = pixconnect")
+        refuse_other_mode(await installation_store.find_mode(connection), settings.mode)
+        await check_durability(connection, settings.mode)
+        return found
+    finally:
+        await connection.close()
+
+
+async def _look_at_schemas(connection: asyncpg.Connection, settings: Settings) -> AsyncGenerator[Symptom]:
+    for schema, package, _ in schemas_of(settings):
+        missing = await schema_history.list_missing(connection, schema, schema_history.read_steps(package))
+        for step in missing:
+            yield symptoms.note(
+                _UPGRADE,
+                f"`migrate` will run {schema} {step.version:04d} {step.name}: {_describe_step(step)}",
+                _advise(step),
+            )
+        if not missing:
+            yield symptoms.ok(_UPGRADE, f"the tables of {schema} are this version's")
+
+
+def _describe_step(step: Migration) -> str:
+    """Its first sentence, which states the step's purpose."""
+    if step.is_baseline:
+        return "makes all tables."
+    lines = (line.removeprefix("--").strip() for line in step.sql.splitlines() if line.startswith("--"))
+    told = " ".join(line for line in lines if line and line not in _FORMS and not _BEGINS_FROM.match(line))
+    sentence, stop, _ = told.partition(". ")
+    return f"{sentence}." if stop else told or "changes without a description"
+
+
+def _advise(step: Migration) -> str:
+    if step.is_outside_transaction or step.is_in_batches:
+        return "takes as long as reading the tables concerned; no request waits for it, and you may interrupt and repeat it"
+    return "takes moments, in one transaction, once no other transaction holds its tables"

@@ -301,9 +301,6 @@ async def delete_old_failures(connection: Connection, window_s: int, rows_max: i
     await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
 
 
-_OPEN: Final[LiteralString] = "select open_sandbox_holder($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12)"
-
-
 async def open_sandbox_holder(
     connection: Connection,
     name: str,
@@ -323,7 +320,7 @@ async def open_sandbox_holder(
     # As for deposits, we take this role for one statement.
     await connection.execute(f"set local role {privileges.FUNDING_ROLE}")
     holder_id: int | None = await connection.fetchval(
-        _OPEN,
+        "select open_sandbox_holder($1, $2, $3, $4, $5, $6::text[], $7, $8, $9, $10, $11, $12)",
         *(name, tax_id, key.key, now, own.name, list(own.scopes), own.client_id),
         *(client.secret_hash, client.secret_key_id, own.created_at, asked_by, holders_max),
     )

@@ -308,12 +308,9 @@ async def list_key_holdings(pool: Pool, key: str, institution_id: int) -> list[K
     return [KeyHolding(**row) for row in await pool.fetch(_LIST_HOLDINGS, key, institution_id)]
 
 
-_READ_QUARANTINE: LiteralString = "select * from read_quarantine($1, $2)"
-
-
 async def read_quarantine(connection: Connection, key: str, holder_id: int | None = None) -> Quarantine | None:
     """What keeps a key that was removed from a holder, or from any; ``None`` if that holder had it last, or nobody."""
-    row = await connection.fetchrow(_READ_QUARANTINE, key, holder_id)
+    row = await connection.fetchrow("select * from read_quarantine($1, $2)", key, holder_id)
     return None if row is None else Quarantine(**row)
 
 
@@ -338,11 +335,6 @@ WAITING_LIMITS: Final = Table(
 async def find_waiting_limits(connection: Connection | Pool, holder_id: int) -> WaitingLimits | None:
     """What waits for a holder."""
     return await WAITING_LIMITS.find(connection, "where holder_id = $1", holder_id)
-
-
-async def insert_waiting_limits(connection: Connection, wanted: WaitingLimits) -> None:
-    """Keep them; the caller has forgotten what waited before."""
-    await WAITING_LIMITS.insert(connection, wanted)
 
 
 async def forget_waiting_limits(connection: Connection, holder_id: int) -> None:

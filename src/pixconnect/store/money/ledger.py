@@ -91,12 +91,9 @@ async def lock_balances(connection: Connection, wanted: Held) -> LockedBalances:
     )
 
 
-_LOCK_BALANCE: Final[LiteralString] = "select from balance where holder_id = $1 for no key update"
-
-
 async def lock_balance(connection: Connection, holder_id: int) -> None:
     """Keep every batch from a holder's balance until the transaction ends, but for what settles of what was reserved."""
-    await connection.execute(_LOCK_BALANCE, holder_id)
+    await connection.execute("select from balance where holder_id = $1 for no key update", holder_id)
 
 
 _FIND_BALANCE: Final[LiteralString] = f"""

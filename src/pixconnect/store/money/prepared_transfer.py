@@ -86,7 +86,7 @@ async def read_page(pool: Pool, holder_id: int, span: Span) -> Page[PreparedTran
 _encode_initiated = msgspec.json.Encoder().encode
 _decode_initiated = msgspec.json.Decoder(Party).decode
 
-_INITIATED_TRANSFER: Final = Table(
+INITIATED_TRANSFER: Final = Table(
     "initiated_transfer",
     InitiatedTransfer,
     "end_to_end_id text, holder_id bigint, key text, key_type text, counterparty jsonb, created_at timestamptz",
@@ -96,9 +96,5 @@ _INITIATED_TRANSFER: Final = Table(
 )
 
 
-async def insert_initiated(connection: Connection, initiated: InitiatedTransfer) -> None:
-    await _INITIATED_TRANSFER.insert(connection, initiated)
-
-
 async def find_initiated(pool: Pool, holder_id: int, end_to_end_id: str) -> InitiatedTransfer | None:
-    return await _INITIATED_TRANSFER.find(pool, "where end_to_end_id = $1 and holder_id = $2", end_to_end_id, holder_id)
+    return await INITIATED_TRANSFER.find(pool, "where end_to_end_id = $1 and holder_id = $2", end_to_end_id, holder_id)

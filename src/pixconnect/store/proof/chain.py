@@ -200,12 +200,10 @@ ERASED: Final = Rule(
 )
 CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, ERASED, KEPT_HEADS)
 
-_CHAIN: Final[LiteralString] = "select chain_entries($1, $2) where refuse_old_session()"
-
 
 async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
     """Chain entries, the oldest first; answers how many, 0 also while somebody else does it."""
-    return await pool.fetchval(_CHAIN, count_max, rest)
+    return await pool.fetchval("select chain_entries($1, $2) where refuse_old_session()", count_max, rest)
 
 
 # Read behind the last one that is chained, so it costs what waits: little, but after the upgrade that brought the chain.

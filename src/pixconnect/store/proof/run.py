@@ -183,11 +183,8 @@ async def stop(connection: Connection, run: Run) -> None:
     await connection.execute(_STOP, run.id)
 
 
-_READ: Final[LiteralString] = f"select {RUN.select} from proof_run where id = $1"
-
-
 async def read(connection: Connection, run_id: int) -> Run:
-    return RUN.read(await fetch_row(connection, _READ, run_id))
+    return RUN.read(await fetch_row(connection, f"select {RUN.select} from proof_run where id = $1", run_id))
 
 
 # Of what was found among everything a run over changes says nothing: it was not there to be looked at again.

@@ -23,7 +23,6 @@ from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import infraction as infraction_store
-from pixconnect.store.money import leaving as leaving_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money.approval import ApprovalAnswer, PendingApproval
 from pixconnect.usecases.frame import audit
@@ -37,7 +36,7 @@ _Sum: TypeAlias = tuple[int, Interval, Interval | None]
 
 async def find_holds(connection: Connection | Pool, under_way: Collection[Transfer | Refund]) -> dict[str, str]:
     """The reasons why some of these may not leave now, by the names of their orders."""
-    standings = await leaving_store.read_standings(connection, {ordered.holder_id for ordered in under_way})
+    standings = await approval_store.read_standings(connection, {ordered.holder_id for ordered in under_way})
     # A contested Pix has a block while it is undecided.
     suspected = {
         (ordered.transfer_id, ordered.holder_id)

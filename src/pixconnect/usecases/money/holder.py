@@ -295,7 +295,7 @@ async def _keep_higher(context: Operator, connection: Connection, before: Holder
     # Its day would begin when nobody was looking yet. What is less never waits for a clock.
     await service_now_to_write(context.clock, connection)
     wanted = want_higher(before.id, asked.limits, context.operator, context.clock.real_now())
-    await holder_store.insert_waiting_limits(connection, wanted)
+    await holder_store.WAITING_LIMITS.insert(connection, wanted)
     await audit.record(context, connection, "holder set", f"limits of holder {before.id}", after=wanted)
     return asked.with_limits(at_once)
 

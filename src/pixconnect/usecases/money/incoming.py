@@ -27,11 +27,9 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import refund as refund_store
-from pixconnect.store.money import refused_credit as refused_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.refund import REFUNDS
-from pixconnect.store.money.refused_credit import RefusedCredit
-from pixconnect.store.money.transfer import TRANSFERS
+from pixconnect.store.money.transfer import TRANSFERS, RefusedCredit
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
@@ -164,7 +162,7 @@ class NobodysCredit(Struct, frozen=True, kw_only=True):
 
 async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | errors.PixConnectError | None]:
     """Refuse payments, and remember it; ``None`` for those whose account has a holder by now."""
-    owned = await refused_store.hold_accounts(batch.connection, {credit.account for credit in batch})
+    owned = await transfer_store.hold_accounts(batch.connection, {credit.account for credit in batch})
     known, refused = await transfer_store.find_received(
         batch.connection, [credit.report.end_to_end_id for credit in batch]
     )
@@ -185,7 +183,7 @@ async def _refuse_credits(batch: Batch[NobodysCredit]) -> list[ReportOutcome | e
             refused[name] = new[name] = RefusedCredit(name=name, kind=kept_report.kind_of(report), refusal_code=code)
             answers.append(ReportOutcome(acknowledgement=_acknowledge(report, code)))
     if new:
-        await refused_store.insert(batch.connection, list(new.values()))
+        await transfer_store.insert_refused(batch.connection, list(new.values()))
     return answers
 
 
@@ -211,7 +209,10 @@ REFUSALS_FORGOTTEN_MAX: Final = 10_000
 
 async def forget_refusals(context: Context) -> None:
     """Forget what was refused long ago; housekeeping does it."""
-    while await refused_store.forget(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX) == REFUSALS_FORGOTTEN_MAX:
+    while (
+        await transfer_store.forget_refused(context.pool, REFUSALS_KEPT_FOR, REFUSALS_FORGOTTEN_MAX)
+        == REFUSALS_FORGOTTEN_MAX
+    ):
         pass
 
 

@@ -93,7 +93,14 @@ async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAns
     for reported in batch:
         item_id, movement = reported.report.item_id, known.get(reported.name)
         if movement is not None:
-            misfit = _compare(reported.report, movement)
+            # An item that comes again must be the same.
+            told = {
+                "kind": (movement.kind, reported.report.kind),
+                "direction": (movement.direction, reported.report.direction),
+                "amount_cents": (movement.amount_cents, reported.report.amount_cents),
+                "end_to_end_id": (movement.end_to_end_id, reported.report.end_to_end_id),
+            }
+            misfit = find_change(told)
             outcomes.append(MovementAnswer(refusal_code=movement.outcome_code, misfit=misfit))
         # Refused before, when nobody had the account: the rail was answered, and that stays, whoever has it by now.
         elif item_id in refused:
@@ -203,17 +210,6 @@ async def _take_back_proved(batch: Batch[OrderItem]) -> list[None]:
 
 
 TAKE_BACK: Final = WriteOperation("take_back_movements", _take_back_proved)
-
-
-def _compare(report: MovementReport, movement: Movement) -> Misfit | None:
-    """An item that comes again must be the same."""
-    told = {
-        "kind": (movement.kind, report.kind),
-        "direction": (movement.direction, report.direction),
-        "amount_cents": (movement.amount_cents, report.amount_cents),
-        "end_to_end_id": (movement.end_to_end_id, report.end_to_end_id),
-    }
-    return find_change(told)
 
 
 _NOBODYS_BLOCK: Final = Misfit(reason="cannot_be_recorded", explanation="it is on an account that nobody has here")

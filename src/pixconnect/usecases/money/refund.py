@@ -244,7 +244,10 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     account_id = original.institution_id
     made = locked.made_there.get(new.refund_id)
     if made is not None:
-        return _answer_for(new, made)
+        # A repeat, of which only the institution remembered the first one.
+        if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
+            raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
+        return structs.replace(made, external_id=new.external_id)
     if account_id is not None:
         check_refund_day(new.request.amount_cents, locked.left_cents[account_id])
     is_contested = (original.id, original.holder_id) in locked.contested
@@ -263,13 +266,6 @@ def _accept(work: UnitOfWork, new: NewRefund, locked: _LockedRows) -> Refund:
     locked.transfers[original.id, original.holder_id] = returning
     work.move(TRANSFERS, original, returning)
     return refund
-
-
-def _answer_for(new: NewRefund, made: Refund) -> Refund:
-    """A repeat's answer, of which only the institution remembered the first one."""
-    if (made.transfer_id, made.amount_cents) != (new.original_id, new.request.amount_cents):
-        raise errors.ExternalIdConflict("external_id: was already used for a refund with other contents")
-    return structs.replace(made, external_id=new.external_id)
 
 
 def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_timeout: timedelta) -> Transfer:

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.tax_id import check_tax_id, mask_tax_id, unmask_tax_id
-from pixconnect.domain.rules.retention import RETENTIONS, Retention
+from pixconnect.domain.rules.register import RETENTIONS, Retention
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame import audit as audit_store
 from pixconnect.store.reading import person as person_store

@@ -21,7 +21,7 @@ import structlog
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
-from pixconnect.domain.rules.retention import RETENTIONS
+from pixconnect.domain.rules.register import RETENTIONS
 from pixconnect.flow.shares import for_everybody
 from pixconnect.foundation.database_failure import DATABASE_AWAY
 from pixconnect.foundation.exception_text import name_database_error

@@ -47,7 +47,7 @@ async def initiate_transfer(context: Context, caller: Caller, key: PixKey) -> In
             counterparty=payee.party,
             created_at=await service_now_to_write(context.clock, connection),
         )
-        await prepared_store.insert_initiated(connection, initiated)
+        await prepared_store.INITIATED_TRANSFER.insert(connection, initiated)
     return initiated
 
 

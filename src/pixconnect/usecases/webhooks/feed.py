@@ -256,13 +256,10 @@ class FeedWaits:
         try:
             # Events may have got positions before we listened.
             self._wake(None)
-            while not lost.is_set() and (self._count or await self._is_wanted_soon()):
+            while not lost.is_set() and (self._count or await wait_for(self._is_wanted, LINGER_S)):
                 await wait_for(lost, LINGER_S)
         finally:
             self._is_listening.clear()
-
-    async def _is_wanted_soon(self) -> bool:
-        return await wait_for(self._is_wanted, LINGER_S)
 
     def _hear(self, notice: str) -> None:
         self._wake(read_feed_notice(notice))

@@ -18,8 +18,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.faces.frame import Face, Shown, without_none
-from pixconnect.api.faces.local_days import instants_of
+from pixconnect.api.faces.frame import Face, Shown, instants_of, without_none
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Reply, Services

@@ -11,11 +11,22 @@ from msgspec import Meta, Struct, structs
 
 from pixconnect.api.faces import account_webhook
 from pixconnect.api.faces.fault import ListTraits
-from pixconnect.api.faces.frame import Face, FaceOperation, Shown, list_standard_rows, without_none
+from pixconnect.api.faces.frame import (
+    DAYS,
+    LINES_MAX,
+    Face,
+    FaceOperation,
+    Shown,
+    instants_of,
+    list_standard_rows,
+    parse_day,
+    read_days,
+    read_statement,
+    without_none,
+)
 from pixconnect.api.faces.frame import FaceOperation as Row
 from pixconnect.api.faces.inter import send
 from pixconnect.api.faces.inter.send import is_code
-from pixconnect.api.faces.local_days import DAYS, LINES_MAX, instants_of, parse_day, read_days, read_statement
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard import webhook

@@ -12,9 +12,16 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from pixconnect.api.faces import account_webhook
-from pixconnect.api.faces.frame import Face, FaceOperation, FaceResponder, Shown, list_standard_rows, read_own
+from pixconnect.api.faces.frame import (
+    Face,
+    FaceOperation,
+    FaceResponder,
+    Shown,
+    list_standard_rows,
+    read_own,
+    read_statement,
+)
 from pixconnect.api.faces.frame import FaceOperation as Row
-from pixconnect.api.faces.local_days import read_statement
 from pixconnect.api.faces.sicoob import send
 from pixconnect.api.frame.document import Document
 from pixconnect.api.frame.operation import Reply, Services

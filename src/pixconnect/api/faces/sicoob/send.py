@@ -11,8 +11,7 @@ from typing import Annotated, Final, Literal, cast
 
 from msgspec import Meta, Struct, field
 
-from pixconnect.api.faces.frame import Face, Shown, read_own, without_none
-from pixconnect.api.faces.local_days import parse_day
+from pixconnect.api.faces.frame import Face, Shown, parse_day, read_own, without_none
 from pixconnect.api.faces.refusals import NamedRefusal
 from pixconnect.api.frame.operation import Services
 from pixconnect.api.standard.frame import Asked

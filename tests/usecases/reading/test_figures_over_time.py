@@ -10,7 +10,7 @@ from pixconnect.domain.money.rail import Rejected, Settled
 from pixconnect.domain.reading.figures import Figures, spread
 from pixconnect.domain.webhooks.endpoint import EndpointRequest
 from pixconnect.usecases.money.settlement import end_orders
-from pixconnect.usecases.reading import figures
+from pixconnect.usecases.reading import overview
 from pixconnect.usecases.running.partition import fold_tallies
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from support.records import own_key
@@ -23,7 +23,7 @@ def _viewer(caller: Caller | None, *scopes: str) -> Viewer:
 
 async def _read(service: Service, viewer: Viewer, days: int = 2) -> Figures:
     now = service.clock.now()
-    return await figures.read_figures(service.context, viewer, now - timedelta(days=days), now, "day")
+    return await overview.read_figures(service.context, viewer, now - timedelta(days=days), now, "day")
 
 
 def _totals(found: Figures) -> dict[tuple[str, str], int]:
@@ -93,8 +93,8 @@ async def test_scopes_and_the_span_say_what_is_shown(service: Service, caller: C
 
 async def test_adding_up_ends_in_time(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     await open_holder(service, account_number="2")
-    monkeypatch.setattr(figures, "ADDING_S", -1.0)
-    monkeypatch.setattr(figures, "HOLDERS_AT_ONCE", 1)
+    monkeypatch.setattr(overview, "ADDING_S", -1.0)
+    monkeypatch.setattr(overview, "HOLDERS_AT_ONCE", 1)
     found = await _read(service, _viewer(None))
     assert (found.holders_count, found.is_partial) == (1, True)
 

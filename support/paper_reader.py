@@ -200,7 +200,8 @@ class PaperReader:
 
     def _settle(self, now: datetime) -> None:
         """Named lines are joined first; then lines that look alike; then the rest is posted or waits."""
-        alike = {(item.joined_kind, item.joined_id): item for item in self._items.values() if item.joined_by != "name"}
+        guessed = (item for item in self._items.values() if item.joined_by != "name")
+        alike: dict[tuple[object, object], RecordedItem] = {(one.joined_kind, one.joined_id): one for one in guessed}
         claimed = joining.find_claimed(self._list_alone(), self._ours.values())
         for item in [alike[key] for key in claimed if key in alike]:
             self._items[item.item_id] = structs.replace(item, joined_kind=None, joined_id=None, joined_by=None)

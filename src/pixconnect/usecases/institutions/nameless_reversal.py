@@ -16,6 +16,7 @@ from pixconnect.domain.institutions.nameless_reversal import (
 )
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import item_part as part_store
 from pixconnect.store.institutions import line as line_store
 
 
@@ -33,7 +34,7 @@ async def join_nameless(
         return NamelessReversals()
     days = min(item.day for item in back) - BACK_WITHIN, max(item.day for item in back)
     orders = await line_store.list_unsettled(connection, account.id, days, sorted({one.amount_cents for one in back}))
-    debited, reversed_, _ = await item_store.find_joined(connection, account.id, [order.key for order in orders])
+    debited, reversed_, _ = await part_store.find_joined(connection, account.id, [order.key for order in orders])
     orders = [order for order in orders if order.key not in reversed_]
     joins = join_reversals(left, orders, debited)
     await item_store.join(connection, account.id, joins)

@@ -8,27 +8,10 @@ from typing import Any, Final, Literal
 
 from msgspec import structs
 
+from pixconnect.domain.institutions import institution as institutions
 from pixconnect.domain.institutions.account import Credential, InstitutionAccount
 from pixconnect.domain.institutions.account_file import AccountDescription
 from pixconnect.domain.institutions.contest import Contests
-from pixconnect.domain.institutions.institution import (
-    CertainRefusal,
-    ChargeTerms,
-    DayFiles,
-    InstitutionItem,
-    InstitutionTraits,
-    InstitutionUnavailable,
-    ListedRefund,
-    NotSent,
-    OpenedCharge,
-    OpeningAnswer,
-    PermissionTried,
-    ReceivedPix,
-    RefundAnswer,
-    SendAnswer,
-    UnknownOutcome,
-    Webhook,
-)
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix, name_payee
 from pixconnect.domain.institutions.sent_return import SentReturns
 from pixconnect.domain.money import br_code
@@ -38,10 +21,10 @@ from support.records import OUTSIDE_ISPB
 from support.service import FakeClock
 
 OWNER_TAX_ID = "12345678000195"
-LOST_BEFORE: Final = UnknownOutcome(reason="the connection broke while we asked")
-LOST_AFTER: Final = UnknownOutcome(reason="the connection broke before the answer")
-REFUSED_BY_TEXT: Final = UnknownOutcome(reason="A chave Pix não foi encontrada.", is_refusal=True)
-REFUSED_AND_DONE: Final = UnknownOutcome(reason="Já existe", is_refusal=True)
+LOST_BEFORE: Final = institutions.UnknownOutcome(reason="the connection broke while we asked")
+LOST_AFTER: Final = institutions.UnknownOutcome(reason="the connection broke before the answer")
+REFUSED_BY_TEXT: Final = institutions.UnknownOutcome(reason="A chave Pix não foi encontrada.", is_refusal=True)
+REFUSED_AND_DONE: Final = institutions.UnknownOutcome(reason="Já existe", is_refusal=True)
 
 
 class FakeInstitution:
@@ -52,13 +35,13 @@ class FakeInstitution:
         traits: What it says that one can rely on.
     """
 
-    def __init__(self, clock: FakeClock, traits: InstitutionTraits | None = None) -> None:
+    def __init__(self, clock: FakeClock, traits: institutions.InstitutionTraits | None = None) -> None:
         self._clock = clock
-        self.traits = traits or InstitutionTraits()
+        self.traits = traits or institutions.InstitutionTraits()
         self.balance_cents = 0
-        self.received: list[ReceivedPix] = []
-        self.charges: dict[str, OpenedCharge] = {}
-        self.answers: list[OpeningAnswer] = []
+        self.received: list[institutions.ReceivedPix] = []
+        self.charges: dict[str, institutions.OpenedCharge] = {}
+        self.answers: list[institutions.OpeningAnswer] = []
         """Of the next calls that open, revise or remove; what opens is done all the same where the answer is lost."""
         self.loses_answers = False
         self.makes_txids = False
@@ -66,15 +49,15 @@ class FakeInstitution:
         self.page_size = 100
         self.lists: list[tuple[datetime, datetime, bool]] = []
         self.calls: list[str] = []
-        self.webhooks: list[Webhook] = []
-        self.refunds: dict[tuple[str, str], ListedRefund] = {}
-        self.refund_answers: list[RefundAnswer] = []
+        self.webhooks: list[institutions.Webhook] = []
+        self.refunds: dict[tuple[str, str], institutions.ListedRefund] = {}
+        self.refund_answers: list[institutions.RefundAnswer] = []
         """Of the next calls that return a Pix; what is not known is done all the same, unless it was ``LOST_BEFORE``."""
         self.refund_status: Literal["under_way", "returned", "refused"] = "returned"
         """Of refunds that are asked for from now on."""
         self.given_back_cents = 0
         self.sent: dict[str, SentPix] = {}
-        self.send_answers: list[SendAnswer] = []
+        self.send_answers: list[institutions.SendAnswer] = []
         """Of the next calls that send; as ``refund_answers``."""
         self.send_status: Literal["under_way", "settled", "refused"] = "settled"
         self.waits_for: WaitsFor | None = None
@@ -93,18 +76,18 @@ class FakeInstitution:
         """By when calls that send had to leave."""
         self.asked: list[str | None] = []
         """By which codes it was asked about sent Pix."""
-        self.items: list[InstitutionItem] = []
-        self.day_files: DayFiles | None = None
+        self.items: list[institutions.InstitutionItem] = []
+        self.day_files: institutions.DayFiles | None = None
         self.contests: Contests | None = None
         self.sent_returns: SentReturns | None = None
         self.closing_balances: dict[date, int] = {}
         self.before_answer: Callable[[], Any] | None = None
 
-    def receive(self, pix: ReceivedPix) -> None:
+    def receive(self, pix: institutions.ReceivedPix) -> None:
         self.received.append(pix)
         self.balance_cents += pix.amount_cents
 
-    async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+    async def open_charge(self, terms: institutions.ChargeTerms) -> institutions.OpeningAnswer:
         self.calls.append(f"open {terms.txid}")
         if self.before_answer is not None:
             await self.before_answer()
@@ -115,10 +98,10 @@ class FakeInstitution:
             return answer
         return self._open(terms)
 
-    def _open(self, terms: ChargeTerms) -> OpenedCharge:
+    def _open(self, terms: institutions.ChargeTerms) -> institutions.OpenedCharge:
         return self.charges.setdefault(
             terms.txid,
-            OpenedCharge(
+            institutions.OpenedCharge(
                 txid=terms.txid,
                 network_txid=f"there{len(self.charges)}" if self.makes_txids else None,
                 key=terms.key,
@@ -132,24 +115,24 @@ class FakeInstitution:
             ),
         )
 
-    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
+    async def read_charge(self, txid: str, *, has_due_date: bool = False) -> institutions.OpenedCharge | None:
         self._check()
         self.calls.append(f"read {txid}")
         found = self.charges.get(txid)
         return found if found is not None and (found.due is not None) == has_due_date else None
 
-    async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer:
+    async def revise_charge(self, terms: institutions.ChargeTerms) -> institutions.OpeningAnswer:
         self.calls.append(f"revise {terms.txid}")
         return await self._change(
             terms.txid, amount_cents=terms.amount_cents, key=terms.key, lifetime_s=terms.lifetime_s, due=terms.due
         )
 
-    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> OpeningAnswer:
+    async def remove_charge(self, txid: str, *, has_due_date: bool = False) -> institutions.OpeningAnswer:
         self.calls.append(f"remove {txid}")
         assert (self.charges[txid].due is not None) == has_due_date, "each kind has its own path"
         return await self._change(txid, status="removed_by_us")
 
-    async def _change(self, txid: str, **members: Any) -> OpeningAnswer:
+    async def _change(self, txid: str, **members: Any) -> institutions.OpeningAnswer:
         if self.before_answer is not None:
             await self.before_answer()
         answer = self.answers.pop(0) if self.answers else None
@@ -160,7 +143,7 @@ class FakeInstitution:
 
     async def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
-    ) -> AsyncIterator[Sequence[ReceivedPix]]:
+    ) -> AsyncIterator[Sequence[institutions.ReceivedPix]]:
         self._check()
         self.lists.append((since, until, only_returned))
         found = [
@@ -170,16 +153,16 @@ class FakeInstitution:
             self._check()
             yield found[start : start + self.page_size]
 
-    async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:
+    async def read_received(self, end_to_end_id: str) -> institutions.ReceivedPix | None:
         self._check()
         return next((pix for pix in self.received if pix.end_to_end_id == end_to_end_id), None)
 
-    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> institutions.RefundAnswer:
         self.calls.append(f"refund {refund_id}")
         if self.before_answer is not None:
             await self.before_answer()
         answer = self.refund_answers.pop(0) if self.refund_answers else None
-        if isinstance(answer, CertainRefusal | NotSent) or answer is LOST_BEFORE:
+        if isinstance(answer, institutions.CertainRefusal | institutions.NotSent) or answer is LOST_BEFORE:
             return answer
         name = end_to_end_id, refund_id
         # One that does not promise to know a name again takes it for another refund.
@@ -187,12 +170,12 @@ class FakeInstitution:
             self.refunds[name] = self._give_back(refund_id, amount_cents)
         return answer or self.refunds[name]
 
-    def _give_back(self, refund_id: str, amount_cents: int) -> ListedRefund:
+    def _give_back(self, refund_id: str, amount_cents: int) -> institutions.ListedRefund:
         now = self._clock.real_now()
         if self.refund_status != "refused":
             self.given_back_cents += amount_cents
             self.balance_cents -= amount_cents
-        return ListedRefund(
+        return institutions.ListedRefund(
             id=refund_id,
             return_id=f"D{OUTSIDE_ISPB}202607011500{len(self.calls):011}",
             amount_cents=amount_cents,
@@ -211,21 +194,24 @@ class FakeInstitution:
                     self.given_back_cents -= refund.amount_cents
                     self.balance_cents += refund.amount_cents
 
-    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> institutions.ListedRefund | None:
         self._check()
         return self.refunds.get((end_to_end_id, refund_id))
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> institutions.SendAnswer:
         self.calls.append(f"send {pix.name}")
         self.not_after.append(pix.not_after_s)
         if self.before_answer is not None:
             await self.before_answer()
         answer = self.send_answers.pop(0) if self.send_answers else None
-        if isinstance(answer, CertainRefusal | NotSent) or answer in (LOST_BEFORE, REFUSED_BY_TEXT):
+        if isinstance(answer, institutions.CertainRefusal | institutions.NotSent) or answer in (
+            LOST_BEFORE,
+            REFUSED_BY_TEXT,
+        ):
             return answer
         is_known = pix.name in self.sent and not self.forgets_names
         if is_known and self.traits.resend_for and not self.tells_codes:
-            return answer or UnknownOutcome(reason="the name was used")
+            return answer or institutions.UnknownOutcome(reason="the name was used")
         if not is_known or not self.tells_codes:
             self.sent[pix.name] = self._pay(pix)
             self.paid.append(pix)
@@ -273,11 +259,11 @@ class FakeInstitution:
         self._check()
         return self.closing_balances.get(day)
 
-    async def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem]]:
+    async def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[institutions.InstitutionItem]]:
         self._check()
         yield [item for item in self.items if since <= item.day <= until]
 
-    async def list_webhooks(self) -> Sequence[Webhook]:
+    async def list_webhooks(self) -> Sequence[institutions.Webhook]:
         self._check()
         return list(self.webhooks)
 
@@ -286,7 +272,7 @@ class FakeInstitution:
         self.calls.append(f"webhook {key}")
         has_one = self.traits.has_webhook_per_key
         self.webhooks = [each for each in self.webhooks if not has_one or each.key != key]
-        self.webhooks.append(Webhook(key=key if has_one else None, url=url))
+        self.webhooks.append(institutions.Webhook(key=key if has_one else None, url=url))
         self._lose()
 
     async def remove_webhook(self, key: str, url: str) -> None:
@@ -294,20 +280,20 @@ class FakeInstitution:
         self.webhooks = [each for each in self.webhooks if each.url != url]
         self._lose()
 
-    async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
+    async def check(self, keys: Sequence[str]) -> Sequence[institutions.PermissionTried]:
         self._check()
-        return [PermissionTried(name="cob.write", is_given=True)]
+        return [institutions.PermissionTried(name="cob.write", is_given=True)]
 
     async def close(self) -> None:
         return None
 
     def _lose(self) -> None:
         if self.loses_answers:
-            raise InstitutionUnavailable("the answer was lost")
+            raise institutions.InstitutionUnavailable("the answer was lost")
 
     def _check(self) -> None:
         if not self.is_reachable:
-            raise InstitutionUnavailable("it is away")
+            raise institutions.InstitutionUnavailable("it is away")
 
     def open(self, account: InstitutionAccount, credential: Credential) -> FakeInstitution:
         return self

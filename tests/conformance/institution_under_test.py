@@ -19,21 +19,8 @@ from conformance.wire import BreakableWire
 from pixconnect.adapters.institutions.opening import open_institution
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.adapters.system import SystemEntropy
-from pixconnect.domain.institutions.institution import (
-    ChargeTerms,
-    Institution,
-    InstitutionUnavailable,
-    OpenedCharge,
-    ReceivedPix,
-)
-from pixconnect.domain.institutions.rail_memory import (
-    RailMemory,
-    RailStep,
-    State,
-    name_order_there,
-    name_payee,
-    name_refund_there,
-)
+from pixconnect.domain.institutions import institution as institutions
+from pixconnect.domain.institutions import rail_memory
 from pixconnect.domain.money.br_code import format_static_br_code
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import CreditReport, DirectoryEntry, Order, Rail, RailUnavailable, RefundOrder
@@ -57,16 +44,16 @@ _REFUSING_KEY = "closed@pix.example"
 class Steps(Struct):
     """What the rail remembers, in this process: as the rows in the database, each is changed by whoever finds it as it was."""
 
-    of: dict[str, RailStep] = {}
+    of: dict[str, rail_memory.RailStep] = {}
     names_first: bool = False
     fault: str | None = None
     """What meets the next call that moves money, where another comes before it."""
     set_fault: Callable[[str], None] | None = None
 
-    async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
+    async def open(self, order_names: Sequence[str]) -> dict[str, rail_memory.RailStep]:
         return {name: self.of[name] for name in order_names if name in self.of}
 
-    async def take(self, before: RailStep, after: RailStep) -> bool:
+    async def take(self, before: rail_memory.RailStep, after: rail_memory.RailStep) -> bool:
         if self.of[before.order_name] != before:
             return False
         self.of[before.order_name] = after
@@ -84,21 +71,21 @@ class Steps(Struct):
 
     def mint(self, order: Order | RefundOrder, clock: MonthClock) -> None:
         name = order.end_to_end_id if isinstance(order, Order) else order.return_id
-        step = RailStep(
+        step = rail_memory.RailStep(
             order_name=name,
             institution_id=1,
             kind="refund",
             holder_id=1,
             original_end_to_end_id=None,
             amount_cents=order.amount_cents,
-            name_there=name_refund_there(_NAMING_KEY, 1, 1, name),
+            name_there=rail_memory.name_refund_there(_NAMING_KEY, 1, 1, name),
             state="minted",
             created_at=clock.real_now(),
         )
         if isinstance(order, Order):
-            payee = name_payee(order.credit_party, is_by_key=True)
-            there = name_order_there(_NAMING_KEY, 1, 1, name)
-            state: State = "new" if self.names_first else "minted"
+            payee = rail_memory.name_payee(order.credit_party, is_by_key=True)
+            there = rail_memory.name_order_there(_NAMING_KEY, 1, 1, name)
+            state: rail_memory.State = "new" if self.names_first else "minted"
             self.of[name] = structs.replace(step, kind="order", payee=payee, name_there=there, state=state)
         else:
             self.of[name] = structs.replace(step, original_end_to_end_id=order.original_end_to_end_id)
@@ -126,7 +113,7 @@ class InstitutionUnderTest(UnofferedHooks):
         bank: Bank,
         control: Control,
         clock: MonthClock,
-        institution: Institution,
+        institution: institutions.Institution,
         wire: BreakableWire,
         *,
         by_code: bool = False,
@@ -134,7 +121,7 @@ class InstitutionUnderTest(UnofferedHooks):
         self.does = does
         self._steps = Steps(names_first=institution.traits.names_first)
         self._steps.set_fault = lambda fault: control.set(("face_write", fault))
-        memory: RailMemory = self._steps
+        memory: rail_memory.RailMemory = self._steps
         self.rail: Rail = InstitutionRail(institution, memory, clock)
         self.names: dict[str, str] = {}
         self._bank, self._control, self._clock = bank, control, clock
@@ -163,9 +150,9 @@ class InstitutionUnderTest(UnofferedHooks):
         return order
 
     async def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> str | None:
-        terms = ChargeTerms(txid=txid, key=KEY, amount_cents=amount_cents, lifetime_s=3600)
+        terms = institutions.ChargeTerms(txid=txid, key=KEY, amount_cents=amount_cents, lifetime_s=3600)
         opened = await self._institution.open_charge(terms)
-        assert isinstance(opened, OpenedCharge), opened
+        assert isinstance(opened, institutions.OpenedCharge), opened
         await self._bank.be_paid(opened.network_txid or txid, amount_cents)
         return None
 
@@ -176,9 +163,9 @@ class InstitutionUnderTest(UnofferedHooks):
                 as_report(item)
                 async for page in self._institution.list_received(now - _SPAN, now)
                 for item in page
-                if isinstance(item, ReceivedPix)
+                if isinstance(item, institutions.ReceivedPix)
             ]
-        except InstitutionUnavailable as error:
+        except institutions.InstitutionUnavailable as error:
             raise RailUnavailable(error.reason) from error
 
     async def read_funds(self) -> int:
@@ -222,7 +209,7 @@ async def open_institution_under_test(
     control: Control,
     clock: MonthClock,
     folder: Path,
-    tell: Callable[[Institution], Institution] = lambda institution: institution,
+    tell: Callable[[institutions.Institution], institutions.Institution] = lambda institution: institution,
     *,
     by_code: bool = False,
 ) -> AsyncIterator[InstitutionUnderTest]:

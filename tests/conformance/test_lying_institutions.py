@@ -13,30 +13,20 @@ from conformance.institution_under_test import open_institution_under_test
 from conformance.rail import RailConformance
 from conformance.test_institution_rail import DOES
 from conformance.under_test import RailUnderTest
-from pixconnect.domain.institutions.institution import (
-    CertainRefusal,
-    Institution,
-    InstitutionUnavailable,
-    ListedRefund,
-    NotSent,
-    ReceivedPix,
-    RefundAnswer,
-    SendAnswer,
-    UnknownOutcome,
-)
+from pixconnect.domain.institutions import institution as institutions
 from pixconnect.domain.institutions.malformed_item import MalformedItem
 from pixconnect.domain.institutions.rail_memory import OutgoingPix
 from support.faces import Bank
 
 pytestmark = pytest.mark.long
 
-Page = Sequence[ReceivedPix | MalformedItem]
+Page = Sequence[institutions.ReceivedPix | MalformedItem]
 
 
 class Liar:
     """An institution like another one, but for one lie."""
 
-    def __init__(self, institution: Institution) -> None:
+    def __init__(self, institution: institutions.Institution) -> None:
         self._institution = institution
         self._count = 0
 
@@ -45,31 +35,35 @@ class Liar:
 
 
 class RefundsUnderANewNameEachTime(Liar):
-    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> institutions.RefundAnswer:
         self._count += 1
         return await self._institution.refund(end_to_end_id, f"{refund_id}{self._count}", amount_cents)
 
 
 class SendsUnderANewNameEachTime(Liar):
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> institutions.SendAnswer:
         self._count += 1
         return await self._institution.send(structs.replace(pix, name=f"{self._count:032x}"))
 
 
 class TakesTheUnknownForRefused(Liar):
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> institutions.SendAnswer:
         answer = await self._institution.send(pix)
-        return CertainRefusal(code="408", reason=answer.reason) if isinstance(answer, UnknownOutcome) else answer
+        return (
+            institutions.CertainRefusal(code="408", reason=answer.reason)
+            if isinstance(answer, institutions.UnknownOutcome)
+            else answer
+        )
 
 
 class TellsTheLastRefundOfWhatever(Liar):
     asked = ("", "")
 
-    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> institutions.RefundAnswer:
         self.asked = (end_to_end_id, refund_id)
         return await self._institution.refund(end_to_end_id, refund_id, amount_cents)
 
-    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> institutions.ListedRefund | None:
         found = await self._institution.read_refund(*self.asked)
         # By its amount it would be noticed.
         return found and structs.replace(found, amount_cents=700)
@@ -82,28 +76,28 @@ class TakesAwayForEmpty(Liar):
         try:
             async for page in self._institution.list_received(since, until, only_returned=only_returned):
                 yield page
-        except InstitutionUnavailable:
+        except institutions.InstitutionUnavailable:
             return
 
 
 class TakesAwayForNone(Liar):
-    async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None:
+    async def read_refund(self, end_to_end_id: str, refund_id: str) -> institutions.ListedRefund | None:
         try:
             return await self._institution.read_refund(end_to_end_id, refund_id)
-        except InstitutionUnavailable:
+        except institutions.InstitutionUnavailable:
             return None
 
 
 class TakesTheUnknownForUnsent(Liar):
-    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> institutions.RefundAnswer:
         answer = await self._institution.refund(end_to_end_id, refund_id, amount_cents)
-        return NotSent(reason=answer.reason) if isinstance(answer, UnknownOutcome) else answer
+        return institutions.NotSent(reason=answer.reason) if isinstance(answer, institutions.UnknownOutcome) else answer
 
 
 class TakesTheUnsentForUnknown(Liar):
-    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> RefundAnswer:
+    async def refund(self, end_to_end_id: str, refund_id: str, amount_cents: int) -> institutions.RefundAnswer:
         answer = await self._institution.refund(end_to_end_id, refund_id, amount_cents)
-        return UnknownOutcome(reason=answer.reason) if isinstance(answer, NotSent) else answer
+        return institutions.UnknownOutcome(reason=answer.reason) if isinstance(answer, institutions.NotSent) else answer
 
 
 class ListsLessThanCameIn(Liar):
@@ -126,8 +120,8 @@ class ListsWhatIsLeftOfIt(Liar):
             ]
 
 
-def _is_pix(item: ReceivedPix | MalformedItem) -> bool:
-    return isinstance(item, ReceivedPix)
+def _is_pix(item: institutions.ReceivedPix | MalformedItem) -> bool:
+    return isinstance(item, institutions.ReceivedPix)
 
 
 Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
@@ -163,7 +157,7 @@ async def test_an_institution_that_lies_fails(
     liar: type[Liar],
     test: Test,
 ) -> None:
-    def tell(institution: Institution) -> Institution:
+    def tell(institution: institutions.Institution) -> institutions.Institution:
         lying: Any = liar(institution)
         return lying
 

@@ -8,14 +8,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from pixconnect.foundation.database_failure import (
-    DATABASE_AWAY,
-    DATABASE_BUSY,
-    DATABASE_FAILED,
-    is_of_own_file,
-    say_undone,
-    say_why,
-)
+from pixconnect.foundation import database_failure
 
 _AWAY = (
     # the network
@@ -46,28 +39,28 @@ _WRONG_STATES = ("22021", "22003", "23505", "23514", "25001", "25P02", "42501", 
 
 @pytest.mark.parametrize("kind", _AWAY, ids=lambda kind: kind.__name__)
 def test_what_the_network_and_the_driver_say_is_a_database_that_is_away(kind: type[BaseException]) -> None:
-    assert issubclass(kind, DATABASE_AWAY)
+    assert issubclass(kind, database_failure.DATABASE_AWAY)
 
 
 @pytest.mark.parametrize("state", _AWAY_STATES)
 def test_a_database_that_is_away_says_so_by_its_state(state: str) -> None:
-    assert isinstance(_raised(state), DATABASE_AWAY)
+    assert isinstance(_raised(state), database_failure.DATABASE_AWAY)
 
 
 @pytest.mark.parametrize("state", _BUSY_STATES)
 def test_a_database_that_did_not_get_to_it_is_busy(state: str) -> None:
-    assert isinstance(_raised(state), DATABASE_BUSY)
-    assert not isinstance(_raised(state), DATABASE_AWAY)
+    assert isinstance(_raised(state), database_failure.DATABASE_BUSY)
+    assert not isinstance(_raised(state), database_failure.DATABASE_AWAY)
 
 
 @pytest.mark.parametrize("state", _WRONG_STATES)
 def test_what_we_have_asked_wrongly_is_neither(state: str) -> None:
-    assert not isinstance(_raised(state), (*DATABASE_AWAY, *DATABASE_BUSY))
-    assert isinstance(_raised(state), DATABASE_FAILED)
+    assert not isinstance(_raised(state), (*database_failure.DATABASE_AWAY, *database_failure.DATABASE_BUSY))
+    assert isinstance(_raised(state), database_failure.DATABASE_FAILED)
 
 
 def test_a_value_that_cannot_be_sent_is_not_a_database_that_is_away() -> None:
-    assert not issubclass(asyncpg.DataError, DATABASE_AWAY)
+    assert not issubclass(asyncpg.DataError, database_failure.DATABASE_AWAY)
 
 
 def test_a_missing_file_of_ours_is_not_a_missing_socket(tmp_path: Path) -> None:
@@ -75,7 +68,7 @@ def test_a_missing_file_of_ours_is_not_a_missing_socket(tmp_path: Path) -> None:
         (tmp_path / "secret.key").read_bytes()
     with pytest.raises(FileNotFoundError) as sockets, socket.socket(socket.AF_UNIX) as client:
         client.connect(str(tmp_path / "socket"))
-    assert (is_of_own_file(own.value), is_of_own_file(sockets.value)) == (True, False)
+    assert (database_failure.is_of_own_file(own.value), database_failure.is_of_own_file(sockets.value)) == (True, False)
 
 
 def _raised(state: str) -> asyncpg.PostgresError:
@@ -96,5 +89,5 @@ def _raised(state: str) -> asyncpg.PostgresError:
     ],
 )
 def test_what_is_full_or_used_up_is_said_as_it_is(state: str, words: str) -> None:
-    assert say_why(_raised(state)) == words
-    assert say_undone(_raised(state)) == f"{words}; nothing was done"
+    assert database_failure.say_why(_raised(state)) == words
+    assert database_failure.say_undone(_raised(state)) == f"{words}; nothing was done"

@@ -6,14 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from pixconnect.domain.money.rail import (
-    Acknowledgement,
-    CreditReport,
-    MovementReport,
-    Report,
-    ReturnReport,
-    SettledReport,
-)
+from pixconnect.domain.money import rail as rails
 from pixconnect.domain.simulation import sandbox_control as commands
 from pixconnect.sandbox.answers import FEE_TEXT, fee_id
 from support import sandbox as support
@@ -21,19 +14,21 @@ from support.postgres import Addresses
 from support.sandbox import Sandbox, SandboxProcess, our_party, outside_transfer
 
 
-async def acknowledge(sandbox: Sandbox, reports: Sequence[Report], code: str | None = None) -> None:
-    await sandbox.rail.acknowledge([Acknowledgement(report_id=one.report_id, refusal_code=code) for one in reports])
+async def acknowledge(sandbox: Sandbox, reports: Sequence[rails.Report], code: str | None = None) -> None:
+    await sandbox.rail.acknowledge(
+        [rails.Acknowledgement(report_id=one.report_id, refusal_code=code) for one in reports]
+    )
 
 
-async def next_report(sandbox: Sandbox) -> Report:
+async def next_report(sandbox: Sandbox) -> rails.Report:
     [report] = await sandbox.rail.reports(20.0)
     return report
 
 
-async def pay(sandbox: Sandbox, code: str | None = None) -> tuple[CreditReport, commands.Arrival]:
+async def pay(sandbox: Sandbox, code: str | None = None) -> tuple[rails.CreditReport, commands.Arrival]:
     paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer()))
     report = await next_report(sandbox)
-    assert isinstance(report, CreditReport)
+    assert isinstance(report, rails.CreditReport)
     await acknowledge(sandbox, [report], code)
     return report, await paying
 
@@ -49,7 +44,7 @@ async def test_a_move_is_reported_until_acknowledged(sandbox: Sandbox, direction
     )  # pyright: ignore[reportArgumentType]
     moving = asyncio.create_task(sandbox.control.call(commands.MOVE, asked))
     report = await next_report(sandbox)
-    assert isinstance(report, MovementReport)
+    assert isinstance(report, rails.MovementReport)
     assert (report.kind, report.direction, report.amount_cents, report.description) == ("wire", direction, 300, "TED")
     assert await position(sandbox) == 0
     await acknowledge(sandbox, [report])
@@ -76,7 +71,7 @@ async def test_a_fee_follows_the_payment_that_settled_and_none_the_one_that_did_
     assert await sandbox.rail.reports(0.0) == []
     paid, _ = await pay(sandbox)
     fee = await next_report(sandbox)
-    assert isinstance(fee, MovementReport)
+    assert isinstance(fee, rails.MovementReport)
     assert (fee.item_id, fee.end_to_end_id) == (fee_id(paid.end_to_end_id), paid.end_to_end_id)
     assert (fee.kind, fee.direction, fee.amount_cents, fee.description) == ("fee", "OUT", 7, FEE_TEXT)
     assert fee.party == paid.credit_party
@@ -91,14 +86,14 @@ async def test_a_fee_follows_the_transfer_that_settles_and_none_the_one_that_doe
     await sandbox.rail.submit([sent, sent])
     await sandbox.rail.submit([sent])
     reports = await support.reports_of(sandbox.rail, 2)
-    assert {type(one) for one in reports} == {SettledReport, MovementReport}
+    assert {type(one) for one in reports} == {rails.SettledReport, rails.MovementReport}
     assert await sandbox.rail.reports(0.1) == []
     assert await position(sandbox) == -107
     await sandbox.control.call(
         commands.REPLACE_FAULTS, [commands.FaultRule(effect="fee:7", match=commands.FaultMatch(operation="payment"))]
     )
     await sandbox.rail.submit([support.order()])
-    assert [type(one) for one in await support.reports_of(sandbox.rail, 1)] == [SettledReport]
+    assert [type(one) for one in await support.reports_of(sandbox.rail, 1)] == [rails.SettledReport]
 
 
 @pytest.mark.long
@@ -115,7 +110,7 @@ async def test_killed_between_a_payment_and_its_fee_the_institution_takes_it_onc
         async with support.connected(process.url) as (rail, control):
             # It is reported again, and the fee only once that is acknowledged.
             assert [one.report_id for one in await rail.reports(20.0)] == [paid.report_id]
-            await rail.acknowledge([Acknowledgement(report_id=paid.report_id)])
+            await rail.acknowledge([rails.Acknowledgement(report_id=paid.report_id)])
             [fee] = await rail.reports(20.0)
             assert fee.report_id == fee_id(paid.report_id)
             process.kill()
@@ -137,7 +132,7 @@ async def test_a_pix_dated_back_says_both_instants(sandbox: Sandbox) -> None:
     asked = commands.OutsideReturn(end_to_end_id=sent.end_to_end_id, amount_cents=None, reason="MD06")
     returning = asyncio.create_task(sandbox.control.call(commands.GIVE_BACK, asked))
     report = await next_report(sandbox)
-    assert isinstance(report, ReturnReport)
+    assert isinstance(report, rails.ReturnReport)
     assert report.settled_at is not None
     await acknowledge(sandbox, [report])
     await returning

@@ -8,27 +8,18 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.money.rail import Acknowledgement, CreditAccepted, CreditCancelled, CreditReport, Report
-from pixconnect.domain.simulation.sandbox_control import (
-    PAY,
-    READ_DUE,
-    REPLACE_FAULTS,
-    SET_OFFSET,
-    Arrival,
-    FaultMatch,
-    FaultRule,
-    SandboxRefusal,
-)
+from pixconnect.domain.simulation import sandbox_control as commands
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, outside_transfer
 
 A_DAY_MS = 86_400_000
-PAYMENT = FaultMatch(operation="payment")
+PAYMENT = commands.FaultMatch(operation="payment")
 
 
-async def follow(sandbox: Sandbox, codes: Sequence[str | None]) -> tuple[list[Report], Arrival]:
+async def follow(sandbox: Sandbox, codes: Sequence[str | None]) -> tuple[list[Report], commands.Arrival]:
     """Let somebody pay, and answer each report as told; what was reported, and what the payer hears."""
-    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
+    paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer()))
     seen: list[Report] = []
     for code in codes:
         [report] = await sandbox.rail.reports(20.0)
@@ -40,7 +31,7 @@ async def follow(sandbox: Sandbox, codes: Sequence[str | None]) -> tuple[list[Re
 
 
 async def test_what_is_accepted_settles_later_under_a_report_of_its_own(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="two_steps:30", match=PAYMENT)])
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="two_steps:30", match=PAYMENT)])
     (accepted, settled), arrival = await follow(sandbox, [None, None])
     assert isinstance(accepted, CreditAccepted)
     assert type(settled) is CreditReport
@@ -51,15 +42,15 @@ async def test_what_is_accepted_settles_later_under_a_report_of_its_own(sandbox:
 
 
 async def test_what_is_refused_when_it_is_accepted_never_settles(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="two_steps:1", match=PAYMENT)])
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="two_steps:1", match=PAYMENT)])
     (accepted,), arrival = await follow(sandbox, ["BE17"])
     assert isinstance(accepted, CreditAccepted)
     assert (arrival.status, arrival.code) == ("ERROR", "BE17")
-    assert (await sandbox.control.call(READ_DUE, None)).next_due_at is None
+    assert (await sandbox.control.call(commands.READ_DUE, None)).next_due_at is None
 
 
 async def test_what_is_accepted_may_be_cancelled(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="cancel:AB03:1", match=PAYMENT)])
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="cancel:AB03:1", match=PAYMENT)])
     (accepted, cancelled), arrival = await follow(sandbox, [None, None])
     assert isinstance(accepted, CreditAccepted)
     assert isinstance(cancelled, CreditCancelled)
@@ -69,8 +60,8 @@ async def test_what_is_accepted_may_be_cancelled(sandbox: Sandbox) -> None:
 
 async def test_a_code_that_the_scheme_does_not_have_cancels_nothing(sandbox: Sandbox) -> None:
     for effect in ("cancel:XX99", "cancel:XX99:5"):
-        with pytest.raises(SandboxRefusal, match="XX99"):
-            await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect=effect)])
+        with pytest.raises(commands.SandboxRefusal, match="XX99"):
+            await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect=effect)])
 
 
 async def test_where_all_payments_take_two_steps_the_end_comes_first_out_of_order(database: Addresses) -> None:
@@ -79,7 +70,9 @@ async def test_where_all_payments_take_two_steps_the_end_comes_first_out_of_orde
         assert isinstance(first, CreditAccepted)
         assert type(last) is CreditReport
         assert arrival.status == "CONFIRMED"
-        await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="out_of_order", match=PAYMENT, times=1)])
+        await sandbox.control.call(
+            commands.REPLACE_FAULTS, [commands.FaultRule(effect="out_of_order", match=PAYMENT, times=1)]
+        )
         (first, last), arrival = await follow(sandbox, [None, None])
         assert type(first) is CreditReport
         assert isinstance(last, CreditAccepted)
@@ -87,31 +80,33 @@ async def test_where_all_payments_take_two_steps_the_end_comes_first_out_of_orde
 
 
 async def test_the_acknowledgement_of_the_first_step_does_not_close_the_second(sandbox: Sandbox) -> None:
-    await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect="two_steps:1", match=PAYMENT)])
-    paying = asyncio.create_task(sandbox.control.call(PAY, outside_transfer()))
+    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="two_steps:1", match=PAYMENT)])
+    paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer()))
     [first] = await sandbox.rail.reports(20.0)
     said = Acknowledgement(report_id=first.report_id)
     await asyncio.gather(*(sandbox.rail.acknowledge([said]) for _ in range(5)))
     [second] = await sandbox.rail.reports(20.0)
     await sandbox.rail.acknowledge([said])
-    assert (await sandbox.control.call(READ_DUE, None)).reports_count == 1
+    assert (await sandbox.control.call(commands.READ_DUE, None)).reports_count == 1
     await sandbox.rail.acknowledge([Acknowledgement(report_id=second.report_id)])
     assert (await paying).status == "CONFIRMED"
 
 
 async def test_the_second_step_is_due_by_the_sandbox_clock_and_outlives_the_process(database: Addresses) -> None:
     async with support.running(database.service_url) as sandbox:
-        await sandbox.control.call(REPLACE_FAULTS, [FaultRule(effect=f"two_steps:{A_DAY_MS}", match=PAYMENT)])
+        await sandbox.control.call(
+            commands.REPLACE_FAULTS, [commands.FaultRule(effect=f"two_steps:{A_DAY_MS}", match=PAYMENT)]
+        )
         # The payer does not wait for a day.
-        assert (await sandbox.control.call(PAY, outside_transfer())).status == "PROCESSING"
+        assert (await sandbox.control.call(commands.PAY, outside_transfer())).status == "PROCESSING"
     async with support.running(database.service_url) as sandbox:
         [accepted] = await support.next_reports(sandbox.rail)
         assert isinstance(accepted, CreditAccepted)
     async with support.running(database.service_url) as sandbox:
-        due_at = (await sandbox.control.call(READ_DUE, None)).next_due_at
+        due_at = (await sandbox.control.call(commands.READ_DUE, None)).next_due_at
         assert due_at is not None
         assert due_at >= accepted.reported_at + timedelta(days=1)
-        await sandbox.control.call(SET_OFFSET, timedelta(days=1, minutes=5))
+        await sandbox.control.call(commands.SET_OFFSET, timedelta(days=1, minutes=5))
         [settled] = await support.next_reports(sandbox.rail)
         assert type(settled) is CreditReport
         assert settled.reported_at == due_at

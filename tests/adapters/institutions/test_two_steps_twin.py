@@ -15,15 +15,8 @@ import pytest
 from msgspec import structs
 
 from pixconnect.adapters.rails.institution import InstitutionRail
+from pixconnect.domain.institutions import institution as institutions
 from pixconnect.domain.institutions.first_step import MintAnswer, NamedPix
-from pixconnect.domain.institutions.institution import (
-    CertainRefusal,
-    InstitutionTraits,
-    InstitutionUnavailable,
-    NotSent,
-    SendAnswer,
-    UnknownOutcome,
-)
 from pixconnect.domain.institutions.rail_memory import MemoryUnavailable, OutgoingPix, RailStep, SentPix
 from pixconnect.domain.money.holder import UNKNOWN_PARTY
 from pixconnect.domain.money.rail import (
@@ -82,7 +75,7 @@ class Memory:
 class Twin:
     """The institution, of one order."""
 
-    traits = InstitutionTraits(sends=("KEY",), names_first=True, compares_owner=True)
+    traits = institutions.InstitutionTraits(sends=("KEY",), names_first=True, compares_owner=True)
 
     def __init__(self, chance: Random, clock: FakeClock) -> None:
         self._chance, self._clock = chance, clock
@@ -96,20 +89,20 @@ class Twin:
     async def mint(self, pix: OutgoingPix) -> MintAnswer:
         drawn = self._chance.random()
         if drawn < self._is_away:
-            return NotSent(reason="no answer")
+            return institutions.NotSent(reason="no answer")
         if drawn > 0.98:
-            return CertainRefusal(code="NaoEncontrado", reason="no such key")
+            return institutions.CertainRefusal(code="NaoEncontrado", reason="no such key")
         code = f"E{OUTSIDE_ISPB}202607011500{self._chance.randrange(10**11):011}"
         return NamedPix(code=code, owner_tax_id="12345678909", owner_name="Joana")
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> institutions.SendAnswer:
         code = pix.code or ""
         drawn = self._chance.random()
         if drawn < 0.15:
-            return NotSent(reason="429")
+            return institutions.NotSent(reason="429")
         self.calls[code] += 1
         if drawn < 0.25:
-            return CertainRefusal(code="RequisicaoInvalida", reason="refused")
+            return institutions.CertainRefusal(code="RequisicaoInvalida", reason="refused")
         if drawn < 0.4:
             self.late.append(code)  # it arrives when nobody expects it
         elif drawn < 0.9:
@@ -117,12 +110,12 @@ class Twin:
         if self._chance.random() < 0.1:
             raise Died
         if drawn < 0.7 or code not in self.ended:
-            return UnknownOutcome(reason="no answer, or 403")
+            return institutions.UnknownOutcome(reason="no answer, or 403")
         return self._tell(code)
 
     async def read_sent(self, name: str, code: str | None = None, since: object = None) -> SentPix | None:
         if self._chance.random() < 0.2:
-            raise InstitutionUnavailable("no answer")
+            raise institutions.InstitutionUnavailable("no answer")
         is_seen = code in self.ended and self._clock.real_now() >= self._seen_from
         return self._tell(code or "") if is_seen else None
 

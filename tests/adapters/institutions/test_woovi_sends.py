@@ -11,13 +11,7 @@ from api.faces.test_face_fault import Control
 from pixconnect.adapters.institutions.message import Content
 from pixconnect.adapters.institutions.wire import Malformed
 from pixconnect.adapters.institutions.woovi_sender import WooviSender, decode_cents_sent, has_more, write_cents_send
-from pixconnect.domain.institutions.institution import (
-    CertainRefusal,
-    InstitutionUnavailable,
-    NotSent,
-    SendAnswer,
-    UnknownOutcome,
-)
+from pixconnect.domain.institutions import institution as institutions
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.br_code import format_static_br_code
@@ -68,7 +62,7 @@ async def test_a_name_is_one_payment(bank: Bank, tmp_path: Path, pix: OutgoingPi
         assert (read.amount_cents, read.status, read.payee) == (150, "under_way", sent.payee or read.payee)
         for amount_cents in (150, 151):
             again = await there.institution.send(structs.replace(pix, amount_cents=amount_cents))
-            assert isinstance(again, UnknownOutcome), again
+            assert isinstance(again, institutions.UnknownOutcome), again
             assert not again.is_refusal, "nothing of it is a refusal of the first"
         assert await bank.count_sent() == 1
         await bank.settle_sent()
@@ -85,7 +79,7 @@ async def test_an_institution_is_named_properly_or_not_paid(bank: Bank, tmp_path
         bank, "woovi", tmp_path, answers={"woovi.psp": taken}, options={"psp": sent}
     ) as there:
         answer = await there.institution.send(TO_ACCOUNT)
-        assert isinstance(answer, SentPix if taken == sent else UnknownOutcome), answer
+        assert isinstance(answer, SentPix if taken == sent else institutions.UnknownOutcome), answer
         assert isinstance(answer, SentPix) or answer.is_refusal
         assert await bank.count_sent() == (1 if taken == sent else 0)
 
@@ -95,7 +89,7 @@ async def test_what_nobody_there_knows_is_not_there_yet(bank: Bank, tmp_path: Pa
     async with open_account_there(bank, "woovi", tmp_path, answers={"woovi.unknown_payment": answer}) as there:
         assert await there.institution.read_sent(NAME) is None
         # One that was there is never taken for one that was not.
-        with pytest.raises(InstitutionUnavailable):
+        with pytest.raises(institutions.InstitutionUnavailable):
             await there.institution.read_sent(NAME, NAME, datetime.now(UTC))
 
 
@@ -105,8 +99,8 @@ async def test_too_little_money_waits_for_the_approver(bank: Bank, tmp_path: Pat
     pix = structs.replace(TO_KEY, amount_cents=balance.available_cents + 1)
     async with open_account_there(bank, "woovi", tmp_path, options={"approve": approve}) as there:
         answer = await there.institution.send(pix)
-        assert isinstance(answer, SentPix | UnknownOutcome), answer
-        assert not (isinstance(answer, UnknownOutcome) and answer.is_refusal)
+        assert isinstance(answer, SentPix | institutions.UnknownOutcome), answer
+        assert not (isinstance(answer, institutions.UnknownOutcome) and answer.is_refusal)
         read = await there.institution.read_sent(NAME)
         assert read is not None
         assert (read.status, read.code) == ("under_way", NAME)
@@ -116,7 +110,7 @@ async def test_too_little_money_waits_for_the_approver(bank: Bank, tmp_path: Pat
 async def test_a_code_without_an_amount_is_paid_at_ours(bank: Bank, tmp_path: Path) -> None:
     async with open_account_there(bank, "woovi", tmp_path) as there:
         refused = await there.institution.send(structs.replace(BY_CODE, amount_cents=151))
-        assert isinstance(refused, UnknownOutcome), refused
+        assert isinstance(refused, institutions.UnknownOutcome), refused
         assert refused.is_refusal
         open_code = format_static_br_code(PAYEE, "Loja", "Recife")
         sent = await there.institution.send(structs.replace(BY_CODE, name="b" * 32, br_code=open_code))
@@ -128,7 +122,7 @@ async def test_a_refusal_by_a_text_of_no_list_is_told_as_one(bank: Bank, tmp_pat
     nobodys = structs.replace(TO_KEY, payee=structs.replace(TO_KEY.payee, key="nobody@pix.example"))
     async with open_account_there(bank, "woovi", tmp_path) as there:
         refused = await there.institution.send(nobodys)
-        assert isinstance(refused, UnknownOutcome), refused
+        assert isinstance(refused, institutions.UnknownOutcome), refused
         assert refused.is_refusal
         assert refused.reason == "the institution answered 400: A chave Pix não foi encontrada."
         assert await there.institution.read_sent(NAME) is None
@@ -142,7 +136,7 @@ async def test_an_answer_that_says_nothing_is_no_refusal(
         control.set(("face_write", fault))
         answer = await there.institution.send(TO_KEY)
         assert isinstance(answer, outcome)
-        assert not (isinstance(answer, UnknownOutcome) and answer.is_refusal)
+        assert not (isinstance(answer, institutions.UnknownOutcome) and answer.is_refusal)
         assert await bank.count_sent() == (1 if is_there else 0)
 
 
@@ -229,8 +223,8 @@ class Answers:
     def describe(self, content: Content) -> str:
         return content.text
 
-    def refuse(self, content: Content) -> InstitutionUnavailable:
-        return InstitutionUnavailable(content.text)
+    def refuse(self, content: Content) -> institutions.InstitutionUnavailable:
+        return institutions.InstitutionUnavailable(content.text)
 
     def _next(self, what: str) -> Any:
         self.asked.append(what)
@@ -243,8 +237,8 @@ def content(value: object, status: int = 200) -> Content:
 
 
 CREATED = content({"payment": dict(correlationID=NAME, value=150, status="CREATED")})
-LOST = UnknownOutcome(reason="lost")
-TURNED_AWAY = NotSent(reason="429", retry_after=timedelta(milliseconds=1))
+LOST = institutions.UnknownOutcome(reason="lost")
+TURNED_AWAY = institutions.NotSent(reason="429", retry_after=timedelta(milliseconds=1))
 
 
 @pytest.mark.parametrize(
@@ -273,8 +267,8 @@ async def test_the_step_that_moves_money_is_called_once_and_only_after_a_new_pay
     calls = Answers(create=[*create], approve=[*approve])
     answer = await _send(calls, has_two_steps=True)
     assert calls.asked == asked
-    assert isinstance(answer, SentPix if is_there else UnknownOutcome)
-    assert not (isinstance(answer, UnknownOutcome) and answer.is_refusal)
+    assert isinstance(answer, SentPix if is_there else institutions.UnknownOutcome)
+    assert not (isinstance(answer, institutions.UnknownOutcome) and answer.is_refusal)
 
 
 @pytest.mark.parametrize(
@@ -295,7 +289,7 @@ async def test_the_step_that_moves_money_is_called_once_and_only_after_a_new_pay
 )
 async def test_a_text_refuses_only_what_it_is_about(status: int, body: dict[str, Any], *, is_refusal: bool) -> None:
     answer = await _send(Answers(create=[content(body, status)]))
-    assert isinstance(answer, UnknownOutcome)
+    assert isinstance(answer, institutions.UnknownOutcome)
     assert answer.is_refusal is is_refusal
 
 
@@ -303,7 +297,7 @@ async def test_an_account_of_a_type_that_woovi_does_not_pay_to_is_refused_before
     calls = Answers()
     payee = structs.replace(TO_ACCOUNT.payee, account_type="UNKNOWN")  # type: ignore[arg-type]  of tomorrow
     answer = await _send(calls, structs.replace(TO_ACCOUNT, payee=payee))
-    assert isinstance(answer, CertainRefusal)
+    assert isinstance(answer, institutions.CertainRefusal)
     assert calls.asked == []
 
 
@@ -331,7 +325,7 @@ async def test_a_removal_is_refused_once_both_queries_agree(listed: Content, age
         gone = await sender.read_sent(NAME, NAME, since)
         assert (gone.status, gone.amount_cents) == ("refused", None)
     else:
-        with pytest.raises(InstitutionUnavailable):
+        with pytest.raises(institutions.InstitutionUnavailable):
             await sender.read_sent(NAME, NAME, since)
 
 
@@ -353,5 +347,5 @@ def _as_calls(answers: Answers) -> Any:
     return answers
 
 
-async def _send(calls: Answers, pix: OutgoingPix = TO_KEY, *, has_two_steps: bool = False) -> SendAnswer:
+async def _send(calls: Answers, pix: OutgoingPix = TO_KEY, *, has_two_steps: bool = False) -> institutions.SendAnswer:
     return await WooviSender(_as_calls(calls), FakeClock(), has_two_steps=has_two_steps).send(pix)

@@ -9,15 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from pixconnect.domain.due.day_amount import (
-    LAST_DAY_MAX,
-    DayAmount,
-    compute_amount,
-    find_due_day,
-    find_expiry,
-    find_last_day,
-    list_refused_terms,
-)
+from pixconnect.domain.due import day_amount
 from pixconnect.domain.due.terms import (
     DEDUCTION_KINDS,
     DISCOUNT_KINDS,
@@ -59,17 +51,17 @@ FRIDAY = date(2026, 11, 27)
 )
 def test_due_day_and_last_day_roll(due_on: str, valid_days: int, due_day: str, last_day: str) -> None:
     terms = DueTerms(due_on=date.fromisoformat(due_on), valid_days=valid_days)
-    assert find_due_day(terms) == date.fromisoformat(due_day)
-    assert find_last_day(terms) == date.fromisoformat(last_day)
-    assert find_last_day(terms) <= LAST_DAY_MAX
+    assert day_amount.find_due_day(terms) == date.fromisoformat(due_day)
+    assert day_amount.find_last_day(terms) == date.fromisoformat(last_day)
+    assert day_amount.find_last_day(terms) <= day_amount.LAST_DAY_MAX
     # Sao Paulo is three hours behind UTC, as it has been since 2019.
     end = date.fromisoformat(last_day) + timedelta(days=1)
-    assert find_expiry(terms) == datetime(end.year, end.month, end.day, 3, tzinfo=UTC)
+    assert day_amount.find_expiry(terms) == datetime(end.year, end.month, end.day, 3, tzinfo=UTC)
 
 
 def test_a_last_day_in_a_summer_before_2019_ended_by_the_clock_of_then() -> None:
     terms = DueTerms(due_on=date(2018, 12, 20), valid_days=1)
-    assert find_expiry(terms) == datetime(2018, 12, 22, 2, tzinfo=UTC)
+    assert day_amount.find_expiry(terms) == datetime(2018, 12, 22, 2, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +95,7 @@ def test_published_examples(due_on: str, paid_on: str, original: str, terms: dic
         interest=read_interest(terms["interest"]) if "interest" in terms else None,
         rebate=Rebate(kind="percentage", value=cents(terms["rebate"])) if "rebate" in terms else None,
     )
-    assert compute_amount(asked, cents(original), date.fromisoformat(paid_on)).total_cents == cents(total)
+    assert day_amount.compute_amount(asked, cents(original), date.fromisoformat(paid_on)).total_cents == cents(total)
 
 
 def cents(text: str) -> int:
@@ -134,7 +126,7 @@ def read_interest(text: str) -> Interest:
 def test_interest_of_each_kind(kind: InterestKind, on_saturday: int, on_monday: int, a_month_later: int) -> None:
     terms = DueTerms(due_on=FRIDAY, interest=Interest(kind=kind, value=1260))
     days = [FRIDAY, date(2026, 11, 28), date(2026, 11, 30), date(2026, 12, 28)]
-    found = [compute_amount(terms, 1000_00, day).interest_cents for day in days]
+    found = [day_amount.compute_amount(terms, 1000_00, day).interest_cents for day in days]
     assert found == [0, on_saturday, on_monday, a_month_later]
 
 
@@ -151,7 +143,7 @@ def test_discounts_by_the_day(kind: DiscountKind, a_week_before: int, on_thursda
     """Of 1.50, or of 1.5 % of 1,000.00, due on a Friday; 20 November, a week before, is a holiday itself and does not count."""
     terms = DueTerms(due_on=FRIDAY, discount=Discount(kind=kind, value=150))
     days = [date(2026, 11, 20), date(2026, 11, 26), FRIDAY, date(2026, 11, 30)]
-    assert [compute_amount(terms, 1000_00, day).discount_cents for day in days] == [
+    assert [day_amount.compute_amount(terms, 1000_00, day).discount_cents for day in days] == [
         a_week_before,
         on_thursday,
         on_friday,
@@ -178,7 +170,7 @@ def test_a_discount_date_rolls_and_the_larger_holds(due_on: str, dated: dict[str
     )
     terms = DueTerms(due_on=date.fromisoformat(due_on), discount=discount, discounts_roll=True)
     first = terms.due_on.replace(day=1)
-    found = {day: compute_amount(terms, 100_00, first.replace(day=day)).total_cents // 100 for day in final}
+    found = {day: day_amount.compute_amount(terms, 100_00, first.replace(day=day)).total_cents // 100 for day in final}
     assert found == final
 
 
@@ -191,7 +183,7 @@ def test_by_the_rule_of_before_the_due_dates_own_discount_alone_rolls() -> None:
     )
     terms = DueTerms(due_on=saturday, discount=Discount(kind="sum_until_a_date", dated=dated))
     found = {
-        day.day: compute_amount(terms, 50_00, day).discount_cents
+        day.day: day_amount.compute_amount(terms, 50_00, day).discount_cents
         for day in list_days(date(2026, 11, 19), date(2026, 12, 1))
     }
     # The 21st was a Saturday too: its discount does not roll to the Monday.
@@ -203,22 +195,24 @@ def test_by_the_rule_of_before_the_due_dates_own_discount_alone_rolls() -> None:
 def test_a_cent_is_left_whatever_is_taken_off_and_no_more_is_asked_than_a_pix_can_have() -> None:
     discount = Discount(kind="percentage_a_day", value=50_00)
     terms = DueTerms(due_on=FRIDAY, rebate=Rebate(kind="sum", value=40_00), discount=discount)
-    assert compute_amount(terms, 50_00, date(2026, 1, 2)) == DayAmount(
+    assert day_amount.compute_amount(terms, 50_00, date(2026, 1, 2)) == day_amount.DayAmount(
         original_cents=50_00, rebate_cents=40_00, discount_cents=9_99
     )
     terms = DueTerms(due_on=FRIDAY, rebate=Rebate(kind="percentage", value=99_99))
-    assert compute_amount(terms, 1, FRIDAY).total_cents == 1
+    assert day_amount.compute_amount(terms, 1, FRIDAY).total_cents == 1
     # 99.99 % of 50.00 is the whole of it in cents, which the rebate may take once a fine is left to pay.
-    assert compute_amount(terms, 50_00, FRIDAY).rebate_cents == 49_99
+    assert day_amount.compute_amount(terms, 50_00, FRIDAY).rebate_cents == 49_99
     terms = structs.replace(terms, fine=Fine(kind="sum", value=5_00))
-    late = compute_amount(terms, 50_00, date(2026, 11, 28))
-    assert late == DayAmount(original_cents=50_00, fine_cents=5_00, rebate_cents=50_00)
+    late = day_amount.compute_amount(terms, 50_00, date(2026, 11, 28))
+    assert late == day_amount.DayAmount(original_cents=50_00, fine_cents=5_00, rebate_cents=50_00)
     huge = AMOUNT_MAX_CENTS
     terms = DueTerms(due_on=FRIDAY, fine=Fine(kind="sum", value=5), interest=Interest(kind="sum_a_day", value=huge))
-    late = compute_amount(terms, huge - 7, date(2026, 11, 28))
-    assert late == DayAmount(original_cents=huge - 7, fine_cents=5, interest_cents=2)
+    late = day_amount.compute_amount(terms, huge - 7, date(2026, 11, 28))
+    assert late == day_amount.DayAmount(original_cents=huge - 7, fine_cents=5, interest_cents=2)
     terms = DueTerms(due_on=FRIDAY, fine=Fine(kind="sum", value=huge), interest=Interest(kind="sum_a_day", value=1))
-    assert compute_amount(terms, 1, date(2026, 11, 28)) == DayAmount(original_cents=1, fine_cents=huge - 1)
+    assert day_amount.compute_amount(terms, 1, date(2026, 11, 28)) == day_amount.DayAmount(
+        original_cents=1, fine_cents=huge - 1
+    )
 
 
 def test_fine_and_interest_are_of_what_the_rebate_leaves_before_that_is_rounded() -> None:
@@ -229,7 +223,7 @@ def test_fine_and_interest_are_of_what_the_rebate_leaves_before_that_is_rounded(
         fine=Fine(kind="percentage", value=100_00),
         interest=Interest(kind="percentage_a_day", value=1000_00),
     )
-    found = compute_amount(terms, 35, date(2026, 11, 28))
+    found = day_amount.compute_amount(terms, 35, date(2026, 11, 28))
     assert (found.rebate_cents, found.fine_cents, found.interest_cents) == (1, 34, 338)
 
 
@@ -272,40 +266,41 @@ def all_terms(draw: st.DrawFn) -> DueTerms:
 @given(terms=all_terms(), original_cents=ORIGINALS, from_due=st.integers(-60, 150))
 @example(terms=DueTerms(due_on=FRIDAY, rebate=Rebate(kind="percentage", value=50_00)), original_cents=1, from_due=3)
 def test_two_ways_of_working_it_out_agree(terms: DueTerms, original_cents: int, from_due: int) -> None:
-    if list_refused_terms(terms, original_cents, today=None):
+    if day_amount.list_refused_terms(terms, original_cents, today=None):
         return
     day = terms.due_on + timedelta(days=from_due)
-    assert compute_amount(terms, original_cents, day) == work_out(terms, original_cents, day)
+    assert day_amount.compute_amount(terms, original_cents, day) == work_out(terms, original_cents, day)
 
 
 @given(terms=all_terms(), original_cents=ORIGINALS, from_due=st.integers(-60, 150))
 def test_a_total_is_a_possible_amount_and_its_parts_sum(terms: DueTerms, original_cents: int, from_due: int) -> None:
     """Also of terms that are refused today: a stored charge may be older than a rule."""
     day = terms.due_on + timedelta(days=from_due)
-    found = compute_amount(terms, original_cents, day)
+    found = day_amount.compute_amount(terms, original_cents, day)
     assert 1 <= found.total_cents <= AMOUNT_MAX_CENTS
     added = found.original_cents + found.fine_cents + found.interest_cents
     assert found.total_cents == added - found.rebate_cents - found.discount_cents
     assert min(found.fine_cents, found.interest_cents, found.rebate_cents, found.discount_cents) >= 0
-    is_late = day > find_due_day(terms)
+    is_late = day > day_amount.find_due_day(terms)
     assert found.discount_cents == 0 if is_late else found.fine_cents == found.interest_cents == 0
 
 
 @given(terms=all_terms(), original_cents=ORIGINALS, late=st.integers(1, 60), later=st.integers(0, 60))
 def test_a_later_day_is_never_cheaper_once_late(terms: DueTerms, original_cents: int, late: int, later: int) -> None:
-    due_day = find_due_day(terms)
-    first = compute_amount(terms, original_cents, due_day + timedelta(days=late))
+    due_day = day_amount.find_due_day(terms)
+    first = day_amount.compute_amount(terms, original_cents, due_day + timedelta(days=late))
     assert (
-        compute_amount(terms, original_cents, due_day + timedelta(days=late + later)).total_cents >= first.total_cents
+        day_amount.compute_amount(terms, original_cents, due_day + timedelta(days=late + later)).total_cents
+        >= first.total_cents
     )
-    assert first.total_cents >= compute_amount(terms, original_cents, due_day).total_cents
+    assert first.total_cents >= day_amount.compute_amount(terms, original_cents, due_day).total_cents
 
 
 @given(terms=all_terms(), original_cents=ORIGINALS, from_due=st.integers(-60, 10))
 def test_no_discount_is_given_after_its_date(terms: DueTerms, original_cents: int, from_due: int) -> None:
     day = terms.due_on + timedelta(days=from_due)
-    found = compute_amount(terms, original_cents, day)
+    found = day_amount.compute_amount(terms, original_cents, day)
     if terms.discount is not None and terms.discount.dated and found.discount_cents:
         assert day <= max(roll(each.until) for each in terms.discount.dated)
-    if day >= find_due_day(terms) and terms.discount is not None and not terms.discount.dated:
+    if day >= day_amount.find_due_day(terms) and terms.discount is not None and not terms.discount.dated:
         assert found.discount_cents == 0

@@ -5,14 +5,7 @@ import pytest
 from pixconnect.api.standard.operations import SPOKEN
 from pixconnect.domain.frame.event import EVENT_NAMES
 from pixconnect.domain.identity.access import SCOPES
-from pixconnect.domain.profiles.profile import (
-    NAMES,
-    FaceListener,
-    parse_answers,
-    parse_listeners,
-    read_profile,
-    reshape,
-)
+from pixconnect.domain.profiles import profile as profiles
 
 GENERAL = {
     "BAD_REQUEST", "UNAUTHORIZED", "FORBIDDEN", "NOT_FOUND", "METHOD_NOT_ALLOWED", "PAYLOAD_TOO_LARGE",
@@ -20,9 +13,9 @@ GENERAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", profiles.NAMES)
 def test_what_a_profile_names_is_there(name: str) -> None:
-    profile = read_profile(name)
+    profile = profiles.read_profile(name)
     assert profile.name == name
     assert set(profile.scopes.values()) <= set(SCOPES)
     assert set(profile.standard.operations) <= {row.id for row in SPOKEN}
@@ -40,11 +33,11 @@ def test_what_a_profile_names_is_there(name: str) -> None:
 
 def test_listeners_have_the_usual_port_unless_one_is_named() -> None:
     text = "efi, efi+homologation:0"
-    assert parse_listeners(text) == (
-        FaceListener(face="efi", port=read_profile("efi").ports.production),
-        FaceListener(face="efi+homologation", port=0),
+    assert profiles.parse_listeners(text) == (
+        profiles.FaceListener(face="efi", port=profiles.read_profile("efi").ports.production),
+        profiles.FaceListener(face="efi+homologation", port=0),
     )
-    assert parse_listeners("") == ()
+    assert profiles.parse_listeners("") == ()
 
 
 @pytest.mark.parametrize(
@@ -61,23 +54,25 @@ def test_listeners_have_the_usual_port_unless_one_is_named() -> None:
 )
 def test_a_listener_that_cannot_be_is_refused_in_words(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
-        parse_listeners(text)
+        profiles.parse_listeners(text)
 
 
 def test_answers_are_of_a_choice_that_there_is() -> None:
-    assert parse_answers("efi.above_limit=invalid", 1) == {"efi.above_limit": "invalid"}
-    assert parse_answers("", 1) == {}
+    assert profiles.parse_answers("efi.above_limit=invalid", 1) == {"efi.above_limit": "invalid"}
+    assert profiles.parse_answers("", 1) == {}
     for text in ("efi.above_limit", "efi.above_limit=perhaps", "efi.nothing=1", "nobank.above_limit=invalid", "efi"):
         with pytest.raises(ValueError, match=r"efi|nobank"):
-            parse_answers(text, 1)
+            profiles.parse_answers(text, 1)
 
 
 def test_answers_are_drawn_by_the_seed_but_for_those_that_are_named() -> None:
     choices = {
-        f"{name}.{choice}": found.answers for name in NAMES for choice, found in read_profile(name).choices.items()
+        f"{name}.{choice}": found.answers
+        for name in profiles.NAMES
+        for choice, found in profiles.read_profile(name).choices.items()
     }
-    drawn = [parse_answers("drawn, efi.above_limit=invalid", seed) for seed in range(40)]
-    assert drawn[7] == parse_answers("efi.above_limit=invalid,drawn", 7)
+    drawn = [profiles.parse_answers("drawn, efi.above_limit=invalid", seed) for seed in range(40)]
+    assert drawn[7] == profiles.parse_answers("efi.above_limit=invalid,drawn", 7)
     assert {each["efi.above_limit"] for each in drawn} == {"invalid"}
     for name, answers in choices.items():
         if name != "efi.above_limit":
@@ -88,16 +83,16 @@ def test_answers_are_drawn_by_the_seed_but_for_those_that_are_named() -> None:
 
 def test_members_are_left_out_of_each_item_and_the_rest_stays() -> None:
     record = {"pix": [{"txid": "a", "devolucoes": [{"id": "1", "natureza": "ORIGINAL"}]}, {"txid": "b"}]}
-    assert reshape(record, ["pix.devolucoes.natureza", "pix.nothing", "absent.x"]) == {
+    assert profiles.reshape(record, ["pix.devolucoes.natureza", "pix.nothing", "absent.x"]) == {
         "pix": [{"txid": "a", "devolucoes": [{"id": "1"}]}, {"txid": "b"}]
     }
-    assert reshape(None, ["a"]) is None
-    renamed = reshape(record, [], {"pix.txid": "id", "pix.devolucoes.id": "rtrId"})
+    assert profiles.reshape(None, ["a"]) is None
+    renamed = profiles.reshape(record, [], {"pix.txid": "id", "pix.devolucoes.id": "rtrId"})
     assert renamed == {"pix": [{"id": "a", "devolucoes": [{"rtrId": "1", "natureza": "ORIGINAL"}]}, {"id": "b"}]}
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", profiles.NAMES)
 def test_what_is_called_inferred_is_a_name_of_a_refusal(name: str) -> None:
-    profile = read_profile(name)
+    profile = profiles.read_profile(name)
     names = {traits.name for group in profile.errors.values() for traits in group.codes.values()}
     assert set(profile.inferred) <= names

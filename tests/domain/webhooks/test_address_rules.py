@@ -5,40 +5,33 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 import pytest
 
-from pixconnect.domain.webhooks.address_rules import (
-    NotPublic,
-    TargetRefused,
-    check_addresses,
-    is_public,
-    parse_named_hosts,
-    parse_target,
-)
+from pixconnect.domain.webhooks import address_rules
 from support.addresses import VECTORS, spellings
 
 
 @pytest.mark.parametrize("text", VECTORS["must_deny"])
 def test_a_forbidden_address_is_forbidden(text: str) -> None:
-    assert not is_public(ip_address(text))
+    assert not address_rules.is_public(ip_address(text))
 
 
 @pytest.mark.parametrize("text", VECTORS["must_allow"])
 def test_a_public_address_is_allowed(text: str) -> None:
-    assert is_public(ip_address(text))
+    assert address_rules.is_public(ip_address(text))
 
 
 @pytest.mark.parametrize("text", VECTORS["must_deny"])
 def test_a_forbidden_address_is_refused_in_every_spelling(text: str) -> None:
     for host in spellings(text):
-        with pytest.raises(TargetRefused):
-            parse_target(f"https://{host}/hook", allows_loopback=False)
+        with pytest.raises(address_rules.TargetRefused):
+            address_rules.parse_target(f"https://{host}/hook", allows_loopback=False)
 
 
 @pytest.mark.parametrize("text", VECTORS["must_deny"])
 def test_in_the_sandbox_only_loopback_may_be_reached_of_what_is_forbidden(text: str) -> None:
     for host in spellings(text):
         try:
-            target = parse_target(f"https://{host}/hook", allows_loopback=True)
-        except TargetRefused:
+            target = address_rules.parse_target(f"https://{host}/hook", allows_loopback=True)
+        except address_rules.TargetRefused:
             continue
         assert target.address is not None
         mapped = target.address.ipv4_mapped if isinstance(target.address, IPv6Address) else None
@@ -48,24 +41,24 @@ def test_in_the_sandbox_only_loopback_may_be_reached_of_what_is_forbidden(text: 
 @pytest.mark.parametrize("host", VECTORS["legacy_host_spellings_must_deny"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_spelling_of_loopback_is_refused(host: str, scheme: str) -> None:
-    with pytest.raises(TargetRefused):
-        parse_target(f"{scheme}://{host}/hook", allows_loopback=False)
+    with pytest.raises(address_rules.TargetRefused):
+        address_rules.parse_target(f"{scheme}://{host}/hook", allows_loopback=False)
 
 
 @pytest.mark.parametrize("cidr", VECTORS["deny_ipv4_cidrs"])
 def test_a_forbidden_range_is_forbidden_from_end_to_end(cidr: str) -> None:
     first, _, bits = cidr.partition("/")
     last = int(IPv4Address(first)) + (1 << (32 - int(bits))) - 1
-    assert not is_public(IPv4Address(first))
-    assert not is_public(IPv4Address(last))
+    assert not address_rules.is_public(IPv4Address(first))
+    assert not address_rules.is_public(IPv4Address(last))
 
 
 @pytest.mark.parametrize("cidr", VECTORS["deny_ipv6_cidrs_inside_2000_3"])
 def test_a_forbidden_ipv6_range_is_forbidden_from_end_to_end(cidr: str) -> None:
     first, _, bits = cidr.partition("/")
     last = int(IPv6Address(first)) + (1 << (128 - int(bits))) - 1
-    assert not is_public(IPv6Address(first))
-    assert not is_public(IPv6Address(last))
+    assert not address_rules.is_public(IPv6Address(first))
+    assert not address_rules.is_public(IPv6Address(last))
 
 
 @pytest.mark.parametrize(
@@ -108,15 +101,15 @@ def test_a_forbidden_ipv6_range_is_forbidden_from_end_to_end(cidr: str) -> None:
     ],
 )
 def test_a_url_is_refused_with_the_rule_that_it_breaks(url: str, reason: str) -> None:
-    with pytest.raises(TargetRefused) as refused:
-        parse_target(url, allows_loopback=False)
+    with pytest.raises(address_rules.TargetRefused) as refused:
+        address_rules.parse_target(url, allows_loopback=False)
     assert refused.value.reason == reason
 
 
 @pytest.mark.parametrize("url", ["localhost:3000", "ftp://localhost/", "http://10.0.0.1:3000/"])
 def test_whoever_may_listen_on_this_machine_is_told_how(url: str) -> None:
-    with pytest.raises(TargetRefused) as refused:
-        parse_target(url, allows_loopback=True)
+    with pytest.raises(address_rules.TargetRefused) as refused:
+        address_rules.parse_target(url, allows_loopback=True)
     assert refused.value.reason == "must be an https URL, or http://localhost:3000/ and its like"
 
 
@@ -125,8 +118,8 @@ def cost_s(url: str) -> float:
     costs_s: list[float] = []
     for _ in range(3):
         began_s = time.thread_time()
-        with pytest.raises(TargetRefused, match="has a host that cannot be read"):
-            parse_target(url, allows_loopback=False)
+        with pytest.raises(address_rules.TargetRefused, match="has a host that cannot be read"):
+            address_rules.parse_target(url, allows_loopback=False)
         costs_s.append(time.thread_time() - began_s)
     return min(costs_s)
 
@@ -143,8 +136,8 @@ def test_a_host_of_characters_that_are_dear_to_encode_costs_little_more_than_a_u
 
 
 def test_a_host_that_is_shorter_once_it_is_folded_is_not_cut() -> None:
-    with pytest.raises(TargetRefused, match="has a host that cannot be read"):
-        parse_target("https://" + ("e\u0301" * 20 + ".") * 12 + "example/", allows_loopback=False)
+    with pytest.raises(address_rules.TargetRefused, match="has a host that cannot be read"):
+        address_rules.parse_target("https://" + ("e\u0301" * 20 + ".") * 12 + "example/", allows_loopback=False)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +154,7 @@ def test_a_host_that_is_shorter_once_it_is_folded_is_not_cut() -> None:
     ],
 )
 def test_a_url_that_may_be_tried_is_taken_apart(url: str, authority: str, path: str) -> None:
-    target = parse_target(url, allows_loopback=False)
+    target = address_rules.parse_target(url, allows_loopback=False)
     assert (target.authority, target.path) == (authority, path)
 
 
@@ -169,15 +162,15 @@ def test_a_url_that_may_be_tried_is_taken_apart(url: str, authority: str, path: 
     "url", ["http://127.0.0.1:80/", "https://127.9.9.9:22/", "http://localhost:9/", "http://[::1]:1/"]
 )
 def test_loopback_may_be_reached_in_the_sandbox_on_any_port(url: str) -> None:
-    assert parse_target(url, allows_loopback=True).is_loopback_allowed
-    with pytest.raises(TargetRefused):
-        parse_target(url, allows_loopback=False)
+    assert address_rules.parse_target(url, allows_loopback=True).is_loopback_allowed
+    with pytest.raises(address_rules.TargetRefused):
+        address_rules.parse_target(url, allows_loopback=False)
 
 
 @pytest.mark.parametrize("url", ["http://127.1/", "http://2130706433/", "http://shop.example/", "http://10.0.0.1/"])
 def test_the_sandbox_allows_nothing_else(url: str) -> None:
-    with pytest.raises(TargetRefused):
-        parse_target(url, allows_loopback=True)
+    with pytest.raises(address_rules.TargetRefused):
+        address_rules.parse_target(url, allows_loopback=True)
 
 
 @pytest.mark.parametrize("is_sandbox", [True, False])
@@ -186,26 +179,29 @@ def test_the_sandbox_allows_nothing_else(url: str) -> None:
     [[], ["127.0.0.1"], ["93.184.216.34", "10.0.0.1"], ["10.0.0.1", "93.184.216.34"], ["::1"], ["fe80::1%eth0"]],
 )
 def test_a_name_is_refused_if_any_of_its_addresses_is(answers: list[str], is_sandbox: bool) -> None:
-    target = parse_target("https://shop.example/", allows_loopback=is_sandbox)
-    with pytest.raises(TargetRefused):
-        check_addresses(target, answers)
+    target = address_rules.parse_target("https://shop.example/", allows_loopback=is_sandbox)
+    with pytest.raises(address_rules.TargetRefused):
+        address_rules.check_addresses(target, answers)
 
 
 def test_localhost_must_lead_to_loopback_alone() -> None:
-    target = parse_target("http://localhost:8000/", allows_loopback=True)
-    assert [str(address) for address in check_addresses(target, ["::1", "127.0.0.1"])] == ["::1", "127.0.0.1"]
-    with pytest.raises(TargetRefused):
-        check_addresses(target, ["127.0.0.1", "93.184.216.34"])
+    target = address_rules.parse_target("http://localhost:8000/", allows_loopback=True)
+    assert [str(address) for address in address_rules.check_addresses(target, ["::1", "127.0.0.1"])] == [
+        "::1",
+        "127.0.0.1",
+    ]
+    with pytest.raises(address_rules.TargetRefused):
+        address_rules.check_addresses(target, ["127.0.0.1", "93.184.216.34"])
 
 
 @pytest.mark.parametrize("text", ["168.63.129.16", "2620:4f:8000::1", "2620:4f:8000:ffff::1", "::ffff:168.63.129.16"])
 def test_what_only_looks_public_is_forbidden(text: str) -> None:
-    assert not is_public(ip_address(text))
+    assert not address_rules.is_public(ip_address(text))
 
 
 @pytest.mark.parametrize("text", ["168.63.129.15", "168.63.129.17", "2620:4f:7fff::1", "2620:4f:8001::1"])
 def test_what_is_beside_it_is_public(text: str) -> None:
-    assert is_public(ip_address(text))
+    assert address_rules.is_public(ip_address(text))
 
 
 @pytest.mark.parametrize("prefix", ["2606:4700::", "2606:4700:1:2:"])
@@ -217,10 +213,10 @@ def test_the_end_of_a_tunnel_is_judged_by_the_address_that_it_carries_too(prefix
         ("169.254.169.254", False),
         ("8.8.8.8", True),
     ):
-        assert is_public(ip_address(f"{prefix}{name}:{carried}")) == is_allowed, carried
+        assert address_rules.is_public(ip_address(f"{prefix}{name}:{carried}")) == is_allowed, carried
     # A public one makes no public network of a private one; and this is no tunnel's end.
-    assert not is_public(ip_address(f"fd00::{name}:8.8.8.8"))
-    assert is_public(ip_address(f"{prefix}100:5efe:10.0.0.1"))
+    assert not address_rules.is_public(ip_address(f"fd00::{name}:8.8.8.8"))
+    assert address_rules.is_public(ip_address(f"{prefix}100:5efe:10.0.0.1"))
 
 
 OWN_NETWORKS = (ip_network("198.41.0.0/24"), ip_network("2606:4700:1::/48"))
@@ -241,22 +237,22 @@ OWN_NETWORKS = (ip_network("198.41.0.0/24"), ip_network("2606:4700:1::/48"))
 @pytest.mark.parametrize("is_written", [False, True])
 def test_networks_that_the_operator_names_are_forbidden_too(address: str, is_allowed: bool, is_written: bool) -> None:
     host = f"[{address}]" if ":" in address else address
-    target = parse_target(f"https://{host if is_written else 'shop.example'}/", allows_loopback=True)
+    target = address_rules.parse_target(f"https://{host if is_written else 'shop.example'}/", allows_loopback=True)
     found = ["93.184.216.34", address]
     if is_allowed:
-        assert len(check_addresses(target, found, OWN_NETWORKS)) == 2
+        assert len(address_rules.check_addresses(target, found, OWN_NETWORKS)) == 2
     else:
-        with pytest.raises(TargetRefused, match="which this service may not reach"):
-            check_addresses(target, found, OWN_NETWORKS)
+        with pytest.raises(address_rules.TargetRefused, match="which this service may not reach"):
+            address_rules.check_addresses(target, found, OWN_NETWORKS)
 
 
 def test_the_operator_can_forbid_loopback_in_the_sandbox_too() -> None:
-    target = parse_target("http://localhost:8000/", allows_loopback=True)
-    with pytest.raises(TargetRefused, match="which this service may not reach"):
-        check_addresses(target, ["127.0.0.1"], [ip_network("127.0.0.0/8")])
+    target = address_rules.parse_target("http://localhost:8000/", allows_loopback=True)
+    with pytest.raises(address_rules.TargetRefused, match="which this service may not reach"):
+        address_rules.check_addresses(target, ["127.0.0.1"], [ip_network("127.0.0.0/8")])
 
 
-NAMED = parse_named_hosts("web, host.docker.internal,192.168.0.0/16, fd00::1")
+NAMED = address_rules.parse_named_hosts("web, host.docker.internal,192.168.0.0/16, fd00::1")
 
 
 @pytest.mark.parametrize(
@@ -267,11 +263,11 @@ NAMED = parse_named_hosts("web, host.docker.internal,192.168.0.0/16, fd00::1")
     ],
 )  # fmt: skip
 def test_a_host_that_the_operator_named_may_be_reached_wherever_it_is(url: str) -> None:
-    target = parse_target(url, allows_loopback=False, named=NAMED)
+    target = address_rules.parse_target(url, allows_loopback=False, named=NAMED)
     assert target.is_named
-    assert check_addresses(target, ["172.17.0.1"]) == ["172.17.0.1"]
-    with pytest.raises(TargetRefused, match="may not reach"):
-        check_addresses(target, ["172.17.0.1"], [ip_network("172.16.0.0/12")])
+    assert address_rules.check_addresses(target, ["172.17.0.1"]) == ["172.17.0.1"]
+    with pytest.raises(address_rules.TargetRefused, match="may not reach"):
+        address_rules.check_addresses(target, ["172.17.0.1"], [ip_network("172.16.0.0/12")])
 
 
 @pytest.mark.parametrize(
@@ -282,17 +278,17 @@ def test_a_host_that_the_operator_named_may_be_reached_wherever_it_is(url: str) 
     ],
 )  # fmt: skip
 def test_no_other_host_is_named_by_it(url: str) -> None:
-    with pytest.raises(TargetRefused):
-        parse_target(url, allows_loopback=False, named=NAMED)
+    with pytest.raises(address_rules.TargetRefused):
+        address_rules.parse_target(url, allows_loopback=False, named=NAMED)
 
 
 def test_a_public_name_that_leads_into_a_named_network_is_refused() -> None:
-    target = parse_target("https://shop.example/", allows_loopback=False, named=NAMED)
-    with pytest.raises(NotPublic):
-        check_addresses(target, ["192.168.7.9"])
+    target = address_rules.parse_target("https://shop.example/", allows_loopback=False, named=NAMED)
+    with pytest.raises(address_rules.NotPublic):
+        address_rules.check_addresses(target, ["192.168.7.9"])
 
 
 @pytest.mark.parametrize("text", ["web:3000", "http://web", "192.168.0.0/33", "10.0.0", "a b"])
 def test_what_is_neither_a_name_nor_a_network_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is neither a host's name"):
-        parse_named_hosts(text)
+        address_rules.parse_named_hosts(text)

@@ -13,15 +13,7 @@ from pixconnect.domain.institutions.account import Credential
 from pixconnect.domain.institutions.contest import ListedContest
 from pixconnect.domain.institutions.institution import InstitutionUnavailable, ListedRefund, ReceivedPix
 from pixconnect.domain.institutions.malformed_item import MalformedItem
-from pixconnect.domain.money.block_report import (
-    BlockReport,
-    BlockTerms,
-    Defence,
-    DefenceAnswer,
-    DefenceRefused,
-    DefenceTaken,
-    DefenceUnknown,
-)
+from pixconnect.domain.money import block_report as reports
 from pixconnect.usecases.frame.context import FailedReports
 from pixconnect.usecases.institutions import account as account_usecases
 from pixconnect.usecases.institutions import defence as defence_usecases
@@ -48,8 +40,8 @@ class FakeContests:
 
     def __init__(self) -> None:
         self.listed: list[ListedContest | MalformedItem] = []
-        self.heard: list[Defence] = []
-        self.answers: list[DefenceAnswer] = []
+        self.heard: list[reports.Defence] = []
+        self.answers: list[reports.DefenceAnswer] = []
         self.is_reachable = True
         self.lists_count = 0
 
@@ -62,9 +54,9 @@ class FakeContests:
         for item in self.listed:
             yield [item]
 
-    async def defend(self, defence: Defence) -> DefenceAnswer:
+    async def defend(self, defence: reports.Defence) -> reports.DefenceAnswer:
         self.heard.append(defence)
-        return self.answers.pop(0) if self.answers else DefenceTaken()
+        return self.answers.pop(0) if self.answers else reports.DefenceTaken()
 
 
 @pytest.fixture
@@ -242,10 +234,10 @@ async def test_of_two_contests_of_one_pix_a_return_is_one_ones(shop: Shop, conte
 async def test_a_return_listed_first_is_of_its_contest(shop: Shop, contests: FakeContests, covered_cents: int) -> None:
     pix = await shop.receive(PAID_CENTS)
     if not covered_cents:
-        court = BlockTerms(reference="court", kind="judicial", wanted_cents=PAID_CENTS, held_cents=PAID_CENTS)
+        court = reports.BlockTerms(reference="court", kind="judicial", wanted_cents=PAID_CENTS, held_cents=PAID_CENTS)
         own = (await shop.context.directory.read_account(shop.account.house_id)).party
         told_at = shop.live.clock.real_now()
-        report = BlockReport(report_id="court", party=own, blocks=(court,), told_at=told_at)
+        report = reports.BlockReport(report_id="court", party=own, blocks=(court,), told_at=told_at)
         await receive_blocks(shop.at, report)
     first, second = contest(shop, pix, amount_cents=400), contest(shop, pix, "I2", amount_cents=400)
     await look(shop, contests, first, second)
@@ -367,12 +359,12 @@ async def test_an_answer_is_kept_then_sent_until_the_institution_has_it(shop: Sh
     await defence_usecases.defend(shop.context, shop.house, row["id"], "delivered")
     # The installation's own rail is not asked, however often its worker looks.
     assert await defence_usecases.do_due(shop.live.context, range(256), 10) == 0
-    contests.answers = [DefenceUnknown()]
+    contests.answers = [reports.DefenceUnknown()]
     assert await defence_usecases.send_due_there(shop.at, shop.opened, 10) == 1
     assert await defence_usecases.send_due_there(shop.at, shop.opened, 10) == 0
     shop.live.clock.advance(seconds=121)
     assert await defence_usecases.send_due_there(shop.at, shop.opened, 10) == 1
-    assert contests.heard == [Defence(name="I1", text="delivered")] * 2
+    assert contests.heard == [reports.Defence(name="I1", text="delivered")] * 2
     (state,) = await shop.live.fetch("select state, defence_state from infraction")
     assert tuple(state) == ("answered", "sent")
     # A list of before the answer takes nothing back.
@@ -385,7 +377,7 @@ async def test_an_answer_that_is_refused_can_be_given_anew(shop: Shop, contests:
     await look(shop, contests, contest(shop, await shop.receive(PAID_CENTS)))
     (row,) = await shop.live.fetch("select id from infraction")
     await defence_usecases.defend(shop.context, shop.house, row["id"], "one")
-    contests.answers = [DefenceRefused(reason="the institution has no such contest")]
+    contests.answers = [reports.DefenceRefused(reason="the institution has no such contest")]
     await defence_usecases.send_due_there(shop.at, shop.opened, 10)
     shown = await defence_usecases.defend(shop.context, shop.house, row["id"], "two")
     assert shown.infraction.defence_state == "sending"

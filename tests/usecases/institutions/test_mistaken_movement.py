@@ -1,4 +1,4 @@
-"""What is recorded once of money that comes back: an item posted as a movement that is an order of ours, and what payees give back."""
+"""What is recorded once of money that comes back: items of movements that are orders of ours, and what payees give back."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime, timedelta

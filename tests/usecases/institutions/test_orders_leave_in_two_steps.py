@@ -8,14 +8,8 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
+from pixconnect.domain.institutions import institution as institutions
 from pixconnect.domain.institutions.first_step import MintAnswer, NamedPix
-from pixconnect.domain.institutions.institution import (
-    CertainRefusal,
-    InstitutionItem,
-    InstitutionTraits,
-    NotSent,
-    SendAnswer,
-)
 from pixconnect.domain.institutions.rail_memory import OutgoingPix, SentPix
 from pixconnect.domain.money.transfer import AccountTransferRequest, KeyTransferRequest, SendingTerms, Transfer
 from pixconnect.usecases.institutions.statement import settle_items
@@ -30,9 +24,9 @@ from support.service import Service, read_funds
 from usecases.institutions.test_forgotten_orders import note_loss
 
 OWNER: Final = "12345678909"
-TURNED_AWAY = NotSent(reason="429")
-REFUSED = CertainRefusal(code="RequisicaoInvalida", reason="refused", reject_code="CH16")
-TRAITS = InstitutionTraits(sends=("KEY",), compares_owner=True, names_first=True)
+TURNED_AWAY = institutions.NotSent(reason="429")
+REFUSED = institutions.CertainRefusal(code="RequisicaoInvalida", reason="refused", reject_code="CH16")
+TRAITS = institutions.InstitutionTraits(sends=("KEY",), compares_owner=True, names_first=True)
 
 
 class InTwoSteps(FakeInstitution):
@@ -51,7 +45,7 @@ class InTwoSteps(FakeInstitution):
         self.minted.append(f"E{OUTSIDE_ISPB}202607011500{len(self.minted):011}")
         return NamedPix(code=self.minted[-1], owner_tax_id=OWNER, owner_name="Joana")
 
-    async def send(self, pix: OutgoingPix) -> SendAnswer:
+    async def send(self, pix: OutgoingPix) -> institutions.SendAnswer:
         assert pix.code in self.minted
         self.confirmed.append(pix.code)
         return await super().send(structs.replace(pix, name=pix.code))
@@ -109,7 +103,9 @@ async def test_the_first_steps_name_is_the_networks_and_is_confirmed_once(shop: 
 
 
 @pytest.mark.parametrize("answers", [[LOST_BEFORE], [LOST_AFTER], [LOST_AFTER, TURNED_AWAY]])
-async def test_a_second_step_is_asked_about_only(shop: Shop, there: InTwoSteps, answers: list[SendAnswer]) -> None:
+async def test_a_second_step_is_asked_about_only(
+    shop: Shop, there: InTwoSteps, answers: list[institutions.SendAnswer]
+) -> None:
     there.send_answers = [*answers]
     sent = await begin(shop)
     await work(shop, times=20, seconds=120)
@@ -231,7 +227,7 @@ async def test_a_request_possibly_paid_in_a_forgotten_time_is_refused(shop: Shop
         "update transfer set external_id = 'another' where direction = 'OUT'"  # as if the database had forgotten it
     )
     now = shop.live.clock.real_now()
-    line = InstitutionItem(
+    line = institutions.InstitutionItem(
         item_id="L1", day=to_day(now), settled_at=now, direction="OUT", amount_cents=1000, kind="by_hand",
         text="a Pix that no order here is",
     )  # fmt: skip
@@ -255,7 +251,7 @@ async def test_a_line_without_a_name_is_taken_back_when_its_order_settles(shop: 
     await work(shop)
     assert (await read_again(shop, sent)).shown_id == there.minted[0], "its name is known"
     now = shop.live.clock.real_now()
-    line = InstitutionItem(
+    line = institutions.InstitutionItem(
         item_id="L1", day=to_day(now), settled_at=now, direction="OUT", amount_cents=1000, kind="pix"
     )  # fmt: skip
     await record_listed(shop.at, shop.account, [line])

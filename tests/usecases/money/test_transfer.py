@@ -1,4 +1,4 @@
-"""Transfers out: from request to answer, by key, by account and by book, in groups and under fire; and how they are searched."""
+"""Transfers out, from request to answer: by key, by account and by book, in groups and under fire, and searched."""
 
 import asyncio
 from collections import Counter

@@ -129,14 +129,8 @@ Test = Callable[[RailConformance, RailUnderTest], Awaitable[None]]
 LIARS: list[tuple[type[Liar], Test]] = [
     (RefundsUnderANewNameEachTime, RailConformance.test_a_refund_settles_and_everybody_says_the_same),
     (RefundsUnderANewNameEachTime, RailConformance.test_a_refund_is_made_once_though_what_was_remembered_of_it_is_lost),
-    (
-        RefundsUnderANewNameEachTime,
-        RailConformance.test_a_refund_is_made_once_wherever_its_memory_is_put_back_to,
-    ),
-    (
-        SendsUnderANewNameEachTime,
-        RailConformance.test_an_order_is_sent_once_wherever_its_memory_is_put_back_to,
-    ),
+    (RefundsUnderANewNameEachTime, RailConformance.test_a_refund_is_made_once_wherever_its_memory_is_put_back_to),
+    (SendsUnderANewNameEachTime, RailConformance.test_an_order_is_sent_once_wherever_its_memory_is_put_back_to),
     (TakesTheUnknownForRefused, RailConformance.test_a_lost_answer_is_unknown_until_it_is_asked_for),
     (TellsTheLastRefundOfWhatever, RailConformance.test_refunds_are_asked_about_each_by_its_own_payment),
     (TakesAwayForEmpty, RailConformance.test_while_nothing_can_be_reached_no_list_is_empty),
@@ -150,12 +144,7 @@ LIARS: list[tuple[type[Liar], Test]] = [
 
 @pytest.mark.parametrize(("liar", "test"), LIARS)
 async def test_an_institution_that_lies_fails(
-    bank: Bank,
-    control: Any,
-    clock: Any,
-    tmp_path: Path,
-    liar: type[Liar],
-    test: Test,
+    bank: Bank, control: Any, clock: Any, tmp_path: Path, liar: type[Liar], test: Test
 ) -> None:
     def tell(institution: institutions.Institution) -> institutions.Institution:
         lying: Any = liar(institution)

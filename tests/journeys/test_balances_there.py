@@ -100,11 +100,7 @@ async def test_traffic_with_orders_under_way_makes_no_case_up(
 
 
 async def test_a_constant_difference_is_one_case_for_days_and_an_operator_may_close_it(
-    bank: Bank,
-    clock: MonthClock,
-    new_database: postgres.Addresses,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    bank: Bank, clock: MonthClock, new_database: postgres.Addresses, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, limits_cents = InterInstitution.read_balance, [0]
 

@@ -404,8 +404,7 @@ STATEMENTS: Final[dict[str, Statement]] = {
         lambda pool, span: charge_store.read_page_of(pool, HOT, ["PENDING", "EXPIRED"], span), SPAN
     ),
     "charges of a debtor": listing(
-        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span),
-        PAGE,
+        lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], tax_id="500"), span), PAGE
     ),
     "charges that no code leads to": listing(
         lambda pool, span: charge_store.search(pool, HOT, ChargeSearch(statuses=["EXPIRED"], is_placed=False), span),

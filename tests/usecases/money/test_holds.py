@@ -21,15 +21,7 @@ from pixconnect.usecases.money.incoming import receive_credit
 from pixconnect.usecases.money.report import take_reports
 from support.books import check_books
 from support.operators import as_operator, execute
-from support.service import (
-    Service,
-    credit_report,
-    decided,
-    infraction_report,
-    open_holder,
-    read_funds,
-    send_out,
-)
+from support.service import Service, credit_report, decided, infraction_report, open_holder, read_funds, send_out
 
 
 async def want(service: Service, caller: Caller, **changes: Any) -> None:

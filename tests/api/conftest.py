@@ -67,23 +67,11 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         return b"picture of " + text.encode()
 
     return Services(
-        context=a_context(clock=SystemClock()),
-        verifier=StubVerifier(),
-        token_issuer=use_cases,
-        keys=SimpleNamespace(),
-        read_health=no_health,
-        read_readiness=no_health,
-        draw_qr_png=draw,
-        feed_waits=FeedWaits(no_health),
-        callbacks=SimpleNamespace(),
-        admission=Admission(),
-        turns=Turns(),
-        descriptions=described,
-        base_url=BASE_URL,
-        rates=None,
-        trusted_proxies=(),
-        version="0.1.0",
-    )
+        context=a_context(clock=SystemClock()), verifier=StubVerifier(), token_issuer=use_cases,
+        keys=SimpleNamespace(), read_health=no_health, read_readiness=no_health, draw_qr_png=draw,
+        feed_waits=FeedWaits(no_health), callbacks=SimpleNamespace(), admission=Admission(), turns=Turns(),
+        descriptions=described, base_url=BASE_URL, rates=None, trusted_proxies=(), version="0.1.0",
+    )  # fmt: skip
 
 
 @pytest.fixture

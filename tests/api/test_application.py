@@ -404,15 +404,9 @@ async def test_a_created_charge_is_shown_in_the_contracts_words(api: Any, use_ca
     assert answer.status == 200
     assert list(answer.body) == ["success", "data", "meta"]
     assert answer.body["data"] == {
-        "id": 5,
-        "amount": 1234,
-        "key": "loja@sandbox.pix.example",
-        "external_id": "order-1",
-        "status": "PENDING",
-        "emvqrcps": "000201",
-        "base64image": "",
-        "transaction_identification": "a" * 32,
-    }
+        "id": 5, "amount": 1234, "key": "loja@sandbox.pix.example", "external_id": "order-1", "status": "PENDING",
+        "emvqrcps": "000201", "base64image": "", "transaction_identification": "a" * 32,
+    }  # fmt: skip
 
 
 async def test_by_what_a_charge_was_paid(api: Any, use_cases: Any) -> None:

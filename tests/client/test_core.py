@@ -148,16 +148,12 @@ def test_what_might_be_done_twice_is_sent_once(outcome: Any) -> None:
 @pytest.mark.parametrize(
     ("status", "code", "kind"),
     [
-        (400, "BAD_REQUEST", InvalidRequest),
-        (403, "FORBIDDEN", Forbidden),
-        (404, "NOT_FOUND", NotFound),
-        (422, "INSUFFICIENT_FUNDS", InvalidRequest),
-        (422, "EXTERNAL_ID_CONFLICT", Conflict),
-        (410, "CURSOR_EXPIRED", CursorExpired),
-        (418, "SOMETHING_NEW", InvalidRequest),
+        (400, "BAD_REQUEST", InvalidRequest), (403, "FORBIDDEN", Forbidden), (404, "NOT_FOUND", NotFound),
+        (422, "INSUFFICIENT_FUNDS", InvalidRequest), (422, "EXTERNAL_ID_CONFLICT", Conflict),
+        (410, "CURSOR_EXPIRED", CursorExpired), (418, "SOMETHING_NEW", InvalidRequest),
         (500, "INTERNAL_ERROR", Unavailable),
     ],
-)
+)  # fmt: skip
 def test_a_refusal_that_time_does_not_change_is_final(status: int, code: str, kind: type[ApiError]) -> None:
     world = World(refused(status, code))
     with pytest.raises(kind, match=f"{code}: because") as failed:

@@ -176,12 +176,9 @@ def inbox() -> Iterator[Inbox]:
 
 def post(inbox: Inbox, secret: str, number: int, external_id: str, attempt: int = 1) -> int:
     payload = dict(
-        id=7,
-        transaction_identification="t" * 32,
-        external_id=external_id,
-        status="APPROVED",
+        id=7, transaction_identification="t" * 32, external_id=external_id, status="APPROVED",
         create_timestamp="2026-11-20T12:00:00Z",
-    )
+    )  # fmt: skip
     event = {"id": number, "name": "qrcode.approved", "payload": payload, "create_timestamp": "2026-11-20T12:00:05Z"}
     body, now_s = json.dumps(event).encode(), int(time.time())
     headers = {

@@ -225,20 +225,11 @@ async def _list_things(page: Page, played: Any, shop: Shop) -> list[str]:
     await page.goto(f"/deliveries/{shop.failed_id}")
     event = await page.locator("a[href*='/events/']").get_attribute("href")
     return [
-        str(event),
-        f"/charges/{shop.paid['id']}",
-        f"/charges/{shop.retried['id']}",
-        f"/transfers/{shop.sent['id']}",
-        f"/transfers/{shop.sent['id']}/receipt",
-        f"/transfers/{shop.refused['id']}",
-        f"/refunds/{refund['id']}",
-        f"/deliveries/{shop.failed_id}",
-        f"/endpoints/{shop.failing['id']}",
-        f"/sandbox/phone/{waiting['id']}",
-        f"/sandbox/phone/{shop.paid['id']}",
-        f"/charges/{due['id']}",
-        f"/sandbox/phone/{due['id']}",
-    ]
+        str(event), f"/charges/{shop.paid['id']}", f"/charges/{shop.retried['id']}", f"/transfers/{shop.sent['id']}",
+        f"/transfers/{shop.sent['id']}/receipt", f"/transfers/{shop.refused['id']}", f"/refunds/{refund['id']}",
+        f"/deliveries/{shop.failed_id}", f"/endpoints/{shop.failing['id']}", f"/sandbox/phone/{waiting['id']}",
+        f"/sandbox/phone/{shop.paid['id']}", f"/charges/{due['id']}", f"/sandbox/phone/{due['id']}",
+    ]  # fmt: skip
 
 
 def _ask_with_due_date(played: Any, shop: Shop) -> Any:

@@ -29,15 +29,10 @@ def test_every_text_of_a_page_is_there_in_portuguese_with_the_same_places() -> N
 @pytest.mark.parametrize(
     ("chosen", "accepted", "code"),
     [
-        (None, "pt-BR,pt;q=0.9,en;q=0.8", "pt"),
-        (None, "en;q=0.5, pt;q=0.7", "pt"),
-        (None, "de, fr", "en"),
-        (None, "", "en"),
-        (None, ";;q=x,,*", "en"),
-        ("en", "pt-BR", "en"),
-        ("xx", "pt-BR", "pt"),
+        (None, "pt-BR,pt;q=0.9,en;q=0.8", "pt"), (None, "en;q=0.5, pt;q=0.7", "pt"), (None, "de, fr", "en"),
+        (None, "", "en"), (None, ";;q=x,,*", "en"), ("en", "pt-BR", "en"), ("xx", "pt-BR", "pt"),
     ],
-)
+)  # fmt: skip
 def test_the_language_is_the_chosen_one_or_the_browsers(chosen: str | None, accepted: str, code: str) -> None:
     assert choose_language(chosen, accepted).code == code
 

@@ -16,15 +16,11 @@ def raise_on_drop(_: int) -> None:
 @pytest.mark.parametrize(
     ("written", "waiting", "busy"),
     [
-        ([1] * (SENT_MIN - 3) + [2], [1, 1, 1, 3], 1),
-        ([1] * SENT_MIN, [], 1),
-        ([2], [1] * SENT_MIN, 1),
-        ([1] * (SENT_MIN - 1), [2], None),
-        ([1] * SENT_MIN + [2] * SENT_MIN, [3], None),
-        ([], [], None),
+        ([1] * (SENT_MIN - 3) + [2], [1, 1, 1, 3], 1), ([1] * SENT_MIN, [], 1), ([2], [1] * SENT_MIN, 1),
+        ([1] * (SENT_MIN - 1), [2], None), ([1] * SENT_MIN + [2] * SENT_MIN, [3], None), ([], [], None),
     ],
     ids=["of the last batch and of what waits", "alone", "of what waits", "a few", "as many as others", "nobody"],
-)
+)  # fmt: skip
 async def test_the_largest_sender_is_apart(written: Sequence[int], waiting: Sequence[int], busy: int | None) -> None:
     queue: FairQueue[int] = FairQueue(100, raise_on_drop)
     ended = asyncio.Event()

@@ -16,15 +16,9 @@ PUBLIC = identity.public_key(json.loads(jose.write_public_jwk(KEY)))
 
 def make_claims(**changes: Any) -> jose.Claims:
     fields: dict[str, Any] = {
-        "iss": "https://auth.example",
-        "aud": "pix-connect",
-        "sub": "client",
-        "holder_id": "7",
-        "scope": "charge.read charge.write",
-        "iat": 1_800_000_000,
-        "exp": 1_800_000_300,
-        "jti": "1",
-    }
+        "iss": "https://auth.example", "aud": "pix-connect", "sub": "client", "holder_id": "7",
+        "scope": "charge.read charge.write", "iat": 1_800_000_000, "exp": 1_800_000_300, "jti": "1",
+    }  # fmt: skip
     return jose.Claims(**(fields | changes))
 
 

@@ -63,12 +63,9 @@ class Day:
     async def work(self) -> int:
         database = self._books.here.live.database
         orders = Orders(
-            owner_url=database.owner_url,
-            service_url=database.service_url,
-            now=self._books.clock.real,
-            account_id=self._books.here.account.id,
-            points=str(self._folder / "kill_points"),
-        )
+            owner_url=database.owner_url, service_url=database.service_url, now=self._books.clock.real,
+            account_id=self._books.here.account.id, points=str(self._folder / "kill_points"),
+        )  # fmt: skip
         return await day_worker.run_once(orders, self._folder)
 
     async def die(self, point: str) -> None:

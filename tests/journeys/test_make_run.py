@@ -106,13 +106,9 @@ def test_a_home_with_another_history_is_refused_in_one_line(home_folder: Path) -
     asyncio.run(_change_history(home))
     environment = os.environ | {"PIXCONNECT_HOME": str(home), "PORT": "0", "NO_COLOR": "1"}
     refused = subprocess.run(
-        [sys.executable, "-m", "pixconnect", "run"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
+        [sys.executable, "-m", "pixconnect", "run"], env=environment, capture_output=True, text=True, check=False,
         timeout=60,
-    )
+    )  # fmt: skip
     assert refused.returncode == 1
     [line] = [line for line in refused.stderr.splitlines() if line.startswith("pixconnect:")]
     assert "the tables of the schema pixconnect were made by another version" in line

@@ -472,12 +472,9 @@ class Money(RuleBasedStateMachine):
         """Ask for something under an external id until an answer comes."""
         account = self.accounts[side]
         asked = Asked(
-            kind=kind,
-            holder_id=account.holder_id,
-            external_id=f"request-{next(self.numbers)}",
-            amount_cents=amount_cents,
-            endings=endings,
-        )
+            kind=kind, holder_id=account.holder_id, external_id=f"request-{next(self.numbers)}",
+            amount_cents=amount_cents, endings=endings,
+        )  # fmt: skip
         self.model.ask(asked)
         wanted = body | {"amount": amount_cents, "external_id": asked.external_id}
         before = self.service.see(self.accounts)

@@ -80,12 +80,9 @@ class Installations:
         self.deaths_count += 1
         self.points.arm(point)
         orders = Orders(
-            owner_url=self.database.owner_url,
-            service_url=self.database.service_url,
-            now=books.clock.real,
-            account_id=books.here.account.id,
-            points=str(self.folder / "kill_points"),
-        )
+            owner_url=self.database.owner_url, service_url=self.database.service_url, now=books.clock.real,
+            account_id=books.here.account.id, points=str(self.folder / "kill_points"),
+        )  # fmt: skip
         ended = await day_worker.run_once(orders, self.folder)
         assert ended == (-signal.SIGKILL if self.points.has_killed(point) else 0)
         if self.points.has_killed(point):

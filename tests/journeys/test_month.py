@@ -21,14 +21,9 @@ from support.two_books import MonthClock, TwoBooks, open_two_books
 
 STEPS_A_DAY = 6
 TROUBLES = (
-    ("face_read", "unavailable"),
-    ("face_read", "no_answer"),
-    ("face_read", "lag:3600"),
-    ("face_read", "html:after"),
-    ("face_write", "unavailable"),
-    ("face_write", "no_answer"),
-    ("face_write", "duplicate_answer"),
-)
+    ("face_read", "unavailable"), ("face_read", "no_answer"), ("face_read", "lag:3600"), ("face_read", "html:after"),
+    ("face_write", "unavailable"), ("face_write", "no_answer"), ("face_write", "duplicate_answer"),
+)  # fmt: skip
 
 
 class Life(Struct, kw_only=True):

@@ -131,13 +131,9 @@ def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
         # There is no second process: what would go to it goes to the first.
         port, inner, tls, console, nobody = (opened.enter_context(reserved_port()) for _ in range(5))
         settings = {
-            "trusted_proxies": "127.0.0.1/32",
-            "tls_port": str(tls),
-            "tls_proxies": "127.0.0.1/32",
-            "console_port": str(console),
-            "console_base_url": f"https://{NAMES[1]}",
-            "sandbox_loopback": "allowed",
-        }
+            "trusted_proxies": "127.0.0.1/32", "tls_port": str(tls), "tls_proxies": "127.0.0.1/32",
+            "console_port": str(console), "console_base_url": f"https://{NAMES[1]}", "sandbox_loopback": "allowed",
+        }  # fmt: skip
         service = opened.enter_context(running(home, **settings))
         ours = service.base_url.rpartition(":")[2]
         own = tmp_path_factory.mktemp("nginx")

@@ -82,12 +82,9 @@ def keep_sending(service: WholeInstallation, account: Account, until_s: float) -
         number = next(_numbers)
         word, ending = list(ENDINGS.items())[number % len(ENDINGS)]
         asked = Asked(
-            kind="transfer",
-            holder_id=account.holder_id,
-            external_id=f"edge-{number}",
-            amount_cents=1 + number % AMOUNTS_COUNT,
-            endings={ending},
-        )
+            kind="transfer", holder_id=account.holder_id, external_id=f"edge-{number}",
+            amount_cents=1 + number % AMOUNTS_COUNT, endings={ending},
+        )  # fmt: skip
         body = {"amount": asked.amount_cents, "external_id": asked.external_id, "key_type": "EMAIL"}
         body["key"] = f"{word}@sandbox.pix.example"
         told = [service.insist(account, "POST", "/v1/connect/transfer/key", body).data["id"] for _ in range(2)]

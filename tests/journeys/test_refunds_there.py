@@ -24,17 +24,10 @@ KINDS = ("efi", "inter", "woovi", "sicoob")
 CUT_OFF = "work before refund there"
 """Where the row says that we call and nobody did: what Woovi never got is only asked about."""
 POINTS = (
-    "serve before group write",
-    "serve after group write",
-    "serve after COMMIT of start_refunds",
-    "work after mark",
-    "work after name there",
-    CUT_OFF,
-    "work after refund there",
-    "work before question there",
-    "work before group write",
-    "work after COMMIT of write_endings",
-)
+    "serve before group write", "serve after group write", "serve after COMMIT of start_refunds", "work after mark",
+    "work after name there", CUT_OFF, "work after refund there", "work before question there",
+    "work before group write", "work after COMMIT of write_endings",
+)  # fmt: skip
 HANDOVER_S = 20
 """As long as a worker on a busy machine may need to come to an order, or back: what it does not come to is given up."""
 RECEIVED_CENTS = 100_000

@@ -27,17 +27,10 @@ CALLED_ONCE = ("inter", "sicoob")
 PAYS_CODES = ("efi", "woovi")
 AFTER_CUT_OFF = "work after transfer there"
 POINTS = (
-    "serve before group write",
-    "serve after group write",
-    "serve after COMMIT of start_transfers",
-    "work after mark",
-    "work after name there",
-    CUT_OFF,
-    AFTER_CUT_OFF,
-    "work before question of a transfer there",
-    "work before group write",
-    "work after COMMIT of write_endings",
-)
+    "serve before group write", "serve after group write", "serve after COMMIT of start_transfers", "work after mark",
+    "work after name there", CUT_OFF, AFTER_CUT_OFF, "work before question of a transfer there",
+    "work before group write", "work after COMMIT of write_endings",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=["efi", "inter", "sicoob", "woovi"])

@@ -190,13 +190,10 @@ def test_the_library_charges_is_paid_refunds_sends_is_told_and_reads(program: Pr
     listed, sent, accounts, charges, refunds = [
         said["answer"]
         for said in program.call(
-            ("transactions", "list"),
-            ("payment", "list"),
-            ("account", "list"),
-            ("charge", "list"),
+            ("transactions", "list"), ("payment", "list"), ("account", "list"), ("charge", "list"),
             ("chargeRefund", "list", {"chargeId": "n1"}),
         )
-    ]
+    ]  # fmt: skip
     assert [each["type"] for each in listed["transactions"]] == ["WITHDRAW", "PAYMENT"]
     assert sent["payments"][0]["payment"]["status"] == "CONFIRMED"
     assert accounts["accounts"][0]["balance"]["available"] == before - 1234 - 400

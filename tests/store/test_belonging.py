@@ -60,23 +60,11 @@ def new_transfer(like_id: int, **changes: str) -> str:
 
 def new_refund(transfer_id: int, name: str, *, id: int = 777, cents: int, **changes: str) -> str:  # noqa: A002 - the column's name
     columns = {
-        "id": str(id),
-        "holder_id": "holder_id",
-        "transfer_id": "id",
-        "flow": "'OUT'",
-        "external_id": f"'{name}'",
-        "fingerprint": "''",
-        "return_id": f"'{name}'",
-        "original_end_to_end_id": "end_to_end_id",
-        "correlation_id": "correlation_id",
-        "amount_cents": str(cents),
-        "status": "'PROCESSING'",
-        "reason": "'MD06'",
-        "slot": "slot",
-        "created_at": "now()",
-        "modified_at": "now()",
-        **changes,
-    }
+        "id": str(id), "holder_id": "holder_id", "transfer_id": "id", "flow": "'OUT'", "external_id": f"'{name}'",
+        "fingerprint": "''", "return_id": f"'{name}'", "original_end_to_end_id": "end_to_end_id",
+        "correlation_id": "correlation_id", "amount_cents": str(cents), "status": "'PROCESSING'", "reason": "'MD06'",
+        "slot": "slot", "created_at": "now()", "modified_at": "now()", **changes,
+    }  # fmt: skip
     return (
         f"insert into refund ({', '.join(columns)}) select {', '.join(columns.values())} from transfer "
         f"where id = {transfer_id}"

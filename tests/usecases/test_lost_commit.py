@@ -115,12 +115,9 @@ async def _create_charge(shop: Shop) -> Act:
 
 async def _create_due_charge(shop: Shop) -> Act:
     request = DueChargeRequest(
-        amount_cents=100,
-        key=own_key(),
-        payer=Payer(name="Ana", tax_id="52998224725"),
-        terms=DueTerms(due_on=STARTED_AT.date()),
-        external_id=shop.name(),
-    )
+        amount_cents=100, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"),
+        terms=DueTerms(due_on=STARTED_AT.date()), external_id=shop.name(),
+    )  # fmt: skip
 
     async def act() -> object:
         return (await create_due_charge(shop.context, shop.caller, request)).status
@@ -133,12 +130,9 @@ def _work_at_item(key: str) -> Callable[[Shop], Awaitable[Act]]:
 
     async def prepare(shop: Shop) -> Act:
         contents = ChargeContents(
-            lifetime_s=0,
-            amount_cents=100,
-            key=key,
-            payer=Payer(name="Ana", tax_id="52998224725"),
+            lifetime_s=0, amount_cents=100, key=key, payer=Payer(name="Ana", tax_id="52998224725"),
             due=DueTerms(due_on=STARTED_AT.date()),
-        )
+        )  # fmt: skip
         item = NewItem(txid=shop.name(), asked=WantedItem(contents=contents), wanted="{}")
         number = next(shop.numbers)
         await lot_usecases.put_lot(shop.context, shop.caller, number, "Lote", [item])
@@ -399,18 +393,11 @@ ACTS = {
     "create_locations": [_create_location],
     "unbind_locations": [_unbind_location],
     "write_standard_charges": [
-        _put_new,
-        _create_due_charge,
-        _put_at_location,
-        _put_again,
-        _change(amount_cents=7),
-        _change(moves=True),
-        _change(moves=True, amount_cents=7),
-        _change(removes=True),
-        _work_at_item(own_key()),
+        _put_new, _create_due_charge, _put_at_location, _put_again, _change(amount_cents=7), _change(moves=True),
+        _change(moves=True, amount_cents=7), _change(removes=True), _work_at_item(own_key()),
         _work_at_item("nobody@example.com"),
     ],
-}
+}  # fmt: skip
 ELSEWHERE = {"record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting"}
 """An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. Returns made
 at an institution, payers who become known later, movements that are taken back, orders that wait for people are of live mode:

@@ -22,13 +22,9 @@ def make_order(number: int) -> rails.Order:
 
 def make_refund(number: int) -> rails.RefundOrder:
     return rails.RefundOrder(
-        return_id=f"D{number:031}",
-        original_end_to_end_id=f"E{number:031}",
-        amount_cents=1,
-        reason="MD06",
-        description=None,
-        ordered_at=NOW,
-    )
+        return_id=f"D{number:031}", original_end_to_end_id=f"E{number:031}", amount_cents=1, reason="MD06",
+        description=None, ordered_at=NOW,
+    )  # fmt: skip
 
 
 class ReportingRail(FakeRail):

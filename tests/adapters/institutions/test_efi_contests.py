@@ -114,21 +114,11 @@ async def test_who_tells_of_none_has_none_and_efis_test_environment_has_none(nam
 @pytest.mark.parametrize(
     "changes",
     [
-        {"status": "NOVA_PALAVRA"},
-        {"status": None},
-        {"valor": "0.00"},
-        {"valor": "-1.00"},
-        {"valor": "1e99"},
-        {"valor": True},
-        {"endToEndId": "E1"},
-        {"idInfracao": "a/../b"},
-        {"idInfracao": ""},
-        {"idInfracao": True},
-        {"idInfracao": "x" * 65},
-        {"criadoEm": None, "dadosAnalise": {}},
-        {"dadosAnalise": {"abertura": "yesterday"}},
+        {"status": "NOVA_PALAVRA"}, {"status": None}, {"valor": "0.00"}, {"valor": "-1.00"}, {"valor": "1e99"},
+        {"valor": True}, {"endToEndId": "E1"}, {"idInfracao": "a/../b"}, {"idInfracao": ""}, {"idInfracao": True},
+        {"idInfracao": "x" * 65}, {"criadoEm": None, "dadosAnalise": {}}, {"dadosAnalise": {"abertura": "yesterday"}},
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_relied_on_is_not_guessed(changes: dict[str, Any]) -> None:
     with pytest.raises(Malformed):
         decode_contest(ROW | changes)

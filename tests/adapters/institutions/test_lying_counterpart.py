@@ -233,20 +233,11 @@ async def test_no_lie_is_a_charge_nor_the_absence_of_one(liar: Liar, institution
 
 async def test_one_bad_item_stops_none_of_the_others(liar: Liar, institution: Institution) -> None:
     bad: list[object] = [
-        {**PIX, "endToEndId": E2E + "x"},
-        {**PIX, "valor": 12.34},
-        {**PIX, "valor": "-12.34"},
-        {**PIX, "valor": "0.00"},
-        {**PIX, "valor": "99999999999.99"},
-        {**PIX, "horario": "yesterday"},
-        {**PIX, "horario": "2026-11-22T12:00:00"},
-        {**PIX, "txid": "no txid"},
-        {**PIX, "txid": 7},
-        {**PIX, "chave": "k" * 78},
-        {**PIX, "devolucoes": {}},
-        "a text",
-        None,
-    ]
+        {**PIX, "endToEndId": E2E + "x"}, {**PIX, "valor": 12.34}, {**PIX, "valor": "-12.34"},
+        {**PIX, "valor": "0.00"}, {**PIX, "valor": "99999999999.99"}, {**PIX, "horario": "yesterday"},
+        {**PIX, "horario": "2026-11-22T12:00:00"}, {**PIX, "txid": "no txid"}, {**PIX, "txid": 7},
+        {**PIX, "chave": "k" * 78}, {**PIX, "devolucoes": {}}, "a text", None,
+    ]  # fmt: skip
     good = {**PIX, "endToEndId": E2E[:-1] + "z", "infoPagador": "a\x00b" + "c" * 500, "pagador": {"nome": 7}}
     liar.said = answer(page(*bad, good))
     *kept, pix = await list_all(institution)
@@ -351,17 +342,11 @@ async def test_of_forty_calls_at_once_one_asks_for_the_token(liar: Liar) -> None
 @pytest.mark.parametrize(
     "token",
     [
-        dict(access_token="two words"),
-        dict(access_token="line\r\nX-Injected: 1"),
-        dict(access_token=7),
-        dict(access_token=""),
-        dict(access_token="x" * 9000),
-        dict(access_token=TOKEN, client_id="another"),
-        {},
-        [],
+        dict(access_token="two words"), dict(access_token="line\r\nX-Injected: 1"), dict(access_token=7),
+        dict(access_token=""), dict(access_token="x" * 9000), dict(access_token=TOKEN, client_id="another"), {}, [],
     ],
     ids=str,
-)
+)  # fmt: skip
 async def test_a_token_that_cannot_be_one_is_none(liar: Liar, institution: Institution, token: object) -> None:
     liar.token = token
     assert isinstance(await institution.open_charge(TERMS), NotSent)

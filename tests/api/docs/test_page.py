@@ -107,16 +107,10 @@ async def test_the_page_brings_its_style_and_script(api: Api, path: str, kind: s
 @pytest.mark.parametrize(
     ("takes", "is_packed"),
     [
-        ("gzip, deflate, br, zstd", True),
-        ("br;q=1.0, gzip;q=0.8, *;q=0.1", True),
-        ("x-gzip", True),
-        ("gzip;q=0", False),
-        ("gzip; q=0.000, identity", False),
-        ("br", False),
-        ("gzipped", False),
-        (None, False),
+        ("gzip, deflate, br, zstd", True), ("br;q=1.0, gzip;q=0.8, *;q=0.1", True), ("x-gzip", True),
+        ("gzip;q=0", False), ("gzip; q=0.000, identity", False), ("br", False), ("gzipped", False), (None, False),
     ],
-)
+)  # fmt: skip
 async def test_pages_are_packed_for_who_takes_that_and_say_so(api: Api, takes: str | None, *, is_packed: bool) -> None:
     for path in ("/docs", "/docs/guides/webhooks", "/openapi.json", "/docs/search.js"):
         plain = await api.get(path, token=None)

@@ -47,17 +47,8 @@ _BODIES: Final[tuple[dict[str, Any], ...]] = (
     CONFIRM | {"meioIniciacao": "MANUAL", "destino": MANUAL, "repeticao": True}, CODE,
 )  # fmt: skip
 _PIECES: Final = (
-    "a1",
-    "%00",
-    "%ff%fe",
-    "0",
-    "-1",
-    "9" * 40,
-    "x" * 300,
-    "E99999004202611201234a1B2c3D4e5F",
-    "%F0%9F%98%80",
-    "..",
-)
+    "a1", "%00", "%ff%fe", "0", "-1", "9" * 40, "x" * 300, "E99999004202611201234a1B2c3D4e5F", "%F0%9F%98%80", "..",
+)  # fmt: skip
 
 
 def _make_value(chance: random.Random, depth: int = 0) -> Any:

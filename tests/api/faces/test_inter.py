@@ -29,14 +29,9 @@ COB: dict[str, Any] = {"valor": {"original": "10.00"}, "chave": KEY}
 SEND: dict[str, Any] = {"valor": 12.34, "descricao": "nota 7", "destinatario": {"tipo": "CHAVE", "chave": PAYEE}}
 UUID = "4c5f1d1e-0000-4000-8000-00000000000"
 ACCOUNT: dict[str, Any] = {
-    "tipo": "DADOS_BANCARIOS",
-    "nome": "Ana Lima",
-    "cpfCnpj": "12345678909",
-    "agencia": "0019",
-    "contaCorrente": "10017",
-    "tipoConta": "CONTA_PAGAMENTO",
-    "instituicaoFinanceira": {"ispb": "99999004"},
-}
+    "tipo": "DADOS_BANCARIOS", "nome": "Ana Lima", "cpfCnpj": "12345678909", "agencia": "0019",
+    "contaCorrente": "10017", "tipoConta": "CONTA_PAGAMENTO", "instituicaoFinanceira": {"ispb": "99999004"},
+}  # fmt: skip
 
 
 class Inter:

@@ -129,13 +129,9 @@ async def test_deliveries_have_paths_of_our_own(door: Api, service: Service) -> 
     found = (await door.get(f"{PATH}/entregas?situacao=PENDENTE")).body
     (delivery,) = found["entregas"]
     assert delivery == {
-        "id": delivery["id"],
-        "endToEndId": report.end_to_end_id,
-        "situacao": "PENDENTE",
-        "proximoEnvio": "2026-07-01T15:00:00.000Z",
-        "tentativas": [],
-        "criacao": "2026-07-01T15:00:00.000Z",
-    }
+        "id": delivery["id"], "endToEndId": report.end_to_end_id, "situacao": "PENDENTE",
+        "proximoEnvio": "2026-07-01T15:00:00.000Z", "tentativas": [], "criacao": "2026-07-01T15:00:00.000Z",
+    }  # fmt: skip
     assert (found["parametros"]["situacao"], found["parametros"]["paginacao"]["quantidadeTotalDeItens"]) == (
         "PENDENTE",
         1,

@@ -20,14 +20,9 @@ def test_a_new_secret_key_seals_everything_again(database: Addresses, tmp_path: 
     pixconnect.json("operator", "add", "--name", "maria")
     renewed = CommandLine(database, tmp_path, PIXCONNECT_SECRET_KEY=NEW_KEY, PIXCONNECT_SECRET_KEY_PREVIOUS=OLD_KEY)
     assert renewed.json("secrets", "reseal") == {
-        "webhook_endpoints_resealed": 0,
-        "signing_keys_resealed": 1,
-        "authorities_resealed": 1,
-        "operators_resealed": 1,
-        "institution_accounts_resealed": 0,
-        "secrets_left": 0,
-        "clients_left": 1,
-    }
+        "webhook_endpoints_resealed": 0, "signing_keys_resealed": 1, "authorities_resealed": 1,
+        "operators_resealed": 1, "institution_accounts_resealed": 0, "secrets_left": 0, "clients_left": 1,
+    }  # fmt: skip
     assert renewed.json("secrets", "reseal")["signing_keys_resealed"] == 0
     left = renewed.json("secrets", "clients-left")["clients"]
     assert [client["client_id"] for client in left] == [made["client_id"]]

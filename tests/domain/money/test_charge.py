@@ -18,18 +18,12 @@ LATER = NOW + timedelta(hours=1)
 @pytest.mark.parametrize(
     ("status", "amount_cents", "seconds_left", "code"),
     [
-        ("PENDING", 1000, 1, None),
-        ("PENDING", 1000, 0, "BE17"),
-        ("PENDING", 999, 1, "AM09"),
-        ("PENDING", 1001, 1, "AM09"),
-        ("PENDING", 1, 0, "BE17"),
-        ("APPROVED", 1000, 1, "BE17"),
-        ("EXPIRED", 1000, 1, "BE17"),
-        ("REMOVED_BY_RECEIVER", 1000, 1, "BE17"),
-        ("REMOVED_BY_PSP", 1000, 1, "BE17"),
+        ("PENDING", 1000, 1, None), ("PENDING", 1000, 0, "BE17"), ("PENDING", 999, 1, "AM09"),
+        ("PENDING", 1001, 1, "AM09"), ("PENDING", 1, 0, "BE17"), ("APPROVED", 1000, 1, "BE17"),
+        ("EXPIRED", 1000, 1, "BE17"), ("REMOVED_BY_RECEIVER", 1000, 1, "BE17"), ("REMOVED_BY_PSP", 1000, 1, "BE17"),
         ("RETURNED", 1, 1, "BE17"),
     ],
-)
+)  # fmt: skip
 def test_a_charge_is_paid_once_in_full_and_in_time(
     status: charges.ChargeStatus, amount_cents: int, seconds_left: int, code: str | None
 ) -> None:

@@ -43,15 +43,11 @@ def test_listeners_have_the_usual_port_unless_one_is_named() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("nobank", "there is no face 'nobank'"),
-        ("efi+test", "there is no face"),
-        ("efi:", "NAME:PORT"),
-        ("efi:65536", "NAME:PORT"),
-        ("efi:-1", "NAME:PORT"),
-        ("efi:" + "9" * 5000, "NAME:PORT"),
+        ("nobank", "there is no face 'nobank'"), ("efi+test", "there is no face"), ("efi:", "NAME:PORT"),
+        ("efi:65536", "NAME:PORT"), ("efi:-1", "NAME:PORT"), ("efi:" + "9" * 5000, "NAME:PORT"),
         ("efi:1,efi:2", "twice"),
     ],
-)
+)  # fmt: skip
 def test_a_listener_that_cannot_be_is_refused_in_words(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         profiles.parse_listeners(text)

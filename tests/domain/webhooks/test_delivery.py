@@ -26,19 +26,10 @@ WAITS_S = [5, 30, 120, 300, 900, 1800, 3600, 7200, 14400, 28800, 28800, 43200, 4
 def make_endpoint(**changes: Any) -> Endpoint:
     """Active."""
     fields: dict[str, Any] = {
-        "id": 1,
-        "holder_id": 1,
-        "url": "https://shop.example/",
-        "event_types": ("qrcode.pending",),
-        "status": "active",
-        "status_reason": None,
-        "secret_sealed": b"",
-        "previous_secret_sealed": None,
-        "previous_secret_until": None,
-        "first_failure_at": None,
-        "created_at": NOW,
-        "modified_at": NOW,
-    }
+        "id": 1, "holder_id": 1, "url": "https://shop.example/", "event_types": ("qrcode.pending",),
+        "status": "active", "status_reason": None, "secret_sealed": b"", "previous_secret_sealed": None,
+        "previous_secret_until": None, "first_failure_at": None, "created_at": NOW, "modified_at": NOW,
+    }  # fmt: skip
     return Endpoint(**(fields | changes))
 
 

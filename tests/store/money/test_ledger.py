@@ -42,15 +42,9 @@ class Row:
 
     def __init__(self, holder_id: int, /, **changes: Any) -> None:
         values: dict[str, Any] = {
-            "id": 77,
-            "holder_id": holder_id,
-            "debit": "funding",
-            "credit": "available",
-            "amount_cents": 100,
-            "number": 2,
-            "running_balance_cents": FUNDS_CENTS + 100,
-            "created_at": STARTED_AT + SECOND,
-        }
+            "id": 77, "holder_id": holder_id, "debit": "funding", "credit": "available", "amount_cents": 100,
+            "number": 2, "running_balance_cents": FUNDS_CENTS + 100, "created_at": STARTED_AT + SECOND,
+        }  # fmt: skip
         self.values = list((values | changes).values())
 
 

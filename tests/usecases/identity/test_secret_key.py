@@ -47,15 +47,10 @@ async def before(database: Addresses, clock: FakeClock) -> AsyncIterator[Context
                 " previous_secret_until, created_at, modified_at, authorization_sealed)"
                 " values ($1, $2, 'https://shop.example', '{qrcode.approved}', 'active', $3, $4, $6, $5, $5, $7)",
                 *(
-                    endpoint_id,
-                    owner.id,
-                    sealed[0],
-                    previous,
-                    clock.now(),
-                    until,
+                    endpoint_id, owner.id, sealed[0], previous, clock.now(), until,
                     sealed[2] if endpoint_id % 3 else None,
                 ),
-            )
+            )  # fmt: skip
         yield context
 
 

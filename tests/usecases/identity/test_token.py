@@ -383,15 +383,9 @@ def forge(process: Process, issued: IssuedClient, key: jose.PrivateKey | None = 
     """A token that our own code would sign, right but for what it is given."""
     now = int(STARTED_AT.timestamp())
     claims: dict[str, Any] = {
-        "iss": "http://127.0.0.1:8080",
-        "aud": "pix-connect",
-        "sub": issued.client.client_id,
-        "holder_id": str(issued.client.holder_id),
-        "scope": "charge.read",
-        "iat": now,
-        "exp": now + 300,
-        "jti": "1",
-    }
+        "iss": "http://127.0.0.1:8080", "aud": "pix-connect", "sub": issued.client.client_id,
+        "holder_id": str(issued.client.holder_id), "scope": "charge.read", "iat": now, "exp": now + 300, "jti": "1",
+    }  # fmt: skip
     signer = key or process.keyring.token_key()
     return b"Bearer " + signer.sign(json.dumps(claims | changes).encode(), {"typ": "at+jwt"}).encode()
 
@@ -402,16 +396,10 @@ async def test_a_forgery_that_is_right_in_everything_passes(process: Process, is
 
 async def test_a_token_with_another_claim_is_refused(process: Process, issued: IssuedClient) -> None:
     others: list[dict[str, Any]] = [
-        {"iss": "http://127.0.0.1:8081"},
-        {"iss": "http://127.0.0.1:8080/"},
-        {"aud": "other"},
-        {"aud": ["pix-connect"]},
-        {"sub": "unknown"},
-        {"exp": "1800000000"},
-        {"exp": int(STARTED_AT.timestamp())},
-        {"holder_id": 1},
-        {"holder_id": "one"},
-    ]
+        {"iss": "http://127.0.0.1:8081"}, {"iss": "http://127.0.0.1:8080/"}, {"aud": "other"},
+        {"aud": ["pix-connect"]}, {"sub": "unknown"}, {"exp": "1800000000"}, {"exp": int(STARTED_AT.timestamp())},
+        {"holder_id": 1}, {"holder_id": "one"},
+    ]  # fmt: skip
     for changes in others:
         with pytest.raises(errors.Unauthorized):
             await process.verifier.verify(forge(process, issued, **changes))

@@ -81,14 +81,10 @@ async def test_a_token_can_be_verified_by_others(context: Context, keyring: Keyr
     assert claims.pop("jti")
     issued_at = int(STARTED_AT.timestamp())
     assert claims == {
-        "iss": "http://127.0.0.1:8080",
-        "aud": "pix-connect",
-        "sub": client.client_id,
-        "holder_id": str(client.holder_id),
-        "scope": "charge.read charge.write",
-        "iat": issued_at,
+        "iss": "http://127.0.0.1:8080", "aud": "pix-connect", "sub": client.client_id,
+        "holder_id": str(client.holder_id), "scope": "charge.read charge.write", "iat": issued_at,
         "exp": issued_at + 300,
-    }
+    }  # fmt: skip
     assert token.expires_in_s == 300
 
 

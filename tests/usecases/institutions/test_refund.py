@@ -43,13 +43,9 @@ def give_back(shop: Shop, pix: ReceivedPix, amount_cents: int, **changes: Any) -
     """Somebody returns a part of a payment there; it is listed with the payment from then on."""
     token = shop.context.entropy.token(11)
     refund = ListedRefund(
-        id=f"r{token}",
-        return_id=f"D99999004202607011500{token}",
-        amount_cents=amount_cents,
-        status="returned",
-        asked_at=shop.live.clock.real_now(),
-        settled_at=shop.live.clock.real_now(),
-    )
+        id=f"r{token}", return_id=f"D99999004202607011500{token}", amount_cents=amount_cents, status="returned",
+        asked_at=shop.live.clock.real_now(), settled_at=shop.live.clock.real_now(),
+    )  # fmt: skip
     refund = structs.replace(refund, **changes)
     index = next(index for index, one in enumerate(shop.there.received) if one.end_to_end_id == pix.end_to_end_id)
     listed = shop.there.received[index]

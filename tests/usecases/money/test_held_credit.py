@@ -78,12 +78,9 @@ async def test_what_is_held_is_there_and_cannot_be_spent(service: Service, calle
     )
     until = held(report).until
     assert payload["hold"] == dict(
-        deliver="NOT_YET",
-        until=f"{until:%Y-%m-%dT%H:%M:%S.%fZ}",
-        charge_id=charge.id,
-        transaction_identification=charge.txid,
-        external_id=charge.external_id,
-    )
+        deliver="NOT_YET", until=f"{until:%Y-%m-%dT%H:%M:%S.%fZ}", charge_id=charge.id,
+        transaction_identification=charge.txid, external_id=charge.external_id,
+    )  # fmt: skip
     # Told again it is held once.
     await take(service, held(report), accepted(report))
     assert (await event_names(service)).count("transfer.in.held") == 1

@@ -100,24 +100,11 @@ async def test_a_contest_blocks_what_it_wants_and_tells_all_of_it(service: Servi
     (row,) = await service.fetch("select body, id from event where name = 'infraction.opened'")
     payload = json.loads(row["body"])["payload"]
     assert payload | dict(id=0, transfer_id=0, create_timestamp="", respond_by="", respond_to="") == dict(
-        id=0,
-        infraction_id="I1",
-        end_to_end_id=paid,
-        transfer_id=0,
-        charge_id=charge.id,
-        transaction_identification=charge.txid,
-        external_id=charge.external_id,
-        amount=PAID_CENTS,
-        held=PAID_CENTS,
-        taken=0,
-        reason="fraud",
-        situation="scam",
-        words="I never got the shoes",
-        status="OPEN",
-        respond_by="",
-        respond_to="",
-        create_timestamp="",
-    )
+        id=0, infraction_id="I1", end_to_end_id=paid, transfer_id=0, charge_id=charge.id,
+        transaction_identification=charge.txid, external_id=charge.external_id, amount=PAID_CENTS, held=PAID_CENTS,
+        taken=0, reason="fraud", situation="scam", words="I never got the shoes", status="OPEN", respond_by="",
+        respond_to="", create_timestamp="",
+    )  # fmt: skip
     assert payload["respond_to"] == f"/v1/connect/infraction/id/{payload['id']}/defence"
     await check_books(service)
 
@@ -339,13 +326,9 @@ async def test_what_cannot_be_believed_is_kept_and_changes_nothing(service: Serv
     for state in ("open", "released"):
         wanted_cents = 100 if state == "open" else 0
         told = structs.replace(
-            known,
-            state=state,
-            wanted_cents=wanted_cents,
-            held_cents=0,
-            report_id=state,
+            known, state=state, wanted_cents=wanted_cents, held_cents=0, report_id=state,
             told_at=known.told_at + timedelta(days=9),
-        )
+        )  # fmt: skip
         await tell(service, told)
         count += 1
         assert (await kept(service), len(await kept(service)))[1] == count

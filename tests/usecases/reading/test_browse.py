@@ -207,14 +207,10 @@ async def _add_endpoint(service: Service, caller: Caller) -> int:
 @pytest.mark.parametrize(
     ("after", "page_size", "wanted"),
     [
-        ("x", 50, {}),
-        (None, 0, {}),
-        (None, 201, {}),
-        (None, 50, {"statuses": ("PAID",)}),
-        (None, 50, {"counterparty": ""}),
-        (None, 50, {"counterparty": "a\0"}),
+        ("x", 50, {}), (None, 0, {}), (None, 201, {}), (None, 50, {"statuses": ("PAID",)}),
+        (None, 50, {"counterparty": ""}), (None, 50, {"counterparty": "a\0"}),
     ],
-)
+)  # fmt: skip
 async def test_what_makes_no_sense_is_refused(
     service: Service, caller: Caller, after: str | None, page_size: int, wanted: dict[str, Any]
 ) -> None:

@@ -142,13 +142,9 @@ async def test_no_rule_can_be_asked_away_by_the_service_itself(old: Service) -> 
 async def test_the_debtor_of_a_charge_that_nobody_paid_goes_at_once_and_that_of_an_open_one_stays(old: Service) -> None:
     holder = await open_holder(old)
     contents = ChargeContents(
-        lifetime_s=60,
-        amount_cents=100,
-        key="holder-1@test.example",
-        payer=Payer(name="Joana Prado", tax_id=JOANA),
-        question="Qual o sabor?",
-        lines=(Line(name="Mesa", value="da Joana"),),
-    )
+        lifetime_s=60, amount_cents=100, key="holder-1@test.example", payer=Payer(name="Joana Prado", tax_id=JOANA),
+        question="Qual o sabor?", lines=(Line(name="Mesa", value="da Joana"),),
+    )  # fmt: skip
     await standard_usecases.put_charge(old.context, holder, "a" * 30, contents)
     request = ChargeRequest(amount_cents=100, key="holder-1@test.example", payer=contents.payer)
     await charge_usecases.create_charge(old.context, holder, request)

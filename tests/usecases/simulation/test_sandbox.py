@@ -251,12 +251,9 @@ async def test_after_a_reset_a_due_date_stays(service: Service, caller: Caller, 
     await clock_usecases.advance_clock(service.context, control, timedelta(days=3))
     due_on = (service.clock.now() + timedelta(days=30)).date()
     contents = ChargeContents(
-        lifetime_s=0,
-        amount_cents=1000,
-        key=own_key(),
-        payer=Payer(name="Ana", tax_id="52998224725"),
+        lifetime_s=0, amount_cents=1000, key=own_key(), payer=Payer(name="Ana", tax_id="52998224725"),
         due=DueTerms(due_on=due_on),
-    )
+    )  # fmt: skip
     made = await standard_usecases.put_charge(service.context, caller, "boleto00000000000000000001", contents)
     await clock_usecases.reset_clock(service.context, control)
     read = await charge_usecases.read_charge_by_id(service.context, caller, made.charge.id)

@@ -294,14 +294,9 @@ async def test_an_operator_removes_a_charge_once_and_not_what_is_paid(service: S
 
 
 CONTENTS = ChargeContents(
-    lifetime_s=3600,
-    amount_cents=0,
-    may_change_amount=True,
-    key=own_key(),
-    payer=Payer(name="Ana", tax_id="52998224725"),
-    question="?",
-    lines=(Line(name="a", value="b"),),
-)
+    lifetime_s=3600, amount_cents=0, may_change_amount=True, key=own_key(),
+    payer=Payer(name="Ana", tax_id="52998224725"), question="?", lines=(Line(name="a", value="b"),),
+)  # fmt: skip
 
 
 async def read(service: Service, path: str) -> dict[str, Any]:

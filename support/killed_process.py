@@ -38,7 +38,7 @@ _RAIL: Final = "pixconnect.adapters.rails.sandbox:SandboxRail"
 # What a process may die before or after, by part.
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
-        "group write": "pixconnect.writing.changes:Changes.write",  # after it: between the group's write and its COMMIT
+        "group write": "pixconnect.writing.changes:Changes.write_all",  # after it: between the group's write and its COMMIT
         "move of the clock": "pixconnect.store.frame.clock:move",
         "lot": "pixconnect.store.standard.charge_lot:insert",  # after it: before its COMMIT
         "answer to a lot": "pixconnect.usecases.standard.lot:put_lot",  # after it: kept, and not answered
@@ -51,7 +51,7 @@ _CALLS: Final[dict[str, dict[str, str]]] = {
         "postponement": "pixconnect.store.money.order:postpone",
         "unmark": "pixconnect.store.money.order:unmark",
         "naming": "pixconnect.store.money.order:name_all",
-        "group write": "pixconnect.writing.changes:Changes.write",
+        "group write": "pixconnect.writing.changes:Changes.write_all",
         "acknowledgement": f"{_RAIL}.acknowledge",
         "answer to a contest": f"{_RAIL}.defend",
         "expiry": "pixconnect.worker.settlement:expire_charges",
@@ -150,6 +150,11 @@ POINTS_THERE: Final = tuple(
     for moment in ("before", "after")
 )
 """In an installation with accounts at institutions."""
+
+TARGETS: Final = frozenset(
+    target for calls in (*_CALLS.values(), _STEPS_OF_A_DAY, _STEPS_OF_A_TAKEOVER) for target in calls.values()
+) | {target for calls in _CALLS_THERE.values() for _, target in calls}
+"""The functions before and after which a process may die."""
 
 
 KILLABLE = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
@@ -274,10 +279,14 @@ def _reach(file: Path) -> None:
     os.kill(os.getpid(), signal.SIGSTOP if says == _STOPS else signal.SIGKILL)
 
 
-def _wrap(folder: Path, part: str, name: str, target: str) -> None:
+def find_owner(target: str) -> tuple[Any, str]:
     module, _, path = target.partition(":")
     *owners, attribute = path.split(".")
-    owner = functools.reduce(getattr, owners, importlib.import_module(module))
+    return functools.reduce(getattr, owners, importlib.import_module(module)), attribute
+
+
+def _wrap(folder: Path, part: str, name: str, target: str) -> None:
+    owner, attribute = find_owner(target)
     call = getattr(owner, attribute)
     before, after = folder / f"{part} before {name}", folder / f"{part} after {name}"
 

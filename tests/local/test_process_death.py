@@ -1,4 +1,5 @@
 import asyncio
+import inspect
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from pixconnect.local import process_death
+from support.killed_process import TARGETS, find_owner
 
 
 @contextmanager
@@ -40,3 +42,9 @@ async def test_where_the_kernel_does_not_tell_the_end_is_still_seen(monkeypatch:
     with started("/bin/sh", "-c", "sleep 0.1; exit 4") as process:
         async with asyncio.timeout(60):
             assert await process_death.exit_status(process) == 4
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+def test_a_process_can_be_killed_at_a_function_that_is_there(target: str) -> None:
+    owner, attribute = find_owner(target)
+    assert inspect.iscoroutinefunction(getattr(owner, attribute))

@@ -17,7 +17,8 @@ from pixconnect.domain.institutions import joining, judging
 from pixconnect.domain.institutions.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem
-from pixconnect.domain.institutions.judging import OUTCOMES, Evidence, JudgedLine, Judgement, OpenAmounts
+from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement, OpenAmounts
+from pixconnect.domain.institutions.outcome import OUTCOMES
 from pixconnect.domain.institutions.statement_files.statement_file import (
     ItemSource,
     StatementFile,
@@ -28,6 +29,7 @@ from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.true_months import Books, Effect, Question, Step
 
 _DAY = timedelta(days=1)
+_DOUBTS = ("perhaps_balance", "perhaps_struck")
 
 
 class _Day(Struct, kw_only=True):
@@ -79,17 +81,21 @@ class PaperReader:
 
     def _list_questions(self, now: datetime) -> list[Question]:
         """One for each day about which a line, a balance or a line of ours is a case, once the day is over."""
-        may_book = defaultdict[date, list[Effect]](list)
+        may_book, may_strike = defaultdict[date, list[Effect]](list), defaultdict[date, list[Effect]](list)
         for item in self._items.values():
-            if item.joined_id is None and item.waits is not None and OUTCOMES[item.waits].asks == "person":
-                may_book[item.day].append((item.day, item.signed_cents))
+            if item.waits is not None and OUTCOMES[item.waits].asks == "person":
+                effects = may_strike if item.waits == "perhaps_struck" else may_book
+                effects[item.day].append((item.day, item.signed_cents))
         differing = {day for day, judged in self._judged.items() if judged.difference_cents}
         read_whole = {
             day for day, told in self._days.items() if told.read_at is not None and to_day(told.read_at) > day
         }
         alone = {line.day for line in self._list_unmatched() if line.day in read_whole}
-        days = sorted({*may_book, *differing, *alone})
-        return [Question(about=day, may_book=may_book[day]) for day in days if day < to_day(now)]
+        return [
+            Question(about=day, may_book=may_book[day], may_strike=may_strike[day])
+            for day in sorted({*may_book, *may_strike, *differing, *alone})
+            if day < to_day(now)
+        ]
 
     def _learn(self, pix: Movement) -> None:
         key: joining.LineKey = ("transfer", str(pix.serial))
@@ -187,7 +193,9 @@ class PaperReader:
                 if judgement.replaced_from <= day <= file.closing.on:
                     told.closing_cents = None if day < file.closing.on else told.closing_cents
                     told.opening_cents = None if day > judgement.replaced_from else told.opening_cents
-        kept = closed if any(line.outcome == "contradicts" for line in of_file) else set[date]()
+        is_corrected = any(line.outcome == "perhaps_struck" for line in judgement.lines)
+        contradicts = any(line.outcome == "contradicts" for line in of_file)
+        kept = closed if contradicts and not is_corrected else set[date]()
         for day in sorted({*spoken, *(line.item.day for line in of_file if line.outcome == "new")}):
             told = self._days.setdefault(day, _Day(source=file.format))
             is_older = day in spoken and told.read_at is not None and as_of < told.read_at
@@ -238,7 +246,11 @@ class PaperReader:
         return [line for key, line in self._ours.items() if key not in joined | self._parts]
 
     def _list_alone(self) -> list[RecordedItem]:
-        return [item for item in self._items.values() if item.joined_id is None and _counts(item)]
+        return [
+            item
+            for item in self._items.values()
+            if item.joined_id is None and _counts(item) and item.waits != "perhaps_struck"
+        ]
 
     def _join(self, item_id: str, key: joining.LineKey, by: joining.JoinedBy) -> None:
         self._items[item_id] = structs.replace(
@@ -251,7 +263,7 @@ class PaperReader:
             if _counts(item):
                 items[item.day].append(item)
         sums: dict[date, DaySums] = {day: sum_items(of_day, ()) for day, of_day in items.items()}
-        doubts = Counter(item.day for item in self._items.values() if item.waits == "perhaps_balance")
+        doubts = Counter(item.day for item in self._items.values() if item.waits in _DOUBTS)
         cases = {
             day: DayCases(changed_count=self._changed[day], doubts_count=doubts[day])
             for day in {*self._changed, *doubts}

@@ -95,7 +95,7 @@ def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[d
     if closing is not None and closing.on in balances.ends and closing.on in balances.newer:
         closing = None
     is_dated = closing is not None and balances.first_on <= closing.on <= balances.last_on
-    if closing is None or not is_dated or not _chains(balances, told, closing):
+    if closing is None or not is_dated or not chains(balances, told, closing):
         # Of closed days the older balances stand.
         told |= {closing.on: closing.cents} if closing is not None and is_dated else {}
         told = {day: cents for day, cents in told.items() if day not in balances.closed}
@@ -108,7 +108,7 @@ def _list_ends(balances: Balances) -> list[tuple[Mapping[date, int], frozenset[d
     ]
 
 
-def _chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance) -> bool:
+def chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance) -> bool:
     """Whether the file's balances agree with the closed days beside it."""
     before = balances.first_on - timedelta(days=1)
     if before in balances.closed and told.get(before, balances.ends.get(before)) != balances.ends.get(before):
@@ -123,16 +123,16 @@ def _chains(balances: Balances, told: Mapping[date, int], closing: StatedBalance
 
 
 def _choose_whole(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
-    """Like ``_choose``; what a file lists beyond a proof counts as a whole if the balances agree with all of it."""
+    """Like ``choose``; what a file lists beyond a proof counts as a whole if the balances agree with all of it."""
     contrary = {number: True for number, doubt in doubts if doubt.is_contrary}
     rest = [(number, doubt) for number, doubt in doubts if not doubt.is_contrary]
     more = sum(doubt.signed_cents for _, doubt in doubts if doubt.is_contrary)
-    if contrary and (more == target if not rest else _choose(rest, target - more)):
-        return contrary | (_choose(rest, target - more) if rest else {})
-    return _choose(doubts, target)
+    if contrary and (more == target if not rest else choose(rest, target - more)):
+        return contrary | (choose(rest, target - more) if rest else {})
+    return choose(doubts, target)
 
 
-def _choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
+def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
     """Which of some doubts count, if exactly one choice has this sum; of equal lines it does not matter which."""
     groups = defaultdict[Hashable, list[int]](list)
     for number, doubt in doubts:

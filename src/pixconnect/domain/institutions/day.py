@@ -62,7 +62,7 @@ class DayCases(Struct, frozen=True, kw_only=True):
     changed_count: int = 0
     """Lines that were told twice, with two contents."""
     doubts_count: int = 0
-    """Lines that may be balances or money: they are in no sum, so the sums prove nothing of their day."""
+    """Lines that may be balances or money, or that the institution has perhaps taken out: the sums prove nothing of the day."""
     disagreements_count: int = 0
     """Lines and balances that a second form of the day contradicts."""
 

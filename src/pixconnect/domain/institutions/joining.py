@@ -24,16 +24,16 @@ DAYS_APART_MAX: Final = 4
 """Institutions book what happens at a weekend or on a holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
 LineKey = tuple[Literal["transfer", "refund", "movement", "sum"], int | str]
-JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum"]
+JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "answer"]
 Waiting = Literal[
-    "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "withdrawn",
-    "order_unknown", "could_be_ours", "not_yet_read", "day_not_over", "opening_day", "before_opening",
+    "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "withdrawn", "struck",
+    "perhaps_struck", "perhaps_back", "no_money", "order_unknown", "could_be_ours", "not_yet_read", "day_not_over",
+    "opening_day", "before_opening",
 ]  # fmt: skip
-"""Why an item is neither joined nor a movement: ``judging.OUTCOMES`` has what each means."""
+"""Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has what each means."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
 """Kinds of items of which nothing is a Pix, whatever it costs."""
-PIX: Final = frozenset[str]({"pix", "refund"})
-"""Kinds of items that the institution calls a Pix."""
+PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
 
 
 class BookLine(Struct, frozen=True, kw_only=True):

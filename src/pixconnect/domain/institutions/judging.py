@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct, structs
 
@@ -29,40 +29,10 @@ from pixconnect.domain.institutions.balance_line import find_balances, find_mark
 from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import NO_PIX, PIX, BookLine, RecordedItem, Waiting, are_near, fits, is_sum
+from pixconnect.domain.institutions.outcome import SET_ASIDE, Outcome
+from pixconnect.domain.institutions.striking import find_struck, list_moved
 from pixconnect.domain.money.rail import MovementKind
 
-Outcome = Literal["new", "known", "changed"] | Waiting
-
-
-class OutcomeTraits(Struct, frozen=True):
-    counts: bool
-    """The line is money that moved: it is in its day's sums, and is joined or posted."""
-    asks: Literal["nobody", "later", "person"]
-    """Later: only if no reading has explained it for a while."""
-
-
-OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
-    "new": OutcomeTraits(counts=True, asks="nobody"),
-    "known": OutcomeTraits(counts=True, asks="nobody"),
-    "changed": OutcomeTraits(counts=False, asks="person"),
-    "announced": OutcomeTraits(counts=False, asks="nobody"),
-    "balance_line": OutcomeTraits(counts=False, asks="nobody"),
-    "perhaps_balance": OutcomeTraits(counts=False, asks="person"),
-    "same_line": OutcomeTraits(counts=False, asks="nobody"),
-    "perhaps_known": OutcomeTraits(counts=False, asks="person"),
-    "contradicts": OutcomeTraits(counts=False, asks="person"),
-    "withdrawn": OutcomeTraits(counts=False, asks="nobody"),
-    # Of lines that count and are joined to nothing: see judge_left.
-    "before_opening": OutcomeTraits(counts=True, asks="nobody"),
-    "opening_day": OutcomeTraits(counts=True, asks="person"),
-    "not_yet_read": OutcomeTraits(counts=True, asks="later"),
-    "order_unknown": OutcomeTraits(counts=True, asks="person"),
-    "could_be_ours": OutcomeTraits(counts=True, asks="person"),
-    "day_not_over": OutcomeTraits(counts=True, asks="later"),
-}
-"""docs/guides/reconcile.md has what each means to an operator."""
-SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts and name != "changed")
-ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
 """What a doubt becomes where the balances agree without the line."""
 _DOUBTS: Final = frozenset(("perhaps_balance", "balance_line", "perhaps_known", "same_line", "contradicts", "changed"))
@@ -96,12 +66,14 @@ class Judgement(Struct, frozen=True, kw_only=True):
 
 def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgement:
     """Judge each line of a file."""
-    matches, unlisted = _match(lines, evidence.known, evidence.today)
+    # What two operators have taken out is no line any more: one that is listed again is another.
+    known = [item for item in evidence.known if item.waits != "struck"]
+    matches, unlisted = _match(lines, known, evidence.today)
     reused = _list_reused(lines)
     missing = [item for item in unlisted if not _is_set_aside(item) and evidence.covers(item.day)]
     evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
     outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
-    aside = [item for item in unlisted if _is_set_aside(item)]
+    aside = [item for item in unlisted if _is_set_aside(item) and item.waits != "no_money"]
     # What the file covers and does not list is no question any more.
     others = [
         JudgedLine(item=item, outcome="withdrawn", known_id=item.item_id)
@@ -112,8 +84,9 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
         (item, item.waits or "new") for item in aside if not evidence.covers(item.day) or item.day in evidence.newer
     ]
     judged = [*zip(lines, outcomes, strict=True), *left]
+    moved = list_moved(judged, missing)
     replaced: list[date] = []
-    for number, counts in _decide(judged, lines, outcomes, evidence).items():
+    for number, counts in _decide(judged, moved, lines, outcomes, evidence).items():
         item, doubt = judged[number]
         is_open = not counts and doubt == "perhaps_balance" and is_weak(item)
         outcome: Outcome = "new" if counts else doubt if is_open else _PROVED_NO_MONEY.get(doubt) or doubt
@@ -123,6 +96,16 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
             outcomes[number] = outcome
         elif outcome != doubt:
             others.append(JudgedLine(item=item, outcome=outcome, known_id=item.item_id))
+    struck, doubtful = find_struck(lines, outcomes, missing, evidence)
+    for number in doubtful:
+        outcomes[number] = "perhaps_balance"
+    others += [JudgedLine(item=item, outcome="perhaps_struck", known_id=item.item_id) for item in struck]
+    replaced += [item.day for item in struck]
+    others += [
+        JudgedLine(item=item, outcome="new", known_id=item.item_id)
+        for item in matches
+        if item is not None and item.waits == "perhaps_struck" and item.day not in evidence.newer
+    ]
     are_same = [match.item_id == line.item_id for line, match in zip(lines, matches, strict=True) if match is not None]
     return Judgement(
         lines=(*_name_lines(lines, matches, outcomes, evidence.known), *others),
@@ -134,6 +117,7 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
 
 def _decide(
     judged: Sequence[tuple[InstitutionItem, Outcome]],
+    moved: Collection[int],
     lines: Sequence[InstitutionItem],
     outcomes: Sequence[Outcome],
     evidence: Evidence,
@@ -148,7 +132,7 @@ def _decide(
         doubts = [_make_doubt(*judged[number]) for number in numbers]
         return {numbers[place]: counts for place, counts in decide(doubts, balances).items()}
 
-    numbers = [number for number, (_, outcome) in enumerate(judged) if outcome in _DOUBTS]
+    numbers = [number for number, (_, one) in enumerate(judged) if one in _DOUBTS and number not in moved]
     decided = choose(numbers) if numbers else {}
     never = find_balances(lines, evidence) if any(decided.values()) else set[int]()
     never |= {n for n, counts in decided.items() if counts and n >= len(lines) and is_called_balance(judged[n][0])}
@@ -273,14 +257,15 @@ def _judge_one_by_one(
     named = [item for item in evidence.known if not _is_set_aside(item)] if evidence.ids_are_stable else missing
     # With another day and another amount it is another line: the id is a document's number.
     changed = {(item.item_id, fact) for item in named for fact in (item.day, item.signed_cents)}
+    struck = {_key(item) for item in evidence.known if item.waits == "struck"}
     marked = {n for n in find_marked(lines, evidence) if lines[n].day not in evidence.closed or not is_weak(lines[n])}
     firsts = dict[str, int]()
     outcomes: list[Outcome] = []
     for number, (line, match) in enumerate(zip(lines, matches, strict=True)):
         outcome: Outcome = "new"
         first = firsts.setdefault(line.item_id, number)
-        if match is not None and not _is_set_aside(match):
-            outcome = "known"
+        if stands := _find_standing(line, match, struck, evidence):
+            outcome = stands
         elif line.day > min(evidence.last_on, evidence.today):
             outcome = "announced"
         elif number in marked:
@@ -295,6 +280,17 @@ def _judge_one_by_one(
             outcome = "contradicts"
         outcomes.append(outcome)
     return outcomes
+
+
+def _find_standing(
+    line: InstitutionItem, match: RecordedItem | None, struck: Collection[Hashable], evidence: Evidence
+) -> Outcome | None:
+    """The outcome that does not depend on balances: the line is recorded, or two operators have answered about it."""
+    if match is not None and (match.waits == "no_money" or not _is_set_aside(match)):
+        return "no_money" if match.waits == "no_money" else "known"
+    if _key(line) in struck:
+        return "withdrawn" if line.day in evidence.newer else "perhaps_back"
+    return None
 
 
 def _name_lines(
@@ -357,8 +353,11 @@ class UnmatchedItem(Struct, frozen=True, kw_only=True):
 
 def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> UnmatchedItem:
     """Judge a line that counts, and that is joined to nothing of ours."""
-    waits = _find_waiting(item, lines_left, known)
-    return UnmatchedItem(item=item, waits=waits, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
+    return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
+
+
+def count_as_movement(item: InstitutionItem) -> UnmatchedItem:
+    return UnmatchedItem(item=item, waits=None, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
 
 
 def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> Waiting | None:

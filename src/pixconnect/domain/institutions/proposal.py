@@ -13,7 +13,7 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.confirmation import check_second_operator
 
-ProposedAct = Literal["close", "allow", "adjust", "decide", "release"]
+ProposedAct = Literal["close", "allow", "adjust", "decide", "release", "answer"]
 _CODE_LENGTH: Final = 8
 
 
@@ -44,10 +44,10 @@ def name_proposal(proposal: Proposal) -> str:
 def check_reading(proposal: Proposal, code: str | None) -> None:
     """Refuse who confirms something else than what they have read.
 
-    What allows more or closes waits anew for an hour when it is replaced; an adjustment, how an order ended, or the release of
-    a key may be confirmed at once, so its code must be said.
+    What allows more or closes waits anew for an hour when it is replaced; anything else
+    may be confirmed at once, so its code must be said.
     """
-    if code is None and proposal.act in ("adjust", "decide", "release"):
+    if code is None and proposal.act not in ("allow", "close"):
         raise errors.BadRequest(f"code: say which you have read; what waits is {say_proposal(proposal)}")
     if code is not None and code != name_proposal(proposal):
         raise errors.BadRequest(f"code: what waits is another: {say_proposal(proposal)}")

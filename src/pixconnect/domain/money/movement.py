@@ -14,7 +14,7 @@ the holder owes what was lacking.
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, Literal
 
 from msgspec import Struct, structs
@@ -100,6 +100,23 @@ def open_movement(report: MovementReport, balance: Balance, code: str | None, no
 
 def open_opposite(movement: Movement, proved: str, now: datetime) -> Movement:
     """What takes back a movement whose item has proved to be a transfer or refund, which moves the same money itself."""
+    opposite = _open_opposite(movement, f"The movement {movement.item_id} is {proved}", now)
+    return structs.replace(opposite, end_to_end_id=proved)
+
+
+def open_struck(movement: Movement, day: date, balance: Balance, now: datetime) -> Movement:
+    """What takes back a movement whose item the institution has taken out of its statement of a day."""
+    opposite = _open_opposite(movement, f"The bank has taken out {movement.item_id} of {day}", now)
+    is_taken = opposite.direction == "OUT"
+    return structs.replace(
+        opposite,
+        # What came in may be spent by now: the holder owes the rest.
+        deficit_cents=max(0, movement.amount_cents - balance.available_cents) if is_taken else 0,
+        network_settled_at=now,
+    )
+
+
+def _open_opposite(movement: Movement, description: str, now: datetime) -> Movement:
     errors.ensure(movement.opposite_of is None and movement.status == "POSTED", movement.item_id)
     digest = hashlib.sha256(movement.item_id.encode()).hexdigest()
     return structs.replace(
@@ -111,8 +128,7 @@ def open_opposite(movement: Movement, proved: str, now: datetime) -> Movement:
         deficit_cents=0,
         entry_id=None,
         deficit_entry_id=None,
-        end_to_end_id=proved,
-        description=f"The movement {movement.item_id} is {proved}"[:140],
+        description=description[:140],
         created_at=now,
         opposite_of=movement.item_id,
     )

@@ -43,7 +43,8 @@ _READ: Final[LiteralString] = f"""
         select coalesce(sum(amount_cents) filter (where direction = 'IN'), 0)::bigint as in_cents,
             coalesce(sum(amount_cents) filter (where direction = 'OUT'), 0)::bigint as out_cents
         from institution_item
-        where institution_id = $1 and joined_kind is null and waits is distinct from 'before_opening'
+        where institution_id = $1 and joined_kind is null
+            and not coalesce(waits, '') in ('before_opening', 'no_money', 'struck')
     )
     select (
             select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint
@@ -103,3 +104,14 @@ _BOUND_FEES: Final[LiteralString] = """
             ), '-infinity')
         ))::bigint
 """
+
+
+_LAST_FEE: Final[LiteralString] = """
+    select amount_cents from institution_item where institution_id = $1 and fee_of_kind = 'transfer'
+    order by day desc, recorded_at desc limit 1
+"""
+
+
+async def find_last_fee(connection: Connection, institution_id: int) -> int | None:
+    """What was last taken for a transfer, in cents."""
+    return await connection.fetchval(_LAST_FEE, institution_id)

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX
-from pixconnect.domain.institutions.judging import SET_ASIDE
+from pixconnect.domain.institutions.outcome import SET_ASIDE
 from pixconnect.domain.proof.case import CaseEnding, SilentOrder
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table

@@ -19,7 +19,7 @@ from pixconnect.domain.institutions.joining import (
     ReversedMovement,
     Waiting,
 )
-from pixconnect.domain.institutions.judging import ASK_NOBODY, SET_ASIDE
+from pixconnect.domain.institutions.outcome import ASK_NOBODY, SET_ASIDE
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 from pixconnect.store.institutions import item_part as part_store
@@ -27,7 +27,6 @@ from pixconnect.store.institutions import item_part as part_store
 _decode_others = msgspec.json.Decoder(list[InstitutionItem]).decode
 _encode = msgspec.json.Encoder().encode
 _OTHERS_MAX: Final = 8
-
 
 ITEM: Final = Table(
     "institution_item",
@@ -104,7 +103,8 @@ async def list_days(
 
 _LIST_ALONE: Final[LiteralString] = f"""
     select {ITEM.select} from institution_item
-    where institution_id = $1 and joined_kind is null and not coalesce(waits, '') = any($5) and (day, item_id) > ($2, $3)
+    where institution_id = $1 and (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($5)
+        and (day, item_id) > ($2, $3)
     order by day, item_id limit $4
 """
 
@@ -112,7 +112,7 @@ _LIST_ALONE: Final[LiteralString] = f"""
 async def list_unjoined(
     connection: Connection, institution_id: int, after: tuple[date, str], count: int, without: Sequence[str]
 ) -> list[RecordedItem]:
-    """Items that are joined to nothing and do not wait for one of some reasons, by day and id from after one of them."""
+    """Items that are joined to nothing, or wait, and not for one of some reasons; by day and id from after one of them."""
     rows = await connection.fetch(_LIST_ALONE, institution_id, *after, count, without)
     return [ITEM.read(row) for row in rows]
 
@@ -159,7 +159,7 @@ _FIND_MISTAKEN: Final[LiteralString] = """
         and case
             when item.return_id is not null then item.return_id = any($3)
             when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
-            else item.day = $5
+            else item.day = $5 and item.joined_by is distinct from 'answer'
         end
         and item.day between $5 - $6::integer and $5 + $6::integer
         and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
@@ -262,7 +262,7 @@ async def release(connection: Connection, institution_id: int, item_ids: Sequenc
 
 
 _REJOIN: Final[LiteralString] = """
-    update institution_item set joined_kind = $3, joined_id = $4, joined_by = 'name'
+    update institution_item set joined_kind = $3, joined_id = $4, joined_by = 'name', waits = null
     where institution_id = $1 and item_id = $2
 """
 
@@ -272,15 +272,15 @@ async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKe
     await connection.execute(_REJOIN, mistaken.institution_id, mistaken.line_id, key[0], str(key[1]))
 
 
-_LAST_FEE: Final[LiteralString] = """
-    select amount_cents from institution_item where institution_id = $1 and fee_of_kind = 'transfer'
-    order by day desc, recorded_at desc limit 1
+_STRIKE: Final[LiteralString] = """
+    update institution_item set (joined_kind, joined_id, joined_by, waits) = (null, null, null, 'struck')
+    where institution_id = $1 and item_id = any($2)
 """
 
 
-async def find_last_fee(connection: Connection, institution_id: int) -> int | None:
-    """What was last taken for a transfer, in cents."""
-    return await connection.fetchval(_LAST_FEE, institution_id)
+async def strike(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> None:
+    """Take lines out, in the transaction that takes their movements back."""
+    await connection.execute(_STRIKE, institution_id, item_ids)
 
 
 _NOTE_FEES: Final[LiteralString] = """
@@ -296,7 +296,9 @@ async def note_fees(connection: Connection, institution_id: int, fees: dict[str,
 
 _NOTE_WAITING: Final[LiteralString] = """
     update institution_item set waits = $3
-    where institution_id = $1 and item_id = $2 and coalesce(joined_kind, '') = '' and waits is distinct from $3
+    where institution_id = $1 and item_id = $2 and waits is distinct from $3
+        and (coalesce(joined_kind, '') = '' or joined_kind = 'movement' and 'perhaps_struck' in (waits, $3))
+        and not coalesce(waits, '') in ('struck', 'no_money')
 """
 
 
@@ -343,7 +345,7 @@ async def sum_days(
 # A debit of an order that failed is a case until it is given back.
 _COUNT_CASES: Final[LiteralString] = """
     select day,
-        count(*) filter (where joined_kind is null and not coalesce(waits, '') = any($4)) +
+        count(*) filter (where (joined_kind is null or waits is not null) and not coalesce(waits, '') = any($4)) +
         count(*) filter (where joined_kind = 'transfer' and direction = 'OUT' and not exists (
             select from institution_item as reversal
             where reversal.institution_id = $1 and reversal.joined_kind = 'transfer'
@@ -352,7 +354,7 @@ _COUNT_CASES: Final[LiteralString] = """
             select from transfer where transfer.id = item.joined_id::bigint and transfer.status in ('ERROR', 'CANCELLED')
         )) as items_count,
         count(*) filter (where others <> '[]') as changed_count,
-        count(*) filter (where waits = 'perhaps_balance') as doubts_count
+        count(*) filter (where waits in ('perhaps_balance', 'perhaps_struck')) as doubts_count
     from institution_item as item where institution_id = $1 and day between $2 and $3
     group by day
 """

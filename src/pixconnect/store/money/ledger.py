@@ -102,7 +102,7 @@ _FIND_BALANCE: Final[LiteralString] = f"""
 """
 
 
-async def find_balance(pool: Pool, holder_id: int) -> Balance | None:
+async def find_balance(pool: Connection | Pool, holder_id: int) -> Balance | None:
     row = await pool.fetchrow(_FIND_BALANCE, holder_id)
     return BALANCE.read_found(row)
 

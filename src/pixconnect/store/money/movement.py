@@ -28,6 +28,17 @@ MOVEMENTS: Final = Fact(rank=160, inserts=(INSERT,), key=None, sort_key=attrgett
 
 find_by_item_id: Final = lookup.one_by(MOVEMENT, "item_id")
 
+_FIND_HOLDERS: Final[LiteralString] = """
+    select item_id, holder_id from movement where institution_id = $1 and item_id = any($2)
+"""
+
+
+async def find_holders(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, int]:
+    """Whose the movements of an account's items are."""
+    rows = await connection.fetch(_FIND_HOLDERS, institution_id, item_ids)
+    return {row["item_id"]: row["holder_id"] for row in rows}
+
+
 _FIND: Final[LiteralString] = f"""
     select {MOVEMENT.select} from unnest($1::bigint[], $2::text[]) as wanted (holder_id, item_id)
     join movement using (holder_id, item_id)

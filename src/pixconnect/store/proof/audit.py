@@ -243,8 +243,8 @@ AUDIT: Final = (
                 select account.name, proposal.*, exists (
                     select from audit
                     where (verb, subject) = (case act when 'adjust' then 'case adjust' when 'decide' then 'case close'
-                                else 'institution ' || act end,
-                            case when act in ('adjust', 'decide') then 'case ' || (proposal.proposal ->> 'case_id')
+                                when 'answer' then 'case answer' else 'institution ' || act end,
+                            case when act in ('adjust', 'decide', 'answer') then 'case ' || (proposal.proposal ->> 'case_id')
                                 else 'institution ' || account.name end)
                         and operator = proposed_by and (after ->> 'proposed_at')::timestamptz = proposed_at
                         and after -> 'proposal' = proposal.proposal

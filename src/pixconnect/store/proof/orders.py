@@ -234,7 +234,7 @@ RETURNED: Final = (
     ),
     _of_refunds(
         name="movement_is_its_own_line",
-        says="a movement is no transfer or refund, unless it was taken back: by its opposite, and its line is something else",
+        says="a movement is no transfer or refund, unless it was taken back: its line is something else, or struck",
         broken="""
             select movement.holder_id, array['movement ' || movement.item_id] as ids,
                 format('%s %s', undone.direction, undone.amount_cents) as expected,
@@ -254,8 +254,10 @@ RETURNED: Final = (
                 or undone.amount_cents <> movement.amount_cents
                 or exists (
                     select from institution_item as item
-                    where item.institution_id = movement.institution_id and joined_kind = 'movement'
-                        and joined_id = movement.opposite_of
+                    where item.institution_id = movement.institution_id and (
+                        joined_kind = 'movement' and joined_id = movement.opposite_of
+                        or joined_kind is null and waits is distinct from 'struck' and item_id = movement.opposite_of
+                    )
                 )
             )
         """,

@@ -774,10 +774,12 @@ grant insert, select on table institution_file to pixconnect_service;
 create function keep_joined() returns trigger language plpgsql
 as $function$
 begin
-    if old.joined_kind = 'movement' and new.joined_kind in ('transfer', 'refund') and not new.is_reversal and exists (
-        select from movement as opposite
-        where opposite.institution_id = old.institution_id and opposite.opposite_of = old.joined_id
-    ) then
+    if old.joined_kind = 'movement' and (new.joined_kind in ('transfer', 'refund') or new.waits = 'struck') and not new.is_reversal
+        and exists (
+            select from movement as opposite
+            where opposite.institution_id = old.institution_id and opposite.opposite_of = old.joined_id
+        )
+    then
         return new;
     end if;
     -- What only looked like a line of ours makes room for what names it.
@@ -786,6 +788,22 @@ begin
     end if;
     raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
         using errcode = 'integrity_constraint_violation', constraint = 'an_item_stays_joined';
+end $function$;
+
+create function check_answer() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
+as $function$
+begin
+    if old.waits = 'struck' and new.waits is distinct from 'struck' or not exists (
+        select from institution_proposal as confirmed
+        where institution_id = new.institution_id and act = 'answer' and confirmed_by is not null
+            and confirmed.xmin = pg_current_xact_id()::xid
+            and (proposal ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
+                ? new.item_id
+    ) then
+        raise exception 'two operators have not answered so about item % of account %', new.item_id, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_answer_is_confirmed_by_another';
+    end if;
+    return new;
 end $function$;
 
 create table institution_item (
@@ -821,7 +839,7 @@ create table institution_item (
     constraint institution_item_fee_of_kind_check check (fee_of_kind in ('transfer', 'refund')),
     constraint institution_item_item_id_check check (length(item_id) >= 1 and length(item_id) <= 255),
     constraint institution_item_joined_by_check check (joined_by in ('name', 'instant', 'tax_id', 'counterparty', 'amount',
-        'alike', 'near', 'sum')),
+        'alike', 'near', 'sum', 'answer')),
     constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement', 'sum')),
     constraint institution_item_kind_check check (kind in ('pix', 'refund', 'opening_balance', 'fee', 'wire', 'boleto',
         'by_hand', 'reversal', 'judicial', 'other')),
@@ -833,11 +851,12 @@ create table institution_item (
     constraint institution_item_text_check check (length(text) <= 255),
     constraint institution_item_txid_check check (length(txid) <= 255),
     constraint institution_item_waits_check check (waits in ('announced', 'balance_line', 'perhaps_balance', 'same_line',
-        'perhaps_known', 'contradicts', 'withdrawn', 'order_unknown', 'could_be_ours', 'not_yet_read', 'day_not_over',
-        'opening_day', 'before_opening')),
+        'perhaps_known', 'contradicts', 'withdrawn', 'perhaps_struck', 'struck', 'perhaps_back', 'no_money', 'order_unknown',
+        'could_be_ours', 'not_yet_read', 'day_not_over', 'opening_day', 'before_opening')),
     constraint joined_by_something check ((joined_kind is null) = (joined_id is null) and (joined_kind is null) = (joined_by is
         null)),
-    constraint what_is_joined_waits_for_nothing check (joined_kind is null or waits is null),
+    constraint only_a_movement_may_be_struck check (joined_kind is null or waits is null or joined_kind = 'movement' and waits =
+        'perhaps_struck'),
     constraint institution_item_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
 comment on table institution_item is 'Lines of institutions'' own statements, each once; what each says never changes.';
@@ -865,15 +884,19 @@ comment on column institution_item.joined_by is 'What shows that the two are one
 comment on column institution_item.is_reversal is 'It gives back what was debited for an order that failed.';
 comment on column institution_item.fee_of_kind is 'What a fee was taken for: a transfer or a refund.';
 comment on column institution_item.fee_of_id is 'The id of that.';
-comment on column institution_item.waits is 'Why it is neither joined nor a movement.';
+comment on column institution_item.waits is
+    'Why it is neither joined nor a movement; of a movement, that a later file has taken it out.';
 comment on column institution_item.others is 'Other contents that were told under the same id, for a person.';
-create index institution_item_alone on institution_item (institution_id, day) where joined_kind is null;
+create index institution_item_alone on institution_item (institution_id, day) where joined_kind is null or waits is not null;
 create index institution_item_day on institution_item (institution_id, day);
 create index institution_item_moved_out on institution_item (institution_id, amount_cents, day) where joined_kind = 'movement'
     and direction = 'OUT';
 create unique index institution_item_of on institution_item (joined_kind, joined_id, institution_id, is_reversal);
 create trigger institution_item_is_never_deleted before delete or truncate on institution_item for each statement execute
     function refuse_change();
+create trigger check_answer before update on institution_item for each row when (new.waits is distinct from old.waits and
+    (old.waits = 'struck' or new.waits in ('struck', 'no_money')) or new.joined_by = 'answer' and new.joined_by is distinct from
+    old.joined_by) execute function check_answer();
 create trigger keep_joined before update on institution_item for each row when (old.joined_kind is not null and (old.joined_kind
     is distinct from new.joined_kind or old.joined_id is distinct from new.joined_id or old.is_reversal is distinct from
     new.is_reversal)) execute function keep_joined();

@@ -16,7 +16,7 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import DayBalances, DayCases, ItemGroup, JudgedDay
 from pixconnect.domain.institutions.institution import DaySource, find_day_source
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem
-from pixconnect.domain.institutions.judging import ASK_NOBODY
+from pixconnect.domain.institutions.outcome import ASK_NOBODY
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.institutions import day as day_store
@@ -134,10 +134,12 @@ def _waits_for_time(item: RecordedItem, now: datetime) -> bool:
     return item.waits == "day_not_over" or (item.waits == "not_yet_read" and now - item.recorded_at < READ_WITHIN)
 
 
-async def list_waiting(connection: Connection, account: InstitutionAccount, day: date) -> list[RecordedItem]:
-    """The institution's lines of a day that wait for a person or a later reading, by id."""
-    items = await item_store.list_unjoined(connection, account.id, (day, ""), UNMATCHED_MAX, ASK_NOBODY)
-    return [item for item in items if item.day == day]
+async def list_waiting(connection: Connection, institution_id: int, day: date | None) -> list[RecordedItem]:
+    """An account's lines of a day, or of all, that wait for a person or a later reading, by day and id."""
+    items = await item_store.list_unjoined(
+        connection, institution_id, (day or FIRST_DAY, ""), UNMATCHED_MAX, ASK_NOBODY
+    )
+    return [item for item in items if day in (None, item.day)]
 
 
 async def find_open_since(context: Writer, account: InstitutionAccount, touched_on: date) -> date:

@@ -15,7 +15,8 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions import joining, judging
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, RecordedItem
-from pixconnect.domain.institutions.judging import SET_ASIDE, OpenAmounts, UnmatchedItem
+from pixconnect.domain.institutions.judging import OpenAmounts, UnmatchedItem
+from pixconnect.domain.institutions.outcome import SET_ASIDE
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -25,7 +26,7 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.institutions.nameless_reversal import join_nameless
 
 AT_ONCE: Final = 2_000
-_DONE: Final = ("before_opening", *SET_ASIDE)
+_DONE: Final = ("before_opening", "perhaps_struck", *SET_ASIDE)
 """Lines that wait for one of these are joined to nothing, and posted as nothing."""
 
 

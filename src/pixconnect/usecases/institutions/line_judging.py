@@ -18,7 +18,8 @@ from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import sum_groups
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import RecordedItem
-from pixconnect.domain.institutions.judging import SET_ASIDE, Evidence, JudgedLine, Judgement
+from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement
+from pixconnect.domain.institutions.outcome import SET_ASIDE
 from pixconnect.domain.institutions.second_form import compare, count_by
 from pixconnect.domain.institutions.statement_files.statement_file import (
     ItemSource,

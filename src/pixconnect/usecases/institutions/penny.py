@@ -13,7 +13,7 @@ from pixconnect.domain.identity.access import ALL_SCOPES, Caller
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.money.holder import KeyType
 from pixconnect.domain.money.transfer import KeyTransferRequest, Transfer
-from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import books as books_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Operator, write_alone
@@ -53,7 +53,7 @@ async def read_penny_terms(context: Context, name: str) -> PennyTerms:
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
-        fee_cents = await item_store.find_last_fee(connection, account.id)
+        fee_cents = await books_store.find_last_fee(connection, account.id)
     if account.state != "active":
         raise errors.BadRequest(f"name: the account {name} is {account.state}: nothing is sent over it")
     return PennyTerms(account=account, fee_cents=fee_cents)

@@ -28,6 +28,7 @@ _VERBS: Final[Mapping[ProposedAct, str]] = {
     "adjust": "case adjust",
     "decide": "case close",
     "release": "institution release",
+    "answer": "case answer",
 }
 
 

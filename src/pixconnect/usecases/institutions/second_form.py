@@ -16,7 +16,8 @@ from msgspec import Struct, structs
 from pixconnect.domain.institutions import judging
 from pixconnect.domain.institutions.day import is_over
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.judging import SET_ASIDE, Evidence, JudgedLine
+from pixconnect.domain.institutions.judging import Evidence, JudgedLine
+from pixconnect.domain.institutions.outcome import SET_ASIDE
 from pixconnect.domain.institutions.second_form import compare
 from pixconnect.domain.institutions.statement_files.statement_file import (
     ITEM_ID_LENGTH_MAX,

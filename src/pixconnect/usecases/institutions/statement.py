@@ -22,13 +22,8 @@ from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import (
     RecordedFile,
 )
-from pixconnect.domain.institutions.judging import (
-    OUTCOMES,
-    SET_ASIDE,
-    JudgedLine,
-    Judgement,
-    UnmatchedItem,
-)
+from pixconnect.domain.institutions.judging import JudgedLine, Judgement, UnmatchedItem
+from pixconnect.domain.institutions.outcome import OUTCOMES, SET_ASIDE
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     StatedBalance,
@@ -218,7 +213,9 @@ async def _record(
     if judged.judgement.replaced_from is not None and file.closing is not None:
         await day_store.replace_proof(connection, account.id, (judged.judgement.replaced_from, file.closing.on))
     # What contradicts proved days without a proof of its own says nothing of their balances.
-    kept = judged.closed if any(line.outcome == "contradicts" for line in judged.lines) else frozenset[date]()
+    is_corrected = any(line.outcome == "perhaps_struck" for line in judged.judgement.lines)
+    contradicts = any(line.outcome == "contradicts" for line in judged.lines)
+    kept = judged.closed if contradicts and not is_corrected else frozenset[date]()
     opening, closing = file.opening, find_final_balance(file, as_of)
     await day_store.tell(
         connection,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import datetime, time, timedelta
-from functools import partial
 from typing import Final
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
@@ -45,8 +44,31 @@ async def _post(
     context: Writer, account: InstitutionAccount, part: Sequence[UnmatchedItem], contrary: Mapping[str, CaseEnding]
 ) -> int:
     async with context.pool.acquire() as connection:
-        names = sorted({name for one in part for name in one.item.names})
-        lines = await line_store.find_named(connection, account.id, names, [])
+        described = await describe_movements(context, connection, account, part, contrary)
+    # Together, so that the write queue makes few transactions of them.
+    is_there = await asyncio.gather(
+        *[movement_usecases.post_statement_item(context, holder_id, report) for holder_id, report in described]
+    )
+    joins = [
+        ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="name")
+        for one, (_, report), is_posted in zip(part, described, is_there, strict=True)
+        if is_posted
+    ]
+    async with context.pool.acquire() as connection:
+        await item_store.join(connection, account.id, joins)
+    return len(joins)
+
+
+async def describe_movements(
+    context: Writer,
+    connection: Connection,
+    account: InstitutionAccount,
+    part: Sequence[UnmatchedItem],
+    contrary: Mapping[str, CaseEnding],
+) -> list[tuple[int, MovementReport]]:
+    """Whose movement each line is, and the movement: of the holder whose Pix it names, else of the house."""
+    names = sorted({name for one in part for name in one.item.names})
+    lines = await line_store.find_named(connection, account.id, names, [])
     owners = {name: line.holder_id for line in lines for name in line.names}
     holder_ids = [
         contrary[one.item.item_id].holder_id
@@ -54,20 +76,10 @@ async def _post(
         else next((owners[name] for name in one.item.names if name in owners), account.house_id)
         for one in part
     ]
-    reports = [
-        await _report(context, account, holder_id, one, contrary.get(one.item.item_id))
+    return [
+        (holder_id, await _report(context, account, holder_id, one, contrary.get(one.item.item_id)))
         for holder_id, one in zip(holder_ids, part, strict=True)
     ]
-    # Together, so that the write queue makes few transactions of them.
-    is_there = await asyncio.gather(*map(partial(movement_usecases.post_statement_item, context), holder_ids, reports))
-    joins = [
-        ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="name")
-        for one, report, is_posted in zip(part, reports, is_there, strict=True)
-        if is_posted
-    ]
-    async with context.pool.acquire() as connection:
-        await item_store.join(connection, account.id, joins)
-    return len(joins)
 
 
 async def _report(

@@ -150,6 +150,27 @@ def take_back(work: UnitOfWork, movement: Movement, proved: str) -> None:
     work.put(MOVEMENTS, _post(work, movement_rules.open_opposite(movement, proved, work.now)))
 
 
+class StruckItem(Struct, frozen=True, kw_only=True):
+    """An item that the institution has taken out of its statement of a day, and its movement here."""
+
+    holder_id: int
+    item_id: str
+    day: date
+
+
+async def take_back_struck(batch: Batch[StruckItem]) -> None:
+    """Take back the movements of items in the caller's transaction; what does not stand any more raises ``BadRequest``."""
+    work = await lock_balances(batch)
+    standing = await movement_store.find_standing(batch.connection, [(one.holder_id, one.item_id) for one in batch])
+    for one in batch:
+        movement = standing.get((one.holder_id, one.item_id))
+        if movement is None:
+            raise errors.BadRequest(f"out: the movement {one.item_id} was taken back already")
+        opposite = movement_rules.open_struck(movement, one.day, work.balances[one.holder_id], work.now)
+        work.put(MOVEMENTS, _post(work, opposite))
+    await work.write()
+
+
 class OrderItem(Struct, frozen=True, kw_only=True):
     """An item whose movement stands beside the settled transfer or refund that it is."""
 

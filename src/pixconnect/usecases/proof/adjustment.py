@@ -143,7 +143,7 @@ async def _refuse_waiting(
     """Refuse a new entry while a line of the day waits: it may be what the entry would stand for."""
     if wanted.undone_id is not None or wanted.kind == "written_off":
         return
-    waiting = await list_waiting(connection, account, date.fromisoformat(case.name))
+    waiting = await list_waiting(connection, account.id, date.fromisoformat(case.name))
     if waiting:
         raise errors.BadRequest(
             f"case: line {waiting[0].item_id} of {case.name} waits: record what it is before the rest is adjusted"

@@ -7,7 +7,7 @@ recorded where they always are (a statement, ``institution ask``, a report): the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 import structlog
@@ -16,6 +16,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
@@ -67,6 +68,8 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     """What one operator wants to be adjusted, or says of its order, and another has to confirm."""
     ending: CaseEnding | None = None
     """What two operators have said of its order."""
+    lines: Sequence[RecordedItem] = ()
+    """Of an open day: the institution's that wait."""
 
 
 async def look_for_cases(context: Context) -> None:
@@ -239,6 +242,9 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         adjustments = await ledger_store.list_adjustments(connection, case_id)
         proposals = await proposal_store.list_waiting(connection, case.institution_id) if case.institution_id else []
         endings = await ending_store.find_of_cases(connection, [case_id])
+        lines = list[RecordedItem]()
+        if case.kind == "day" and case.ended_at is None and case.institution_id is not None:
+            lines = await day_usecases.list_waiting(connection, case.institution_id, date.fromisoformat(case.name))
     # Of an account one waits at most, and it may be of another case.
     waiting = next((one for one in proposals if one.proposal.get("case_id") == case_id), None)
     return structs.replace(
@@ -247,6 +253,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         adjustments=adjustments,
         waiting=waiting,
         ending=endings[0] if endings else None,
+        lines=lines,
     )
 
 

@@ -15,7 +15,7 @@ from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, format_reais
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem, find_parts
-from pixconnect.domain.institutions.judging import OUTCOMES
+from pixconnect.domain.institutions.outcome import OUTCOMES
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Difference
 from pixconnect.usecases.institutions.day import UnmatchedSpan

@@ -22,12 +22,18 @@ from pixconnect.usecases.institutions.allowance import allow_more
 from pixconnect.usecases.institutions.closing import close_account
 from pixconnect.usecases.institutions.key_release import release_key
 from pixconnect.usecases.proof.adjustment import adjust_case
+from pixconnect.usecases.proof.answer import answer_case
 from pixconnect.usecases.proof.case_ending import end_by_case
 
 Confirmed = Callable[[Operator, Writer, InstitutionAccount, Proposal], Awaitable[None]]
 """Does what was proposed, and notes the confirmation in the transaction that does it."""
 _ACTS: Final[Mapping[str, Confirmed]] = dict(
-    close=close_account, allow=allow_more, adjust=adjust_case, decide=end_by_case, release=release_key
+    close=close_account,
+    allow=allow_more,
+    adjust=adjust_case,
+    decide=end_by_case,
+    release=release_key,
+    answer=answer_case,
 )
 
 

@@ -91,7 +91,7 @@ async def _find(
 ) -> tuple[RecordedItem, Transfer]:
     if case.kind != "day" or case.ended_at is not None:
         raise errors.BadRequest("case: only a line of a day whose case is open gives a transfer back")
-    waiting = await list_waiting(connection, account, date.fromisoformat(case.name))
+    waiting = await list_waiting(connection, account.id, date.fromisoformat(case.name))
     items = [item for item in waiting if item.direction == "IN" and line in (None, item.item_id)]
     if len(items) != 1:
         raise errors.BadRequest(f"line: {len(items)} lines of {case.name} came in and wait: name one of them")

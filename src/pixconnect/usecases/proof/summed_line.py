@@ -31,7 +31,7 @@ async def join_sum(context: Operator, case_id: int, line: str) -> tuple[Recorded
         if case.kind != "day" or case.ended_at is not None:
             raise errors.BadRequest("case: only lines of a day whose case is open are joined")
         day = date.fromisoformat(case.name)
-        item = next((one for one in await list_waiting(connection, account, day) if one.item_id == line), None)
+        item = next((one for one in await list_waiting(connection, account.id, day) if one.item_id == line), None)
         if item is None:
             raise errors.BadRequest(f"line: no line {line[:40]} of {day} waits")
         parts = joining.find_parts(item, await line_store.list_unmatched(connection, account.id, (day, day)))

@@ -69,6 +69,7 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
     assert "adjustments" not in _show(live) or _show(live)["adjustments"] == []
     confirm = ("institution", "confirm", "loja", "--operator", "bia")
     assert "code: say which you have read" in live.refusal(*confirm)
+    assert "out: no line F9 waits" in live.refusal("case", "answer", "1", "--out", "F9")
     assert live.run(*confirm, "--code", _read_code(live)).returncode == 0
     assert "nothing waits" in live.refusal(*confirm)
     shown = _show(live)

@@ -16,15 +16,19 @@ from pixconnect.cli.frame.operating import HolderId, load_file
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.joining import RecordedItem
+from pixconnect.domain.institutions.outcome import OUTCOMES
 from pixconnect.domain.institutions.proposal import say_proposal
 from pixconnect.domain.money.adjustment import Adjustment, AdjustmentKind
 from pixconnect.domain.proof.case import EVIDENCE_SIZE_MAX, CaseEnding, CaseKind, Evidence, SaidEnd
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
+from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof import summed_line as sum_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment
+from pixconnect.usecases.proof.answer import WantedAnswer
 from pixconnect.usecases.proof.case import ShownCase
 from pixconnect.usecases.proof.case_ending import WantedEnding
 
@@ -74,9 +78,10 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     adjusted = [_shown_adjustment(one) for one in found.adjustments]
     ending: Shown = {} if found.ending is None else dict(ending=_say_ending(found.ending))
     waits: Shown = {} if found.waiting is None else dict(waiting=say_proposal(found.waiting))
-    listed_too: Shown = dict(notes=notes, adjustments=adjusted) if json else {}
+    lines = [_show_line(one) for one in found.lines]
+    listed_too: Shown = dict(notes=notes, adjustments=adjusted, lines=lines) if json else {}
     output.show(_shown(found) | ending | waits | listed_too, as_json=json)
-    for name, listed in (("notes", notes), ("adjustments", adjusted)):
+    for name, listed in (("notes", notes), ("adjustments", adjusted), ("lines", lines)):
         if listed and not json:
             output.show_list(name, listed, as_json=False, money=("amount_cents", "deficit_cents"))
 
@@ -127,6 +132,35 @@ def adjust(
         case_id=case_id, kind=kind, amount_cents=amount, holder_id=holder_id, undone_id=undo, returns=returns, line=line
     )
     proposed = operating.run(adjustment_usecases.propose_adjustment, wanted)
+    output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
+
+
+_Lines = Annotated[tuple[str, ...], Parameter(negative=(), show_default=False)]
+
+
+@app.command
+def answer(
+    case_id: CaseId,
+    *,
+    counts: _Lines = (),
+    aside: _Lines = (),
+    out: _Lines = (),
+    with_alike: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Propose what lines of an account's day are, by their ids; another operator confirms it.
+
+    The other one does it by `pixconnect institution confirm`. `show` prints the lines that wait, and which answers each takes.
+
+    Args:
+        case_id: The day's case, as `list` prints its id.
+        counts: A line that is money; repeat it for several.
+        aside: A line that is no money, or that the opening balance has.
+        out: A line that the bank has taken out: the opposite of its movement is posted, dated when it is confirmed.
+        with_alike: Also lines of other days that wait for the same reason under the same text.
+    """
+    wanted = WantedAnswer(case_id=case_id, counts=counts, aside=aside, out=out, with_alike=with_alike)
+    proposed = operating.run(answer_usecases.propose_answer, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
 
 
@@ -231,6 +265,15 @@ def _shown(found: ShownCase) -> Shown:
         **output.pick(found.case, "name amount_cents said since"),
         "age_days": found.age.days,
         **output.pick(found.case, "opened_at opened_count ended_at ended_as ended_by end_reason"),
+    }
+
+
+def _show_line(item: RecordedItem) -> Shown:
+    return {
+        **output.pick(item, "item_id day direction amount_cents kind source recorded_at"),
+        "status": item.waits or "unmatched",
+        "answers": ", ".join(OUTCOMES[item.waits or "new"].answers) or None,
+        "text": item.text or None,
     }
 
 

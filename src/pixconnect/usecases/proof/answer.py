@@ -1,0 +1,209 @@
+"""Answers the question about a day of an account: two operators say what lines of the institution's statement are.
+
+::
+
+    counts    the line is money: it is joined or posted as any other line that counts
+    aside     it is no money, or the opening balance has it: it moves nothing, whatever file lists it again
+    out       the bank has taken it out: the opposite of its movement is posted, and dated when it is confirmed
+
+A confirmation is one transaction. What counts is settled after it, and by the worker if this process dies before that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import date
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.joining import ItemJoin, RecordedItem
+from pixconnect.domain.institutions.judging import count_as_movement
+from pixconnect.domain.institutions.outcome import ANSWERS, OUTCOMES, Answer
+from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.proof.case import Case
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.money import ledger as ledger_store
+from pixconnect.store.money import movement as movement_store
+from pixconnect.usecases.frame.context import Operator, Writer, write_alone
+from pixconnect.usecases.institutions.day import list_waiting
+from pixconnect.usecases.institutions.proposing import (
+    confirming,
+    find_account_of,
+    lock_case,
+    lock_to_propose,
+    propose,
+    record_confirmed,
+)
+from pixconnect.usecases.institutions.statement import settle_items
+from pixconnect.usecases.institutions.statement_posting import describe_movements
+from pixconnect.usecases.money.movement import RECEIVE_MOVEMENTS, ReportedMovement, StruckItem, take_back_struck
+from pixconnect.writing.batch import Batch
+
+LINES_MAX: Final = 100
+"""So many lines are answered at once."""
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[str]).decode
+
+
+class WantedAnswer(Struct, frozen=True, kw_only=True):
+    """Lines of a day by their ids."""
+
+    case_id: int
+    counts: Sequence[str] = ()
+    aside: Sequence[str] = ()
+    out: Sequence[str] = ()
+    with_alike: bool = False
+    """Also lines of other days that wait for the same reason, and have the text and direction of one that is named."""
+
+
+class _Plan(Struct, frozen=True, kw_only=True):
+    items: dict[Answer, list[RecordedItem]]
+    struck: Sequence[StruckItem]
+    """Those of ``items`` that are to go out and have moved money."""
+
+    @property
+    def change_cents(self) -> int:
+        """By how much the account has more afterwards, if nothing that counts is a Pix of ours."""
+        moved_ids = {one.item_id for one in self.struck}
+        out = sum(item.signed_cents for item in self.items["out"] if item.joined_id in moved_ids)
+        return sum(item.signed_cents for item in self.items["counts"]) - out
+
+
+async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
+    """Say what lines of a day are; nothing moves before another operator confirms it on the case's account.
+
+    Raises:
+        NotFound: There is no such case, or its account was removed.
+        BadRequest: The case is of no day, has ended, or a line does not wait, or not for such an answer.
+    """
+    async with write_alone(context.pool) as connection:
+        await lock_to_propose(connection, wanted.case_id)
+        case = await lock_case(connection, wanted.case_id)
+        account = await find_account_of(connection, case)
+        day = None if wanted.with_alike else date.fromisoformat(_check(case, account))
+        waiting = {item.item_id: item for item in await list_waiting(connection, account.id, day)}
+        named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
+        if wanted.with_alike:
+            named = {answer: _add_alike(names, waiting) for answer, names in named.items()}
+        plan = await _plan(connection, account, named, waiting)
+        said = dict[str, str | int](case_id=case.id, change_cents=plan.change_cents)
+        said["lacking_cents"] = await _sum_lacking(connection, account, plan)
+        said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
+        return await propose(context, connection, account.id, "answer", said, f"case {case.id}")
+
+
+async def answer_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
+    """Do what was answered, as long as each line still waits for such an answer."""
+    said = proposal.proposal
+    named: dict[Answer, Sequence[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS}
+    async with confirming(context, account, proposal) as (connection, locked):
+        case = await lock_case(connection, int(said["case_id"]))
+        _check(case, locked)
+        await item_store.lock_recording(connection, account.id)
+        waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
+        plan = await _plan(connection, locked, named, waiting)
+        await _count(writes, connection, locked, plan.items["counts"])
+        await item_store.note_waiting(
+            connection,
+            account.id,
+            {
+                item.item_id: "before_opening" if item.waits == "opening_day" else "no_money"
+                for item in plan.items["aside"]
+            },
+        )
+        if plan.struck:
+            await take_back_struck(Batch(plan.struck, connection, context.clock))
+        await item_store.strike(connection, account.id, [item.item_id for item in plan.items["out"]])
+        await record_confirmed(context, connection, account, proposal, dict(case_id=case.id, name=case.name))
+    first_on = min(item.day for items in plan.items.values() for item in items)
+    # Somebody else who is at it ends it as well.
+    with suppress(errors.ServiceUnavailable):
+        await settle_items(writes, account, first_on)
+
+
+def _check(case: Case, account: InstitutionAccount) -> str:
+    if case.kind != "day" or case.ended_at is not None:
+        raise errors.BadRequest("case: only the lines of a day whose case is open are answered")
+    if account.state == "closed":
+        raise errors.BadRequest(f"case: the account {account.name} is closed: nothing is posted on it any more")
+    return case.name
+
+
+async def _plan(
+    connection: Connection,
+    account: InstitutionAccount,
+    named: Mapping[Answer, Sequence[str]],
+    waiting: Mapping[str, RecordedItem],
+) -> _Plan:
+    answers = [(name, answer) for answer, names in named.items() for name in names]
+    if not 0 < len(answers) <= LINES_MAX or len({name for name, _ in answers}) < len(answers):
+        raise errors.BadRequest(f"lines: name 1 to {LINES_MAX} lines, each once, and these are {len(answers)}")
+    items: dict[Answer, list[RecordedItem]] = {answer: [] for answer in ANSWERS}
+    for name, answer in answers:
+        item = waiting.get(name)
+        if item is None:
+            raise errors.BadRequest(f"{answer}: no line {name} waits; `pixconnect case show` prints those that do")
+        if answer not in OUTCOMES[item.waits or "new"].answers:
+            raise errors.BadRequest(f"{answer}: is no answer about line {name}, which waits as {item.waits}")
+        items[answer].append(item)
+    moved = [item for item in items["out"] if item.joined_id is not None]
+    holders = await movement_store.find_holders(connection, account.id, [item.joined_id or "" for item in moved])
+    struck = [
+        StruckItem(holder_id=holders[item.joined_id], item_id=item.joined_id, day=item.day)
+        for item in moved
+        if item.joined_id is not None
+    ]
+    return _Plan(items=items, struck=struck)
+
+
+def _add_alike(names: Sequence[str], waiting: Mapping[str, RecordedItem]) -> Sequence[str]:
+    def mark(one: RecordedItem) -> tuple[str | None, str, str]:
+        return one.waits, one.direction, " ".join(one.text.split()).casefold()
+
+    marks = {mark(waiting[name]) for name in names if name in waiting and waiting[name].text}
+    return [*names, *(name for name, item in waiting.items() if mark(item) in marks and name not in names)]
+
+
+async def _count(
+    writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
+) -> None:
+    """What is in no sum so far counts from now on; what looks like a Pix of ours is posted now, as it is none."""
+    aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
+    await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
+    left = [count_as_movement(item) for item in items if item not in aside]
+    if not left:
+        return
+    described = await describe_movements(writes, connection, account, left, {})
+    reports = [
+        ReportedMovement(holder_id=holder_id, report=report, is_refusable=False) for holder_id, report in described
+    ]
+    for outcome in await RECEIVE_MOVEMENTS.write(Batch(reports, connection, writes.clock)):
+        if isinstance(outcome, Exception) or outcome.misfit is not None or outcome.refusal_code is not None:
+            raise errors.BadRequest("counts: a line of this name is recorded with other contents")
+    joins = [
+        ItemJoin(item_id=one.item.item_id, key=("movement", report.item_id), by="answer")
+        for one, (_, report) in zip(left, described, strict=True)
+    ]
+    await item_store.join(connection, account.id, joins)
+
+
+async def _sum_lacking(connection: Connection, account: InstitutionAccount, plan: _Plan) -> int:
+    """What the holders have not got of what the answer takes from them, and would owe."""
+    taken = Counter[int]()
+    for item in plan.items["counts"]:
+        taken[account.house_id] -= item.signed_cents
+    cents = {item.joined_id: item.signed_cents for item in plan.items["out"]}
+    for one in plan.struck:
+        taken[one.holder_id] += cents[one.item_id]
+    lacking = 0
+    for holder_id, wanted_cents in taken.items():
+        balance = await ledger_store.find_balance(connection, holder_id)
+        lacking += max(0, wanted_cents - (balance.available_cents if balance is not None else 0))
+    return lacking

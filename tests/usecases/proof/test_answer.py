@@ -1,0 +1,198 @@
+"""The question about a day is answered by two operators: a line counts, is no money, or was taken out by the bank."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import asyncpg
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.proposal import name_proposal
+from pixconnect.domain.proof.case import Case
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.institutions.sweep import post_opening
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
+from pixconnect.usecases.proof.proposal import confirm_proposal
+from support.account_shop import Shop, open_shop
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.postgres import Addresses, make_live
+from support.service import open_service
+from support.statement_files import make_ofx, make_ofx_line
+
+FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    """An account whose books begin with 100.00 on the first of July, on the third."""
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        there = FakeInstitution(live.clock)
+        there.balance_cents = 10_000
+        live.clock.advance(hours=-13)
+        shop = await open_shop(live, there)
+        await post_opening(live.context, shop.account)
+        live.clock.advance(hours=13, days=2)
+        yield shop
+
+
+async def read(shop: Shop, *lines: tuple[str, ...], **told: Any) -> None:
+    """Read a file of the first of July, or of more days; a line is its id, amount, text, and its day if that is another."""
+    written = [
+        make_ofx_line(item_id=line[0], amount=line[1], memo=line[2], at=f"202607{line[3] if line[3:] else '01'}")
+        for line in lines
+    ]
+    content = make_ofx(*written, **dict[str, Any](first="20260701", last="20260701", opening="100.00") | told)
+    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
+
+
+async def look(shop: Shop) -> list[Case]:
+    await case_usecases.look_for_cases(shop.live.context)
+    return [one.case for one in await case_usecases.list_cases(shop.live.context)]
+
+
+async def answer(shop: Shop, case_id: int, **lines: Any) -> dict[str, Any]:
+    proposed = await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case_id, **lines))
+    code = name_proposal(proposed)
+    with pytest.raises(errors.Forbidden):
+        await confirm_proposal(as_operator(shop.live.context, "ana"), shop.live.context, "loja", "answer", code)
+    with pytest.raises(errors.BadRequest, match="code: "):
+        await confirm_proposal(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "answer")
+    await confirm_proposal(as_operator(shop.live.context, "bia"), shop.live.context, "loja", "answer", code)
+    return dict(proposed.proposal)
+
+
+async def moved(shop: Shop) -> list[int]:
+    rows = await shop.live.fetch("select direction, amount_cents from movement where kind <> 'opening_balance'")
+    await check_books(shop.live)
+    return sorted(row["amount_cents"] * (1 if row["direction"] == "IN" else -1) for row in rows)
+
+
+async def waiting(shop: Shop) -> dict[str, str]:
+    rows = await shop.live.fetch("select item_id, waits from institution_item where waits is not null")
+    return {row["item_id"]: row["waits"] for row in rows}
+
+
+async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop) -> None:
+    await read(shop, FEE, TED, closing="399.00")
+    assert await look(shop) == []
+    # The fee is gone; nothing moves by that alone.
+    for _ in range(2):
+        await read(shop, TED, closing="400.00")
+        assert (await moved(shop), await waiting(shop)) == ([-100, 300_00], {"F1": "perhaps_struck"})
+    (case,) = await look(shop)
+    assert (case.name, case.amount_cents) == ("2026-07-01", 100)
+    assert "line F1 of -R$ 1,00, fee, perhaps_struck" in case.said
+    shown = await case_usecases.read_case(shop.live.context, case.id)
+    assert [item.item_id for item in shown.lines] == ["F1"]
+    said = await answer(shop, case.id, out=["F1"])
+    assert (said["change_cents"], said["lacking_cents"], json.loads(said["out"])) == (100, 0, ["F1"])
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([-100, 100, 300_00], {"F1": "struck"}, [])
+    (opposite,) = await shop.live.fetch(
+        "select kind, description, opposite_of, network_settled_at = created_at as is_of_now from movement"
+        " where opposite_of is not null"
+    )
+    assert tuple(opposite) == ("reversal", "The bank has taken out F1 of 2026-07-01", "F1", True)
+    rows = await as_operator(shop.live.context).pool.fetch("select verb from audit order by id desc limit 2")
+    assert [row["verb"] for row in rows] == ["institution confirm", "case answer"]
+    # A later file that lists it again brings it back as a question alone, however often it comes.
+    for _ in range(2):
+        await read(shop, FEE, TED, closing="399.00")
+        assert await waiting(shop) == {"F1": "struck", "F1~20260701.2": "perhaps_back"}
+    (again,) = await look(shop)
+    await answer(shop, again.id, counts=["F1~20260701.2"])
+    assert (await moved(shop), await look(shop)) == ([-100, -100, 100, 300_00], [])
+
+
+async def test_a_struck_line_is_replaced_by_its_correction_in_one_answer(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    await read(shop, ("F2", "-2.00", "TARIFA"), closing="98.00")
+    assert await waiting(shop) == {"F1": "perhaps_struck", "F2": "contradicts"}
+    (case,) = await look(shop)
+    said = await answer(shop, case.id, out=["F1"], counts=["F2"])
+    assert said["change_cents"] == -100
+    assert (await moved(shop), await look(shop)) == ([-200, -100, 100], [])
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([TED], dict(closing="399.00")),  # The balances have the fee.
+        ([TED], dict(closing="400.00", opening="101.00")),  # The day before ended otherwise.
+        ([], dict(closing="100.00")),  # The transfer that was received is missing too: the file is filtered.
+    ],
+)
+async def test_absence_alone_takes_nothing_out(shop: Shop, lines: list[tuple[str, ...]], told: dict[str, str]) -> None:
+    shop.live.clock.advance(days=-2)
+    pix = shop.pay(30_000)
+    await shop.read()
+    shop.live.clock.advance(days=2)
+    received = ("T1", "300.00", f"PIX RECEBIDO {pix.end_to_end_id}")
+    await read(shop, FEE, received, closing="399.00")
+    await read(shop, *[received if line is TED else line for line in lines], **told)
+    assert (await moved(shop), await waiting(shop)) == ([-100], {})
+
+
+async def test_what_came_in_and_is_spent_becomes_a_debt_when_it_is_taken_out(shop: Shop) -> None:
+    await read(shop, TED, closing="400.00")
+    await read(shop, TED, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="1.00")
+    await read(shop, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="-299.00")
+    (case,) = [one for one in await look(shop) if "perhaps_struck" in one.said]
+    said = await answer(shop, case.id, out=["T1"])
+    assert (said["change_cents"], said["lacking_cents"]) == (-300_00, 299_00)
+    (row,) = await shop.live.fetch("select available_cents, deficit_cents from balance")
+    assert (*row, await moved(shop)) == (0, 299_00, [-399_00, -300_00, 300_00])
+
+
+async def test_a_line_is_answered_to_be_money_or_none_and_is_not_asked_about_again(shop: Shop) -> None:
+    lines = [("S1", "50.00", "SALDO A"), ("S2", "50.00", "SALDO B")]
+    await read(shop, *lines, closing="150.00")
+    (case,) = await look(shop)
+    for wrong, match in (
+        (dict(out=["S1"]), "out: is no answer about line S1"),
+        (dict(counts=["S9"]), "counts: no line S9 waits"),
+        (dict(counts=["S1"], aside=["S1"]), "lines: name 1 to 100 lines, each once"),
+        ({}, "lines: name 1 to 100 lines"),
+    ):
+        with pytest.raises(errors.BadRequest, match=match):
+            await answer(shop, case.id, **wrong)
+    await answer(shop, case.id, counts=["S1"], aside=["S2"])
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([50_00], {"S2": "no_money"}, [])
+    for closing in ("150.00", "149.00", "150.00"):
+        await read(shop, *lines, closing=closing)
+        assert await waiting(shop) == {"S2": "no_money"}
+    with pytest.raises(errors.BadRequest, match="whose case is open"):
+        await answer(shop, case.id, aside=["S2"])
+
+
+async def test_one_answer_is_given_for_a_pattern_of_many_days(shop: Shop) -> None:
+    days = ("01", "02")
+    for day in days:
+        span = f"202607{day}"
+        lines = [(f"{kind}{day}", "50.00", f"SALDO {kind}", day) for kind in "AB"]
+        await read(shop, *lines, first=span, last=span, opening=None, closing=None)
+    cases = await look(shop)
+    assert [case.name for case in cases] == ["2026-07-01", "2026-07-02"]
+    said = await answer(shop, cases[0].id, aside=["A01", "B01"], with_alike=True)
+    assert json.loads(said["aside"]) == ["A01", "B01", "A02", "B02"]
+    assert (await moved(shop), await look(shop)) == ([], [])
+
+
+async def test_nobody_answers_alone_by_the_tables(shop: Shop) -> None:
+    await read(shop, FEE, TED, closing="399.00")
+    await read(shop, TED, closing="400.00")
+    for statement in (
+        "update institution_item set waits = 'no_money' where item_id = 'F1'",
+        "update institution_item set waits = 'struck', joined_kind = null, joined_id = null, joined_by = null"
+        " where item_id = 'F1'",
+        "update institution_item set joined_by = 'answer' where item_id = 'T1'",
+    ):
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError):
+            await shop.live.execute_as_owner(statement)

@@ -7,7 +7,7 @@ import pytest
 from cyclopts import App, CycloptsError
 
 from pixconnect.cli.frame import usage
-from pixconnect.cli.frame.records import read_limit, read_whole_number
+from pixconnect.cli.frame.whole_number import read_limit, read_whole_number
 from pixconnect.cli.main import app, main
 
 CREATE = "holder create --name Ana --tax-id 52998224725 --account-number 1"

@@ -12,8 +12,8 @@ from cyclopts import Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame.failures import CommandError
-from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.identity.access import IN_FORCE_AFTER_S
 from pixconnect.domain.institutions.recording import TakenExchange

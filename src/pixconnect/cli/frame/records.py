@@ -1,7 +1,4 @@
-"""What one holder's verbs have in common: reading values as people type them, printing records, and waiting for an end.
-
-The parser of the words would also take 10.50 for 10 cents and 0x10 for 16.
-"""
+"""What one holder's verbs have in common: printing records, and waiting for an end."""
 
 from __future__ import annotations
 
@@ -10,51 +7,17 @@ import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
-from cyclopts import CoercionError, Parameter, Token
+from cyclopts import Parameter
 from cyclopts.validators import Number
 from msgspec import Struct
 
 from pixconnect.cli.frame import output, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
-from pixconnect.domain.money.holder import KeyType
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect_client import Charge, InvalidRequest, NotFound, Refund, Transfer
-
-NO_LIMIT: Final = "none"
-
-
-def read_whole_number(_type: Any, tokens: Sequence[Token]) -> int:  # noqa: ANN401  as the parser calls it
-    text = tokens[0].value
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal()):
-        # `usage` says what it must be.
-        raise CoercionError(token=tokens[0], target_type=int)
-    return int(text)
-
-
-def read_limit(type_: Any, tokens: Sequence[Token]) -> int | Literal["none"]:  # noqa: ANN401  as the parser calls it
-    return NO_LIMIT if tokens[0].value == NO_LIMIT else read_whole_number(type_, tokens)
-
-
-WHOLE_NUMBER: Final = Parameter(converter=read_whole_number)
-
-
-def guess_key_type(key: str) -> KeyType:
-    digits = re.sub(r"[./-]", "", key)
-    if "@" in key:
-        return "EMAIL"
-    if key.startswith("+"):
-        return "PHONE"
-    if re.fullmatch(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", key):
-        return "EVP"
-    if re.fullmatch(r"[0-9]{11}", digits):
-        return "CPF"
-    if re.fullmatch(r"[0-9A-Za-z]{12}[0-9]{2}", digits):
-        return "CNPJ"
-    raise CommandError(f"TO: {key!r} looks like no kind of Pix key: name its kind by --key-type")
-
 
 Record = TypeVar("Record", bound=Struct)
 Item = TypeVar("Item")

@@ -19,7 +19,8 @@ from msgspec import Struct, structs
 from pixconnect.cli.frame import output, qr_code, records, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER, Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
+from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, LimitOfEach, TimeoutS
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.money.charge import ShownStatus
 from pixconnect_client import (

@@ -14,7 +14,7 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import output, records, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator import recipes
 from pixconnect.cli.integrator.session import open_sandbox, open_session
 from pixconnect.domain.frame.event import EventName

@@ -14,7 +14,8 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import output, records
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import MONEY, WHOLE_NUMBER, Limit
+from pixconnect.cli.frame.records import MONEY, Limit
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator import listeners
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.frame.event import EventName

@@ -12,7 +12,8 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import output, records, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import MONEY, WHOLE_NUMBER, Amount, AnyId, ByExternalId
+from pixconnect.cli.frame.records import MONEY, Amount, AnyId, ByExternalId
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.integrator import charge, recipes, transfer
 from pixconnect.cli.integrator.events import FoundEvent, wait_for_event
 from pixconnect.cli.integrator.session import open_sandbox

@@ -14,7 +14,8 @@ from cyclopts import App, Parameter
 from pixconnect.cli.frame import output, records, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS, guess_key_type
+from pixconnect.cli.frame.records import Amount, AnyId, ByExternalId, ExternalId, Limit, TimeoutS
+from pixconnect.cli.frame.whole_number import guess_key_type
 from pixconnect.cli.integrator.session import open_session
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.frame.short_text import trim_pasted

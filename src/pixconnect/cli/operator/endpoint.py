@@ -8,7 +8,8 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER, parse_instant
+from pixconnect.cli.frame.records import parse_instant
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.webhooks.endpoint import Endpoint, EndpointStatus
 from pixconnect.usecases.webhooks import endpoint as endpoint_usecases
 from pixconnect.usecases.webhooks import redelivery as redelivery_usecases

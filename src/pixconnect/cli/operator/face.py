@@ -15,8 +15,8 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import RUNNING_FILE, Running, read_settings
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.identity.access import make_app_id
 from pixconnect.domain.profiles.profile import HOMOLOGATION, NAMES, parse_answers, parse_listeners, read_profile

@@ -10,7 +10,7 @@ from pixconnect.adapters.system import SystemClock
 from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.operating import HolderId, TheHolder
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER, read_limit
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER, read_limit
 from pixconnect.domain.money.holder import AccountType, Holder, KeyType, PixKey
 from pixconnect.domain.money.ledger import Funds
 from pixconnect.domain.money.limit import WaitingLimits, find_night_begin

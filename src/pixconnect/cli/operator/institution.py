@@ -12,7 +12,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import AccountName, HolderId, make_opener, run_with_opener, run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator import institution_webhook
 from pixconnect.cli.operator.institution_allowance import allow, unmatched
 from pixconnect.cli.operator.institution_days import days, statement

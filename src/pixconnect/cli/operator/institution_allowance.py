@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.operating import AccountName, run_with_opener
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.institutions.allowance import Payees, WantedAllowance
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.usecases.frame.context import Operator

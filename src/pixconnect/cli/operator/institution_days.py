@@ -15,7 +15,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import AccountName, load_file, run_with_opener
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.judging import JudgedLine
 from pixconnect.domain.institutions.statement_files.statement_file import BYTES_MAX

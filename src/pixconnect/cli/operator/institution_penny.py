@@ -18,7 +18,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.operating import AccountName, make_opener, run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.records import guess_key_type
+from pixconnect.cli.frame.whole_number import guess_key_type
 from pixconnect.config import Settings
 from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.domain.money.holder import KeyType

@@ -13,8 +13,8 @@ from cyclopts.validators import Number
 from pixconnect.cli.frame import operating, output, qr_code, terminal
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import read_settings
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.identity.access import Role
 from pixconnect.local import home
 from pixconnect.store.identity.console import ConsoleOperator

@@ -7,7 +7,7 @@ from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.money.kept_report import KeptReport
 from pixconnect.usecases.money import kept_report as kept_usecases
 

@@ -14,7 +14,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId, load_file
 from pixconnect.cli.frame.output import Json, Shown
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.outcome import OUTCOMES

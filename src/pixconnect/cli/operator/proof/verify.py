@@ -16,8 +16,8 @@ from pixconnect.cli.frame import failures, operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.operating import TheHolder, run_with_settings
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER
 from pixconnect.cli.frame.settings import complaining_of_home, read_database_settings
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.config import Settings
 from pixconnect.domain.frame.clock import format_instant
 from pixconnect.domain.proof.chain import ChainedEntry, ChainHead, format_heads, parse_heads

@@ -9,7 +9,7 @@ from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.block_report import BlockKind
 from pixconnect.usecases.frame.context import Operator

@@ -10,7 +10,7 @@ from pixconnect.cli.frame import operating, output, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.operating import HolderId
 from pixconnect.cli.frame.output import Json
-from pixconnect.cli.frame.records import WHOLE_NUMBER
+from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
 from pixconnect.cli.operator.client import show_asker
 from pixconnect.domain.frame.wanted import Wanted, as_days
 from pixconnect.domain.money.order import OpenOrder

@@ -196,3 +196,14 @@ async def test_nobody_answers_alone_by_the_tables(shop: Shop) -> None:
     ):
         with pytest.raises(asyncpg.IntegrityConstraintViolationError):
             await shop.live.execute_as_owner(statement)
+
+
+async def test_a_line_that_was_posted_is_never_alone_again(shop: Shop) -> None:
+    await read(shop, FEE, TED, closing="399.00")
+    await shop.live.execute_as_owner(
+        "set session_replication_role = replica; update institution_item set joined_by = 'answer' where item_id = 'T1'"
+    )
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="stays so"):
+        await shop.live.execute_as_owner(
+            "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'T1'"
+        )

@@ -783,7 +783,7 @@ begin
         return new;
     end if;
     -- What only looked like a line of ours makes room for what names it.
-    if old.joined_by not in ('name', 'sum') and new.joined_kind is null then
+    if old.joined_kind <> 'movement' and old.joined_by not in ('name', 'sum') and new.joined_kind is null then
         return new;
     end if;
     raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id

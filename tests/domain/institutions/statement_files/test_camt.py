@@ -56,6 +56,16 @@ def test_parties_and_names_are_read_from_their_fields() -> None:
     assert (item.counterparty, item.signed_cents) == ("Rui", -1050)
 
 
+@pytest.mark.parametrize(
+    ("remittance", "bank", "kind"),
+    [("tarifa de julho", "PIX RECEBIDO", "pix"), ("boleto 12", "CREDITO RECEBIDO", "other"), ("TARIFA", "", "fee")],
+)
+def test_a_payers_words_tell_no_kind_where_the_bank_has_words(remittance: str, bank: str, kind: str) -> None:
+    words = f"<AddtlNtryInf>{bank}</AddtlNtryInf>" if bank else ""
+    details = f"<NtryDtls><TxDtls><RmtInf><Ustrd>{remittance}</Ustrd></RmtInf></TxDtls></NtryDtls>{words}"
+    assert read_camt(make_camt(make_camt_entry(details=details))).items[0].kind == kind
+
+
 def test_what_is_only_expected_is_no_line() -> None:
     assert read_camt(make_camt(make_camt_entry(status="PDNG"), make_camt_entry(amount="0.00"))).items == ()
 

@@ -268,7 +268,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
         settled_at=settled_at,
         direction="IN" if is_in else "OUT",
         amount_cents=abs(cents),
-        kind=_find_kind(entry, texts),
+        kind=_find_kind(entry),
         txid=files.clean_text(entry.find("NtryDtls/TxDtls/Refs/TxId") or "") or None,
         tax_id=files.clean_text(tax_id or "") or None,
         counterparty=files.clean_text(name or "") or None,
@@ -279,7 +279,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
     return files.add_found_names(named, texts, (item_id,))
 
 
-def _find_kind(entry: _Part, texts: Sequence[str]) -> ItemKind:
+def _find_kind(entry: _Part) -> ItemKind:
     codes = (entry.find("BkTxCd/Domn/Fmly/Cd"), entry.find("BkTxCd/Domn/Fmly/SubFmlyCd"))
     match codes:
         case (_, "FEES" | "CHRG" | "COMM"):
@@ -289,7 +289,9 @@ def _find_kind(entry: _Part, texts: Sequence[str]) -> ItemKind:
         case ("RRCT" | "IRCT", _):
             return "pix"
         case _:
-            return files.find_kind(" ".join(texts))
+            # The bank's words; those of a payment's remittance are its payer's, unless there are no others.
+            words = [*entry.find_all("AddtlNtryInf"), *entry.find_all("AddtlTxInf")]
+            return files.find_kind(" ".join(words or entry.find_all("/RmtInf/Ustrd")))
 
 
 def _read_cents(part: _Part) -> int:

@@ -142,6 +142,19 @@ async def join(connection: Connection, institution_id: int, joins: Sequence[Item
         await part_store.add_parts(connection, institution_id, joins)
 
 
+_LOCK_ALONE: Final[LiteralString] = """
+    select count(*) from (
+        select from institution_item where institution_id = $1 and item_id = any($2) and joined_kind is null
+        order by item_id for no key update
+    ) as alone
+"""
+
+
+async def lock_alone(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> bool:
+    """Keep others from joining these items until the transaction ends; whether all of them are alone."""
+    return await connection.fetchval(_LOCK_ALONE, institution_id, item_ids) == len(item_ids)
+
+
 # Who died after posting the movement has not joined its line yet.
 # By its names wherever it has some. Without one it is the only line of its amount and day, and says nothing else.
 _FIND_MISTAKEN: Final[LiteralString] = """

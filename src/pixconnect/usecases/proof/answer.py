@@ -175,6 +175,8 @@ async def _count(
     writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> None:
     """What is in no sum so far counts from now on; what looks like a Pix of ours is posted now, as it is none."""
+    if not await item_store.lock_alone(connection, account.id, [item.item_id for item in items]):
+        raise errors.BadRequest("counts: a line was joined meanwhile: look at the case again")
     aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
     await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
     left = [count_as_movement(item) for item in items if item not in aside]

@@ -46,8 +46,11 @@ class Balances(Struct, frozen=True, kw_only=True):
     today: date
     """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
 
+    elsewhere: frozenset[date] = frozenset()
+    """Days that another form has told whole: the file is compared with that form there, and no line of theirs is missing."""
+
     def covers(self, day: date) -> bool:
-        return self.first_on <= day <= min(self.last_on, self.today)
+        return self.first_on <= day <= min(self.last_on, self.today) and day not in self.elsewhere
 
 
 class Doubt(Struct, frozen=True, kw_only=True):

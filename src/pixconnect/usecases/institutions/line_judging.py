@@ -60,6 +60,7 @@ async def judge_file(
     await item_store.lock_recording(connection, account.id)
     lines = [item for item in file.items if item.day not in others]
     evidence = await _read_evidence(connection, account, file, lines, dated)
+    evidence = structs.replace(evidence, elsewhere=frozenset(others))
     # What another form has told already, under its own texts and ids, is that line.
     matches = compare(lines, [item for item in evidence.known if item.waits not in SET_ASIDE], file.format).matches
     lines = [match or line for line, match in zip(lines, matches, strict=True)]

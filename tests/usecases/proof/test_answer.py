@@ -12,6 +12,7 @@ import pytest
 from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.proof.case import Case
+from pixconnect.store.institutions import item as item_store
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
@@ -23,7 +24,7 @@ from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.service import open_service
-from support.statement_files import make_ofx, make_ofx_line
+from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 FEE, TED = ("F1", "-1.00", "TARIFA"), ("T1", "300.00", "TED RECEBIDA")
 
@@ -207,3 +208,77 @@ async def test_a_line_that_was_posted_is_never_alone_again(shop: Shop) -> None:
         await shop.live.execute_as_owner(
             "update institution_item set joined_kind = null, joined_id = null, joined_by = null where item_id = 'T1'"
         )
+
+
+async def test_a_line_that_is_joined_while_its_answer_is_confirmed_is_not_posted(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.live.clock.advance(days=-2)
+    shop.pay(5_000)
+    await shop.read()
+    shop.live.clock.advance(days=2)
+    await read(shop, ("X0", "50.00", "CREDITO"), ("X1", "50.00", "CREDITO"), closing="200.00")
+    (case,) = await look(shop)
+    operator = as_operator(shop.live.context, "ana")
+    proposed = await propose_answer(operator, WantedAnswer(case_id=case.id, counts=["X0"]))
+    shop.live.clock.advance(days=-2)
+    shop.pay(5_000)
+    shop.live.clock.advance(days=2)
+    await shop.read()
+    lock = item_store.lock_alone
+
+    async def settle_first(*arguments: Any) -> bool:
+        await statement_usecases.settle_items(shop.live.context, shop.account)
+        return await lock(*arguments)
+
+    monkeypatch.setattr(item_store, "lock_alone", settle_first)
+    other, code = as_operator(shop.live.context, "bia"), name_proposal(proposed)
+    with pytest.raises(errors.BadRequest, match="joined meanwhile"):
+        await confirm_proposal(other, shop.live.context, "loja", "answer", code)
+    assert await moved(shop) == []
+
+
+async def test_a_second_form_that_reaches_further_strikes_no_line_of_the_first(shop: Shop) -> None:
+    await read(shop, TED, ("B1", "-300.00", "BOLETO PAGO"), closing="100.00")
+    entries = [
+        make_camt_entry(item_id=name, amount=amount, indicator=indicator, at=f"2026-07-0{day}")
+        for name, amount, indicator, day in (
+            *(("a", "300.00", "CRDT", 1), ("b", "300.00", "DBIT", 1)), ("c", "1.00", "DBIT", 2),
+        )
+    ]  # fmt: skip
+    balances = "".join(
+        f'<Bal><Tp><CdOrPrtry><Cd>{code}</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">{amount}</Amt>'
+        f"<CdtDbtInd>CRDT</CdtDbtInd><Dt><Dt>{day}</Dt></Dt></Bal>"
+        for code, amount, day in (("OPBD", "100.00", "2026-07-01"), ("CLBD", "99.00", "2026-07-02"))
+    )
+    content = make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-02", balances=balances)
+    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
+    waits = await shop.live.fetch("select item_id from institution_item where waits is not null")
+    assert [row["item_id"] for row in waits] == []
+    assert await moved(shop) == [-30_000, -100, 30_000]
+    assert await look(shop) == []
+
+
+async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    await read(
+        shop, ("F2", "-1.00", "TARIFA", "02"), first="20260702", last="20260702", opening="99.00", closing="98.00"
+    )
+    for day, amount in ((1, "7.00"), (2, "9.00")):
+        at = f"2026-07-0{day}"
+        entries = (
+            make_camt_entry(item_id=name, amount=cents, indicator="DBIT", at=at)
+            for name, cents in (("a", "1.00"), ("DOC", amount))
+        )
+        content = make_camt(*entries, account="12345-6", first=at, last=at)
+        for _ in range(2):
+            await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    rows = await shop.live.fetch(
+        "select item_id, amount_cents from institution_item where source = 'camt.053' order by day"
+    )
+    assert [(row["item_id"], row["amount_cents"]) for row in rows] == [
+        ("camt.053:DOC", 700),
+        ("camt.053:DOC~20260702", 900),
+    ]
+    assert await moved(shop) == [-100, -100]

@@ -133,3 +133,14 @@ def test_a_hostile_file_is_refused_by_its_place_in_bounded_time(make: Callable[[
 def test_what_is_none_of_them_is_refused(content: bytes) -> None:
     with pytest.raises(InvalidStatement):
         read_statement_file(content)
+
+
+def test_days_beyond_the_calendar_are_refused_by_a_sentence() -> None:
+    opening = (
+        '<Bal><Tp><CdOrPrtry><Cd>OPBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">1.00</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
+        "<Dt><Dt>0001-01-01</Dt></Dt></Bal>"
+    )
+    with pytest.raises(InvalidStatement, match="no calendar"):
+        read_statement_file(make_camt(make_camt_entry(at="0001-01-01"), first="0001-01-01", balances=opening))
+    made_long_ago = make_camt(make_camt_entry()).replace(b"2026-11-03T08:00:00-03:00", b"0001-01-01T01:00:00Z")
+    assert read_statement_file(made_long_ago).made_at is None

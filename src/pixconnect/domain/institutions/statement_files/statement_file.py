@@ -222,9 +222,12 @@ def check_item_id(text: str, field: str, line: int) -> str:
     return text
 
 
+_YEARS: Final = (1970, 2200)
+
+
 def check_instant(told: datetime | None) -> datetime | None:
     """When a file was made, in Brazil if no zone is given; midnight is how programs write a day without a time."""
-    if told is None or told.time() == time():
+    if told is None or told.time() == time() or not _YEARS[0] <= told.year <= _YEARS[1]:
         return None
     return told.replace(tzinfo=told.tzinfo or SAO_PAULO)
 

@@ -19,6 +19,15 @@ def read_statement_file(content: bytes) -> StatementFile:
         InvalidStatement: It is none of them, or no whole one.
     """
     statement_file.check_content(content)
+    try:
+        return _read(content)
+    except OverflowError:
+        raise InvalidStatement(
+            "it has a day that no calendar can compute with, such as one of the year 1 or 9999"
+        ) from None
+
+
+def _read(content: bytes) -> StatementFile:
     start = content[:_START_LENGTH].removeprefix(b"\xef\xbb\xbf").lstrip()
     if start.startswith(b"CA;"):
         return read_efi_file(content)

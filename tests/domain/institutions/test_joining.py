@@ -70,7 +70,9 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
         (an_item(end_to_end_id=E2E), a_line(names=(OTHER_E2E,)), None),
         (an_item(end_to_end_id=E2E, amount_cents=999), a_line(names=(E2E,)), None),
         (an_item(tax_id="52998224725"), a_line(tax_id="11144477735"), None),
-        (an_item(kind="fee", end_to_end_id=E2E), a_line(names=(E2E,)), None),
+        (an_item(kind="fee", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), None),
+        # No credit is a fee: a payer has written the word.
+        (an_item(kind="boleto", end_to_end_id=E2E), a_line(names=(E2E,)), "name"),
         (an_item(kind="wire"), a_line(), None),
         (an_item(), a_line(state="open"), None),
         (an_item(), a_line(key=("movement", "M9"), names=("M9",)), None),

@@ -153,10 +153,10 @@ def _index(
 def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[LineKey]) -> list[ItemJoin]:
     by_name = _index(pairing.lines.values(), lambda line: line.names)
     by_original = _index(pairing.lines.values(), lambda line: line.original)
-    for item in list(pairing.items.values()):
-        # A movement is of the very item; a fee is about a Pix that it names, and is not that Pix.
+    for item in sorted(pairing.items.values(), key=lambda item: item.kind in NO_PIX):
+        # A movement is of the very item; a fee is a debit about the Pix that it names. A credit's kind may be a payer's word.
         candidates = list(by_name[make_movement_id(item.item_id)])
-        if item.kind not in NO_PIX:
+        if item.kind not in NO_PIX or item.direction == "IN":
             candidates += [line for name in item.names for line in by_name[name]]
             # Many name of a return only what it returns.
             if item.return_id is None and (own := [line for name in item.names for line in by_original[name]]):

@@ -8,17 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, Literal, TypeVarTuple
-
-from msgspec import structs
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.event import Event, EventName
+from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money import ledger as ledger_rules
-from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.infraction import Infraction, announce_infraction
-from pixconnect.domain.money.ledger import Account, Balance, Cause, Held, LedgerEntry, Repayment, part_taken
+from pixconnect.domain.money.ledger import Account, Cause, Held, LedgerEntry
 from pixconnect.domain.money.limit import ApprovalReason
 from pixconnect.domain.money.order import await_approval, open_order
 from pixconnect.domain.money.refund import Refund, announce_refund
@@ -29,7 +25,6 @@ from pixconnect.foundation import logging
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
 from pixconnect.store.money import charge as charge_store
-from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money.approval import PENDING_APPROVALS, PendingApproval
 from pixconnect.store.money.ledger import LockedBalances
@@ -37,39 +32,45 @@ from pixconnect.store.money.order import ORDERS
 from pixconnect.store.webhooks.delivery import EVENTS, KEY_WEBHOOK_EVENTS
 from pixconnect.writing.batch import Batch, OfHolder, Request
 from pixconnect.writing.changes import Changes, tell_events
-from pixconnect.writing.held_blocks import HeldBlocks
 from pixconnect.writing.service_time import take_time
 
 About = TypeVarTuple("About")
+AnyClaim = TypeVar("AnyClaim", bound="Claim")
 
-_BLOCKS_WITHOUT_SPARE: Final = identifier_store.BLOCK_SIZE // 4
+_CLAIMED_WITHOUT_SPARE: Final = identifier_store.BLOCK_SIZE // 4
+
+
+class Claim:
+    """A claim on money that becomes available to holders, such as a debt; each batch has its own."""
+
+    def __init__(self, work: UnitOfWork) -> None:
+        self.work = work
+
+    async def begin(self) -> None:
+        """Read the claims of the holders whose balances are locked; nothing is changed yet."""
+
+    def take(self, source: LedgerEntry) -> None:
+        """Take what is due of what a holder has available, which an entry has just raised."""
+        raise NotImplementedError
 
 
 class UnitOfWork(Changes):
     """Time, ids and balances of one batch, and the rows that it will write."""
 
-    def __init__(self, batch: Batch[Any], now: datetime, locked: LockedBalances) -> None:
+    def __init__(
+        self, batch: Batch[Any], now: datetime, locked: LockedBalances, claims: Sequence[type[Claim]] = ()
+    ) -> None:
         super().__init__()
         self.connection = batch.connection
         self.now = now
         self.balances = locked.balances
-        self.blocks = HeldBlocks()
+        self.held = locked.held
+        self._claims = [claim(self) for claim in claims]
         self._batch = batch
         self._locked = locked
         self._orders_count = 0
         self._spare_ids: list[int] = []
         self.count_from(locked.first_id)
-
-    async def read_blocks(self, *, only_uncovered: bool = False) -> None:
-        """Read what is open of whoever has blocks. Call it before anything is changed, where blocks are told of or taken of."""
-        blocked = [each for each in self._locked.held.balances if self.balances[each].blocks_count]
-        if blocked:
-            read = infraction_store.list_uncovered_blocks if only_uncovered else infraction_store.list_open_blocks
-            blocks = await read(self.connection, blocked)
-            self.blocks = HeldBlocks(blocks, blocked if only_uncovered else ())
-            # One credit may cover them all, each by an entry.
-            for _ in range(-((_BLOCKS_WITHOUT_SPARE - len(blocks)) // identifier_store.BLOCK_SIZE)):
-                self._spare_ids.append(await identifier_store.take_block(self.connection))
 
     async def lock_charges(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Charge]:
         """Lock charges by id and holder. Call it before any id of the batch is used."""
@@ -102,11 +103,10 @@ class UnitOfWork(Changes):
     ) -> LedgerEntry:
         """Move money between two accounts of a holder; an entry without an id gets one of the batch's block.
 
-        Whatever raises what is available repays the deficit with it, and then covers what is blocked at the institution and not
-        here, in the same statement: the entry that is returned does not say so, the balance does. What ``goes_on`` at once by
-        the next entry does neither.
+        Claims take their part of what becomes available, each in its turn and by entries of the same statement: the balance
+        shows them, the returned entry does not. They take nothing of an amount that ``goes_on`` by the next entry.
         """
-        self._locked.held.check(holder_id, debit_account, credit_account)
+        self.held.check(holder_id, debit_account, credit_account)
         balance, entry = ledger_rules.post(
             self.balances[holder_id],
             debit_account,
@@ -119,108 +119,17 @@ class UnitOfWork(Changes):
         self.balances[holder_id] = balance
         self.put(ledger_store.ENTRIES, entry)
         if credit_account == "available" and not goes_on:
-            if balance.repayable_cents:
-                balance = self._repay(balance, entry)
-            if balance.blocks_count:
-                self._cover(holder_id)
+            for claim in self._claims:
+                claim.take(entry)
         return entry
 
-    def _repay(self, balance: Balance, source: LedgerEntry) -> Balance:
-        cause = Cause("repayment", "MADE")
-        entry = self.post(balance.holder_id, "available", "deficit", balance.repayable_cents, cause)
-        repayment = Repayment(
-            id=entry.id,
-            holder_id=entry.holder_id,
-            source_entry_id=source.id,
-            amount_cents=entry.amount_cents,
-            created_at=entry.created_at,
-        )
-        self.put(ledger_store.REPAYMENTS, repayment)
-        return self.balances[entry.holder_id]
+    async def begin_claims(self) -> None:
+        for claim in self._claims:
+            await claim.begin()
 
-    def hold(self, before: Block | None, block: Block) -> Block:
-        """Take over a block as it was just told: cover what is available of it, or release what it holds no more."""
-        holder_id = block.holder_id
-        was_open, is_open = before is not None and before.state == "open", block.state == "open"
-        if was_open != is_open:
-            self._count_block(holder_id, 1 if is_open else -1)
-        if before is None:
-            self.put(infraction_store.BLOCKS, block)
-        if block.excess_cents:
-            self.step(block, "released", block.excess_cents)
-        else:
-            self._change_block(block)
-        self._cover(holder_id)
-        return self.blocks.find(holder_id, block.reference) or block
-
-    def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
-        """Hold a suspect credit, which was never available, and tell it."""
-        self._count_block(block.holder_id, 1)
-        self.put(infraction_store.BLOCKS, block)
-        self.step(block, "held", block.held_cents)
-        self.announce(announce_hold, transfer, block, charge)
-
-    def let_go(self, ended: Block) -> None:
-        """Hold a suspect credit no more: its transfer credits it in the same statement, or it was returned."""
-        self._count_block(ended.holder_id, -1)
-        self.step(ended, "let_go", ended.covered_cents)
-
-    def _count_block(self, holder_id: int, change: Literal[1, -1]) -> None:
-        balance = self.balances[holder_id]
-        self.balances[holder_id] = structs.replace(balance, blocks_count=balance.blocks_count + change)
-
-    def _cover(self, holder_id: int) -> None:
-        """Block what is available, as far as it is blocked at the institution and was not here yet; the oldest block first."""
-        while (available_cents := self.balances[holder_id].available_cents) > 0:
-            block = self.blocks.find_uncovered(holder_id)
-            if block is None:
-                return
-            self.step(block, "covered", min(block.uncovered_cents, available_cents))
-
-    def step(self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None) -> LedgerEntry:
-        """Move money into a block or out of it; what the institution took goes next, with the refund that it made."""
-        # First the block as it is then: what becomes available by it must not be taken for it again.
-        self._change_block(take_step(block, kind, amount_cents, self.now))
-        cause = Cause("block_step", kind)
-        entry = self.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=kind == "taken")
-        step = BlockStep(
-            id=entry.id,
-            holder_id=block.holder_id,
-            block_id=block.id,
-            kind=kind,
-            amount_cents=amount_cents,
-            created_at=entry.created_at,
-            refund_id=refund and refund.id,
-        )
-        self.put(infraction_store.BLOCK_STEPS, step)
-        return entry
-
-    def take_there(self, refund: Refund, contest_name: str | None = None) -> None:
-        """Post what the institution gave back: of what it had blocked of that Pix, then of what is available; or it is owed.
-
-        Args:
-            refund: What it gave back.
-            contest_name: Because of which contest, where it says so.
-        """
-        block = self.blocks.find_to_take_of(refund, contest_name)
-        if block is not None:
-            if contest_name in {None, block.reference}:
-                # It is not held there any more, so nothing else is to cover it here. Another contest's block is still held.
-                block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))
-            part_cents = min(refund.amount_cents, block.covered_cents)
-            if part_cents:
-                self.step(block, "taken", part_cents, refund=refund)
-            else:
-                self._change_block(block)
-        for account, cents in part_taken(self.balances[refund.holder_id], refund.amount_cents):
-            self.post(refund.holder_id, account, "settlement", cents, refund.cause)
-        if self.balances[refund.holder_id].blocks_count:
-            # What went of another contest's block is still held: a late report says nothing more that would cover it.
-            self._cover(refund.holder_id)
-
-    def _change_block(self, block: Block) -> None:
-        self.blocks.put(block)
-        self.move(infraction_store.BLOCKS, block, block)
+    def claim(self, kind: type[AnyClaim]) -> AnyClaim:
+        """This batch's claim of a kind."""
+        return next(claim for claim in self._claims if isinstance(claim, kind))
 
     def announce(self, write: Callable[[*About, int], Event], *about: *About) -> Event:
         """Write the event that a function of the domain makes of something and of the event's id."""
@@ -237,11 +146,6 @@ class UnitOfWork(Changes):
         event = self.announce(announce_refund, refund)
         if endpoint.is_told_of(refund):
             self._tell_key(event, refund.transfer_id, None)
-
-    def announce_infraction(self, infraction: Infraction, name: EventName | None = None) -> None:
-        """Announce the state that it has reached, with its blocked amount; or a reminder."""
-        block = self.blocks.find(infraction.holder_id, infraction.name)
-        self.announce(announce_infraction, infraction, 0 if block is None else block.covered_cents, name)
 
     def _tell_key(self, event: Event, transfer_id: int, told_of: Transfer | None) -> None:
         if event.holder_id in self._locked.key_webhook_holders:
@@ -298,6 +202,11 @@ class UnitOfWork(Changes):
                 self._batch.on_commit(partial(tell_events, events))
             self._batch.on_commit(self._batch.wake_sequencer)
 
+    async def take_ids_for(self, claimed_count: int) -> None:
+        """Take more ids if one entry may be followed by this many of claims."""
+        for _ in range(-((_CLAIMED_WITHOUT_SPARE - claimed_count) // identifier_store.BLOCK_SIZE)):
+            self._spare_ids.append(await identifier_store.take_block(self.connection))
+
     def count_from(self, first_id: int) -> None:
         # Events and entries have tables of their own, so both may count through the same block.
         self._next_event_id = first_id
@@ -334,18 +243,20 @@ async def begin_work(batch: Batch[Any]) -> UnitOfWork:
     return UnitOfWork(batch, now, LockedBalances(clock=read, first_id=first_id))
 
 
-def _own_holder(request: OfHolder) -> tuple[int, ...]:
+def own_holder(request: OfHolder) -> tuple[int, ...]:
     return (request.holder_id,)
 
 
-async def lock_balances(
+async def begin_money_work(
     batch: Batch[Request],
-    holders_of: Callable[[Request], Iterable[int]] = _own_holder,
+    claims: Sequence[type[Claim]],
+    holders_of: Callable[[Request], Iterable[int]] = own_holder,
     statements_of: Callable[[Request], Iterable[int]] | None = None,
 ) -> UnitOfWork:
     """Begin a batch that moves money: lock balances and statements, read the clock, take ids, admit latecomers of those.
 
     Args:
+        claims: What takes its part of money that becomes available, in this order.
         holders_of: Whose balances a request needs: for each entry but of what was reserved and settles.
         statements_of: Whose statements it needs: for each entry that has a number. By default those of its balances.
     """
@@ -358,8 +269,8 @@ async def lock_balances(
     locked = await ledger_store.lock_balances(batch.connection, wanted)
     now = take_time(batch.clock, asked_at, locked.clock)
     _admit(batch, locked.clock, lambda request: wanted.covers(holders_of(request), statements_of(request)))
-    work = UnitOfWork(batch, now, locked)
-    await work.read_blocks(only_uncovered=True)
+    work = UnitOfWork(batch, now, locked, claims)
+    await work.begin_claims()
     return work
 
 

@@ -84,7 +84,7 @@ class Balance(Struct, frozen=True, kw_only=True):
 def part_taken(balance: Balance, amount_cents: int) -> list[tuple[Account, int]]:
     """Of which accounts an amount goes that has left already: of what is available, and the rest is owed.
 
-    What the institution had blocked for it comes before both (``UnitOfWork.take_there``).
+    What the institution had blocked for it comes before both (``HeldBlocks.take_returned``).
     """
     available_cents = min(amount_cents, balance.available_cents)
     parts: list[tuple[Account, int]] = [("available", available_cents), ("deficit", amount_cents - available_cents)]

@@ -25,9 +25,11 @@ from pixconnect.store.money.infraction import INFRACTIONS
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.audit import Act
 from pixconnect.usecases.frame.context import Context, find_abilities, write_alone
+from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.held_blocks import HeldBlocks
+from pixconnect.usecases.money.infraction import announce
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.service_time import service_now_to_write
-from pixconnect.writing.unit_of_work import lock_balances
 
 _log = structlog.get_logger(__name__)
 
@@ -179,7 +181,7 @@ async def _note(context: Context, answers: Sequence[InfractionAnswer]) -> None:
 async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction | errors.PixConnectError]:
     work = await lock_balances(batch)
     # What is told says how much is blocked.
-    await work.read_blocks()
+    await work.claim(HeldBlocks).read()
     found = await infraction_store.lock_by_id(
         work.connection, sorted({(each.infraction_id, each.holder_id) for each in batch})
     )
@@ -205,9 +207,9 @@ async def _answer_infractions(batch: Batch[InfractionAnswer]) -> list[Infraction
             found[key] = after
             work.move(INFRACTIONS, before, after)
             if after.state != before.state:
-                work.announce_infraction(after)
+                announce(work, after)
             elif reminds:
-                work.announce_infraction(after, "infraction.reminded")
+                announce(work, after, "infraction.reminded")
     await work.write()
     return outcomes
 

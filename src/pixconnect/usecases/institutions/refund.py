@@ -46,11 +46,13 @@ from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.usecases.money.movement import post_statement_item, take_back
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 
 class ListedReturn(Struct, frozen=True, kw_only=True):
@@ -279,7 +281,7 @@ def _holders_of(returned: ListedReturn) -> tuple[int, ...]:
 
 async def _record_returns(batch: Batch[ListedReturn]) -> list[RecordedReturn]:
     work = await lock_balances(batch, _holders_of)
-    await work.read_blocks()
+    await work.claim(HeldBlocks).read()
     names = [returned.report.original_end_to_end_id for returned in batch]
     # Charges before transfers, in the order in which incoming payments lock them too.
     charges = await work.lock_charges(await transfer_store.find_charge_ids(work.connection, names))
@@ -372,7 +374,7 @@ def _record(
     )
     work.announce_refund(opened)
     refund = refund_rules.settle_refund(opened, work.now, report.settled_at)
-    work.take_there(refund)
+    work.claim(HeldBlocks).take_returned(refund)
     work.announce_refund(refund)
     work.put(REFUNDS, refund)
     after = transfer_rules.return_part(original, refund.amount_cents, work.now)

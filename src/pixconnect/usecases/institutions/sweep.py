@@ -39,12 +39,12 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.institutions.refund import record_returns
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.charge import expire_charges_there
 from pixconnect.usecases.money.charge_opening import ask_about_paid
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import lock_balances
 
 
 class ListedPayer(Struct, frozen=True, kw_only=True):

@@ -40,6 +40,7 @@ from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, Credit
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts, mark_paid
+from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.usecases.money.refund import AutomaticRefund, hold_automatic_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -122,7 +123,7 @@ async def read_blocks_of(work: UnitOfWork, batch: Iterable[Credit], known: Mappi
     if any(isinstance(credit.report, in_steps) for credit in batch) or any(
         transfer.status == "PROCESSING" for transfer in known.values()
     ):
-        await work.read_blocks()
+        await work.claim(HeldBlocks).read()
 
 
 def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges) -> tuple[Transfer, Misfit | None]:
@@ -133,7 +134,7 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
             return transfer, None
         case CreditHeld() as report:
             # Told again, or after its end: what has ended was let go, or never held here.
-            if is_open and work.blocks.find_of_transfer(transfer.holder_id, transfer.id) is None:
+            if is_open and work.claim(HeldBlocks).open.find_of_transfer(transfer.holder_id, transfer.id) is None:
                 _hold(work, transfer, report, charges.get(credit.code))
             return transfer, None
         case CreditCancelled(code=code) if is_open:
@@ -141,13 +142,13 @@ def go_on(work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges
                 held = charges[credit.code]
                 freed = charges[credit.code] = charge_rules.free_charge(held)
                 work.move(CHARGES, held, freed)
-            was_held = _let_go(work, transfer, credit.report)
+            was_held = _release(work, transfer, credit.report)
             fail = block_rules.return_suspect_credit if was_held else transfer_rules.cancel_incoming
             return _announced(work, fail(transfer, code, work.now)), None
         case CreditCancelled():
             return transfer, None if transfer.status == "ERROR" else _contradiction("cancelled", transfer)
         case _ if is_open:
-            _let_go(work, transfer, credit.report)
+            _release(work, transfer, credit.report)
             # What it held is its own; what it holds none of, another one may have paid.
             decision = ChargeDecision() if transfer.charge_id is not None else _decide(credit, charges)
             return _settle(work, credit, transfer, charges, _judge_again(work, credit, transfer, decision), decision)
@@ -171,15 +172,16 @@ def _hold(work: UnitOfWork, transfer: Transfer, report: CreditHeld, charge: Char
     block = block_rules.open_suspect_credit(
         transfer, work.take_id(), report.until, report.report_id, report.reported_at, work.now
     )
-    work.hold_suspect(transfer, block, charge)
+    work.claim(HeldBlocks).hold_suspect(transfer, block, charge)
 
 
-def _let_go(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
+def _release(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool:
     """Empty the block of a payment that was held as suspect; answers whether it was."""
-    block = work.blocks.find_of_transfer(transfer.holder_id, transfer.id)
+    blocks = work.claim(HeldBlocks)
+    block = blocks.open.find_of_transfer(transfer.holder_id, transfer.id)
     if block is None:
         return False
-    work.let_go(block_rules.end_suspect_credit(block, report.report_id, report.reported_at, work.now))
+    blocks.release_suspect(block_rules.end_suspect_credit(block, report.report_id, report.reported_at, work.now))
     return True
 
 

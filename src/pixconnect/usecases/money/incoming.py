@@ -32,13 +32,14 @@ from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS, RefusedCredit
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
 from pixconnect.usecases.money.credited_holder import find_credited_holder, find_credited_there
 from pixconnect.usecases.money.network_id import may_be_named_later
 from pixconnect.usecases.money.refund import note_giving_back, plan_refund
 from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 _UNKNOWN_ORIGINAL = Misfit(
     reason="unknown_order", explanation="returns an order of ours by its id, and there is none of this id here"

@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import EventName
 from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import infraction as infraction_rules
 from pixconnect.domain.money import refund as refund_rules
@@ -24,7 +25,7 @@ from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.block import Block
 from pixconnect.domain.money.block_report import InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge
-from pixconnect.domain.money.infraction import Infraction, InfractionReturn
+from pixconnect.domain.money.infraction import Infraction, InfractionReturn, announce_infraction
 from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import Acknowledgement, InstitutionReturn
 from pixconnect.domain.money.refund import Refund
@@ -38,9 +39,11 @@ from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 _ANOTHER_HOLDERS: Final = Misfit(reason="contradiction", explanation="the Pix that it contests is of another account")
 _NOT_YET: Final = Misfit(
@@ -156,7 +159,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
     linked = await infraction_store.find_links(connection, made)
     locked = _LockedRows(infractions, blocks, transfers, charges, refunds, set(linked))
     joined = sorted(made) if set(made) - set(linked) else []
-    others = [block.reference for _, holder_id in joined for block in work.blocks.list_of(holder_id)]
+    others = [block.reference for _, holder_id in joined for block in work.claim(HeldBlocks).open.list_of(holder_id)]
     if others:
         locked.taken_of = await infraction_store.find_taken_of(connection, joined)
         locked.undecided = await infraction_store.find_open_names(connection, others)
@@ -165,7 +168,7 @@ async def _lock_rows(work: UnitOfWork, batch: Sequence[ReportedInfraction]) -> _
 
 async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit | errors.PixConnectError | None]:
     work = await lock_balances(batch)
-    await work.read_blocks()
+    await work.claim(HeldBlocks).read()
     locked = await _lock_rows(work, batch)
     outcomes: list[Misfit | errors.PixConnectError | None] = []
     for told in batch:
@@ -190,6 +193,12 @@ async def _receive_infractions(batch: Batch[ReportedInfraction]) -> list[Misfit 
 
 
 RECEIVE_INFRACTIONS: Final = WriteOperation("receive_infractions", _receive_infractions)
+
+
+def announce(work: UnitOfWork, infraction: Infraction, name: EventName | None = None) -> None:
+    """Announce the state that an infraction has reached, with its blocked amount; or a reminder."""
+    block = work.claim(HeldBlocks).open.find(infraction.holder_id, infraction.name)
+    work.announce(announce_infraction, infraction, 0 if block is None else block.covered_cents, name)
 
 
 def _find_block_misfit(told: ReportedInfraction, locked: _LockedRows) -> Misfit | None:
@@ -237,7 +246,7 @@ def _follow(work: UnitOfWork, told: ReportedInfraction, known: Infraction | None
     work.move(INFRACTIONS, infraction, followed)
     locked.infractions[told.name] = followed
     if followed.state != infraction.state or (taken_cents and followed.state == "taken"):
-        work.announce_infraction(followed)
+        announce(work, followed)
 
 
 def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> Infraction:
@@ -254,22 +263,22 @@ def _open(work: UnitOfWork, told: ReportedInfraction, locked: _LockedRows) -> In
         report.told_at,
         work.now,
     )
-    locked.blocks[told.name] = work.hold(None, structs.replace(block, transfer_id=transfer.id))
+    locked.blocks[told.name] = work.claim(HeldBlocks).hold(None, structs.replace(block, transfer_id=transfer.id))
     work.put(INFRACTIONS, infraction)
-    work.announce_infraction(infraction)
+    announce(work, infraction)
     return infraction
 
 
 def _tell_block(work: UnitOfWork, told: ReportedInfraction, followed: Infraction, locked: _LockedRows) -> None:
     """Change the block as it is told, unless something later was said of it."""
     report = told.report
-    block = work.blocks.find(told.holder_id, report.name) or locked.blocks[told.name]
+    block = work.claim(HeldBlocks).open.find(told.holder_id, report.name) or locked.blocks[told.name]
     ends = followed.state == "released" and block.state == "open"
     if (not ends and report.told_at <= block.told_at) or block.state == "ended":
         return
     terms = infraction_rules.block_of(report)
     changed = block_rules.change_block(block, terms, report.report_id, max(report.told_at, block.told_at), work.now)
-    locked.blocks[told.name] = work.hold(block, changed)
+    locked.blocks[told.name] = work.claim(HeldBlocks).hold(block, changed)
 
 
 def _take_all(work: UnitOfWork, told: ReportedInfraction, infraction: Infraction, locked: _LockedRows) -> int:
@@ -298,7 +307,7 @@ def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, lock
     # Where nothing was covered, the oldest that still was to be held was lowered.
     lowered = (
         block
-        for block in work.blocks.list_of(refund.holder_id)
+        for block in work.claim(HeldBlocks).open.list_of(refund.holder_id)
         if block.transfer_id == refund.transfer_id
         and block_id in (None, block.id)
         and block.held_cents < block.wanted_cents
@@ -308,7 +317,7 @@ def _hold_again(work: UnitOfWork, told: ReportedInfraction, refund: Refund, lock
     if block is not None and block.reference != told.report.name:
         held_cents = min(block.wanted_cents, block.held_cents + refund.amount_cents)
         # Covered again by what the contest's own block lets go, as its report says.
-        work.hold(block, structs.replace(block, held_cents=held_cents, modified_at=work.now))
+        work.claim(HeldBlocks).hold(block, structs.replace(block, held_cents=held_cents, modified_at=work.now))
 
 
 def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id: int, locked: _LockedRows) -> Refund:
@@ -328,7 +337,7 @@ def _take(work: UnitOfWork, told: ReportedInfraction, part: TakenPart, refund_id
     opened = structs.replace(opened, reason=infraction_rules.REFUND_REASONS[told.report.reason])
     work.announce_refund(opened)
     refund = refund_rules.settle_refund(opened, work.now, part.settled_at)
-    work.take_there(refund, told.report.name)
+    work.claim(HeldBlocks).take_returned(refund, told.report.name)
     work.announce_refund(refund)
     work.put(REFUNDS, refund)
     locked.made.append(refund)

@@ -14,8 +14,8 @@ from pixconnect.domain.money.ledger import Balance, Cause, LedgerEntry, Transact
 from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import lock_balances
 
 
 async def read_balance(context: Context, caller: Caller) -> Balance:

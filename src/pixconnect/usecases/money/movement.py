@@ -32,8 +32,10 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money.movement import MOVEMENTS
 from pixconnect.usecases.frame.context import Context, Writer
 from pixconnect.usecases.money import kept_report as kept_usecases
+from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.held_blocks import HeldBlocks
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 _NOBODYS = Misfit(reason="cannot_be_recorded", explanation="it is on an account that nobody has here")
 _AN_ORDER = Misfit(reason="contradiction", explanation="a transfer or refund here has this name: it is no movement")
@@ -280,7 +282,7 @@ async def _find_blocked_holder(context: Context, report: BlockReport) -> int | N
 
 async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
     work = await lock_balances(batch)
-    await work.read_blocks()
+    await work.claim(HeldBlocks).read()
     known = await _read_known(work, batch)
     contested = await infraction_store.find_open_names(work.connection, [name for _, name in known])
     outcomes: list[list[Misfit]] = []
@@ -288,7 +290,7 @@ async def _receive_blocks(batch: Batch[ReportedBlocks]) -> list[list[Misfit]]:
         misfits: list[Misfit] = []
         for terms in told.blocks:
             name = (told.institution_id, terms.reference)
-            block = work.blocks.find(told.holder_id, terms.reference) or known.get(name)
+            block = work.claim(HeldBlocks).open.find(told.holder_id, terms.reference) or known.get(name)
             misfit = block_rules.find_block_misfit(block, terms, told.holder_id, told.told_at)
             if misfit is None and terms.wanted_cents == 0 and name in contested:
                 misfit = _UNDECIDED
@@ -320,9 +322,10 @@ def _tell_block(
     work: UnitOfWork, told: ReportedBlocks, block: block_rules.Block | None, terms: BlockTerms
 ) -> block_rules.Block:
     """Open or change a block as it is told, and cover or release what that changes."""
+    blocks = work.claim(HeldBlocks)
     if block is not None:
-        return work.hold(block, block_rules.change_block(block, terms, told.report_id, told.told_at, work.now))
+        return blocks.hold(block, block_rules.change_block(block, terms, told.report_id, told.told_at, work.now))
     opened = block_rules.open_block(
         terms, work.take_id(), told.holder_id, told.institution_id, told.report_id, told.told_at, work.now
     )
-    return work.hold(None, opened)
+    return blocks.hold(None, opened)

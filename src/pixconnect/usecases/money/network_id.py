@@ -23,8 +23,8 @@ from pixconnect.store.money import order as order_store
 from pixconnect.store.money import refund as refund_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import lock_balances
 
 
 class NamedOrder(Struct, frozen=True, kw_only=True):

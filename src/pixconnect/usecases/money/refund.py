@@ -45,9 +45,10 @@ from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
 from pixconnect.usecases.frame.idempotency import Idempotency
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 _IDEMPOTENCY: Final = Idempotency("refund", refund_store.find_by_external_id, refund_store.find_external)
 

@@ -59,11 +59,12 @@ from pixconnect.store.money.refund import REFUNDS
 from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.store.running import installation as installation_store
 from pixconnect.usecases.frame.context import Context, read_ordered
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.movement import take_back
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.payee import note_payee
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 UNKNOWN_ORDER: Final = Misfit(
     reason="unknown_order", explanation="an order of ours by its id, and there is none of this id here"

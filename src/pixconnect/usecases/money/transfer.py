@@ -48,11 +48,12 @@ from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
 from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.money import charge_moves, outgoing_transfer
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts
 from pixconnect.usecases.money.outgoing_transfer import HeldSending
 from pixconnect.usecases.money.payee import find_payee
 from pixconnect.writing.batch import Batch, WriteOperation
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 _IDEMPOTENCY: Final = Idempotency("transfer", transfer_store.find_by_external_id, transfer_store.find_external)
 

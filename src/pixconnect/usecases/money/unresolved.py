@@ -21,9 +21,9 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.order import WaitingOrder
 from pixconnect.usecases.frame.context import Context, Operator, read_ordered
 from pixconnect.usecases.money import kept_report
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.service_time import service_now
-from pixconnect.writing.unit_of_work import lock_balances
 
 LISTED_MAX: Final = 1000
 SILENT_MAX: Final = timedelta(seconds=60)

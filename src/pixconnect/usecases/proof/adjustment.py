@@ -33,9 +33,10 @@ from pixconnect.usecases.institutions.proposing import (
     propose,
     record_confirmed,
 )
+from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.proof import returned_line
 from pixconnect.writing.batch import Batch
-from pixconnect.writing.unit_of_work import UnitOfWork, lock_balances
+from pixconnect.writing.unit_of_work import UnitOfWork
 
 
 class WantedAdjustment(Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.block import open_block
 from pixconnect.domain.money.block_report import BlockTerms
 from pixconnect.store.money import infraction as infraction_store
+from pixconnect.usecases.money.held_blocks import OpenBlocks
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.writing.held_blocks import HeldBlocks
 from support.service import Service
 from usecases.money.test_reported_blocks import block_report, terms
 
@@ -21,7 +21,7 @@ AT = datetime(2026, 7, 1, 15, tzinfo=UTC)
 def test_of_whom_not_all_is_read_nothing_is_looked_for_but_what_is_not_covered() -> None:
     told = BlockTerms(reference="J1", kind="judicial", wanted_cents=5, held_cents=5)
     block = open_block(told, 1, 7, None, "r1", AT, AT)
-    part, whole = HeldBlocks([block], has_more_of={7}), HeldBlocks([block])
+    part, whole = OpenBlocks([block], has_more_of={7}), OpenBlocks([block])
     assert part.find_uncovered(7) == whole.find_uncovered(7) == whole.find(7, "J1") == block
     for look in (part.list_of, lambda holder_id: part.find(holder_id, "J1")):
         with pytest.raises(InvariantBroken):

@@ -1,0 +1,186 @@
+"""The open blocks of the holders whose balances a batch has locked, as its requests change them.
+
+A holder may have thousands, and nearly all of them are covered. So a batch reads only those that are not, which is all that a
+movement of money asks for. A batch that changes blocks reads the others first (``HeldBlocks.read``).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable
+from typing import Literal
+
+from msgspec import structs
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
+from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.ledger import Cause, LedgerEntry, part_taken
+from pixconnect.domain.money.refund import Refund
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.store.money import infraction as infraction_store
+from pixconnect.writing.unit_of_work import Claim, UnitOfWork
+
+
+class OpenBlocks:
+    """By holder and reference. Holders that have none are not looked for: their balances say so.
+
+    Args:
+        blocks: Those that are read, the oldest of a holder first.
+        has_more_of: Holders of whom only those that are not covered are among them.
+    """
+
+    def __init__(self, blocks: Iterable[Block] = (), has_more_of: Container[int] = ()) -> None:
+        self._has_more_of = has_more_of
+        # A dict keeps the order in which blocks were put, the oldest of a holder first, and one that changes keeps its place.
+        self._blocks: defaultdict[int, dict[str, Block]] = defaultdict(dict)
+        for block in blocks:
+            self.put(block)
+
+    def put(self, block: Block) -> None:
+        self._blocks[block.holder_id][block.reference] = block
+
+    def find(self, holder_id: int, reference: str) -> Block | None:
+        self._check_whole(holder_id)
+        # Asked first, since a look would leave an empty entry behind, and a batch looks for every holder that it posts for.
+        return self._blocks[holder_id].get(reference) if holder_id in self._blocks else None
+
+    def find_of_transfer(self, holder_id: int, transfer_id: int) -> Block | None:
+        """The open block of a Pix."""
+        of = (one for one in self.list_of(holder_id) if one.transfer_id == transfer_id and one.state == "open")
+        return next(of, None)
+
+    def find_to_take_of(self, refund: Refund, contest_name: str | None) -> Block | None:
+        """The open block of its Pix of which an institution's refund goes."""
+        of = self.list_of(refund.holder_id)
+        of_pix = [one for one in of if one.transfer_id == refund.transfer_id and one.state == "open"]
+        # One Pix may be contested several times: the others' blocks stay as they are, unless they cover what its own does not.
+        return max(
+            of_pix,
+            key=lambda one: (min(one.covered_cents, refund.amount_cents), one.reference == contest_name),
+            default=None,
+        )
+
+    def list_of(self, holder_id: int) -> list[Block]:
+        """The oldest first, as what becomes available covers them."""
+        self._check_whole(holder_id)
+        return list(self._blocks[holder_id].values()) if holder_id in self._blocks else []
+
+    def find_uncovered(self, holder_id: int) -> Block | None:
+        """The oldest that more can be blocked for; whoever has locked the balance has all of these."""
+        blocks = self._blocks[holder_id].values() if holder_id in self._blocks else ()
+        return next((block for block in blocks if block.uncovered_cents > 0), None)
+
+    def _check_whole(self, holder_id: int) -> None:
+        # A block that was not read would count as none: money would be taken elsewhere, or a second block be made.
+        errors.ensure(holder_id not in self._has_more_of, "not all blocks of the holder are read")
+
+
+class HeldBlocks(Claim):
+    """What is blocked at the institution and not here yet is covered by what becomes available."""
+
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self.open = OpenBlocks()
+
+    async def begin(self) -> None:
+        await self.read(only_uncovered=True)
+
+    async def read(self, *, only_uncovered: bool = False) -> None:
+        """Read the open blocks of all holders that have any. Call it before anything is changed."""
+        work = self.work
+        blocked = [each for each in work.held.balances if work.balances[each].blocks_count]
+        if blocked:
+            read = infraction_store.list_uncovered_blocks if only_uncovered else infraction_store.list_open_blocks
+            blocks = await read(work.connection, blocked)
+            self.open = OpenBlocks(blocks, blocked if only_uncovered else ())
+            # One credit may cover them all, each by an entry.
+            await work.take_ids_for(len(blocks))
+
+    def take(self, source: LedgerEntry) -> None:
+        if self.work.balances[source.holder_id].blocks_count:
+            self._cover(source.holder_id)
+
+    def hold(self, before: Block | None, block: Block) -> Block:
+        """Record a block as it was just reported: cover what is available of it, or release what it holds no more."""
+        holder_id = block.holder_id
+        was_open, is_open = before is not None and before.state == "open", block.state == "open"
+        if was_open != is_open:
+            self._count(holder_id, 1 if is_open else -1)
+        if before is None:
+            self.work.put(infraction_store.BLOCKS, block)
+        if block.excess_cents:
+            self._step(block, "released", block.excess_cents)
+        else:
+            self._change(block)
+        self._cover(holder_id)
+        return self.open.find(holder_id, block.reference) or block
+
+    def hold_suspect(self, transfer: Transfer, block: Block, charge: Charge | None) -> None:
+        """Hold a suspect credit, which was never available, and announce it."""
+        self._count(block.holder_id, 1)
+        self.work.put(infraction_store.BLOCKS, block)
+        self._step(block, "held", block.held_cents)
+        self.work.announce(announce_hold, transfer, block, charge)
+
+    def release_suspect(self, ended: Block) -> None:
+        """Hold a suspect credit no more: its transfer credits it in the same statement, or it was returned."""
+        self._count(ended.holder_id, -1)
+        self._step(ended, "let_go", ended.covered_cents)
+
+    def take_returned(self, refund: Refund, contest_name: str | None = None) -> None:
+        """Post what the institution gave back: of its block of that Pix, then of what is available; the rest is owed.
+
+        Args:
+            refund: What it gave back.
+            contest_name: Because of which contest, where it says so.
+        """
+        work = self.work
+        block = self.open.find_to_take_of(refund, contest_name)
+        if block is not None:
+            if contest_name in {None, block.reference}:
+                # It is not held there any more, so nothing else is to cover it here. Another contest's block is still held.
+                block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))
+            part_cents = min(refund.amount_cents, block.covered_cents)
+            if part_cents:
+                self._step(block, "taken", part_cents, refund=refund)
+            else:
+                self._change(block)
+        for account, cents in part_taken(work.balances[refund.holder_id], refund.amount_cents):
+            work.post(refund.holder_id, account, "settlement", cents, refund.cause)
+        if work.balances[refund.holder_id].blocks_count:
+            # What went of another contest's block is still held: a late report says nothing more that would cover it.
+            self._cover(refund.holder_id)
+
+    def _cover(self, holder_id: int) -> None:
+        """Block what is available, as far as it is blocked at the institution and was not here yet; the oldest block first."""
+        while (available_cents := self.work.balances[holder_id].available_cents) > 0:
+            block = self.open.find_uncovered(holder_id)
+            if block is None:
+                return
+            self._step(block, "covered", min(block.uncovered_cents, available_cents))
+
+    def _count(self, holder_id: int, change: Literal[1, -1]) -> None:
+        balance = self.work.balances[holder_id]
+        self.work.balances[holder_id] = structs.replace(balance, blocks_count=balance.blocks_count + change)
+
+    def _step(self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None) -> None:
+        """Move money into a block or out of it; what the institution took goes next, with the refund that it made."""
+        # First the block as it is then: what becomes available by it must not be taken for it again.
+        self._change(take_step(block, kind, amount_cents, self.work.now))
+        cause = Cause("block_step", kind)
+        entry = self.work.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=kind == "taken")
+        step = BlockStep(
+            id=entry.id,
+            holder_id=block.holder_id,
+            block_id=block.id,
+            kind=kind,
+            amount_cents=amount_cents,
+            created_at=entry.created_at,
+            refund_id=refund and refund.id,
+        )
+        self.work.put(infraction_store.BLOCK_STEPS, step)
+
+    def _change(self, block: Block) -> None:
+        self.open.put(block)
+        self.work.move(infraction_store.BLOCKS, block, block)

@@ -84,7 +84,10 @@ _CHANGES_THERE: Final = (
 )
 _OPENINGS_THERE: Final = (
     ("opening there", f"pixconnect.adapters.institutions.{_STANDARD}.open_charge"),
-    ("opening ended", "pixconnect.store.institutions.charge_opening:end"),  # before it: in the charge's transaction
+    (
+        "opening ended",
+        "pixconnect.store.institutions.charge_opening:note_opened",
+    ),  # before it: in the charge's transaction
 )
 # What a process may die before or after over an account at an institution, by part; one point at several functions is one.
 _REFUNDS_THERE: Final = (

@@ -43,9 +43,10 @@ from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRai
 from pixconnect.usecases.institutions.sent_return import follow_sent_returns
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
-from pixconnect.usecases.money.charge_change import go_on_changing
-from pixconnect.usecases.money.charge_opening import go_on_opening
+from pixconnect.usecases.money.charge_change import CHANGE_CALLS
+from pixconnect.usecases.money.charge_opening import OPENING_CALLS
 from pixconnect.usecases.money.handover import ask_there, give_up_there, move_due_there
+from pixconnect.usecases.money.pending_call import go_on
 from pixconnect.usecases.money.settlement import Fence
 from pixconnect.usecases.proof.comparison import BalanceComparisons
 from pixconnect.worker.leases import LeaseLost, SlotLeases
@@ -295,8 +296,8 @@ async def move_orders(context: Context, opened: OpenAccount, fence: Fence, told:
 
 async def go_on_with_charges(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
     """Go on once with the charges that are being opened, revised or removed at an account."""
-    await go_on_opening(context, opened)
-    await go_on_changing(context, opened)
+    await go_on(context, opened, OPENING_CALLS)
+    await go_on(context, opened, CHANGE_CALLS)
 
 
 async def ask_about_orders(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:

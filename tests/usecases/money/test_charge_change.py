@@ -8,12 +8,13 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.charge_opening import TAKEN_FOR, WORKER_AFTER
 from pixconnect.domain.institutions.institution import CertainRefusal, NotSent, OpeningAnswer, UnknownOutcome
+from pixconnect.domain.institutions.pending_call import TAKEN_FOR, WORKER_AFTER
 from pixconnect.domain.money.charge import Charge, read_contents
 from pixconnect.usecases.money import charge as charge_usecases
-from pixconnect.usecases.money.charge_change import change_there, go_on_changing
-from pixconnect.usecases.money.charge_opening import RefusedByInstitution, go_on_opening
+from pixconnect.usecases.money.charge_change import CHANGE_CALLS, change_there
+from pixconnect.usecases.money.charge_opening import OPENING_CALLS
+from pixconnect.usecases.money.pending_call import RefusedByInstitution, go_on
 from pixconnect.usecases.money.unresolved import list_late_charges
 from pixconnect.usecases.running.health import check_accounts
 from pixconnect.usecases.standard import charge as standard_charge
@@ -33,9 +34,9 @@ async def remove(shop: Shop, charge: Charge) -> Charge:
     return await change_there(shop.context, shop.house, charge, removal="REMOVED_BY_RECEIVER")
 
 
-async def go_on(shop: Shop) -> int:
+async def ask_again(shop: Shop) -> int:
     shop.live.clock.advance(seconds=90)
-    return await go_on_changing(shop.at, shop.opened)
+    return await go_on(shop.at, shop.opened, CHANGE_CALLS)
 
 
 async def read(shop: Shop, charge: Charge) -> Charge:
@@ -80,9 +81,9 @@ async def test_a_lost_answer_is_looked_after_and_never_guessed(shop: Shop, *, is
     assert (await read(shop, charge)).amount_cents == 1000
     with pytest.raises(errors.ServiceUnavailable, match="another change"):
         await remove(shop, charge)
-    assert await go_on_changing(shop.at, shop.opened) == 0, "its caller's process may still ask"
+    assert await go_on(shop.at, shop.opened, CHANGE_CALLS) == 0, "its caller's process may still ask"
     shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
-    assert await go_on_changing(shop.at, shop.opened) == 1
+    assert await go_on(shop.at, shop.opened, CHANGE_CALLS) == 1
     assert (await read(shop, charge)).amount_cents == shop.there.charges[charge.txid].amount_cents == 2000
     assert shop.there.charges[charge.txid].revision == 1, "what was done is not asked for again"
     assert [call.split()[0] for call in shop.there.calls].count("revise") == (1 if is_done else 2)
@@ -98,7 +99,7 @@ async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(
     async with lost_at_the_answer(shop, "charge_change"):
         with pytest.raises(errors.OutcomeUnknown, match="the same request"):
             await revise(shop, charge, amount_cents=2000)
-    assert await go_on(shop) == 1
+    assert await ask_again(shop) == 1
     assert (await revise(shop, charge, amount_cents=2000)).amount_cents == 2000
 
 
@@ -117,7 +118,7 @@ async def test_a_payment_that_arrives_meanwhile_wins(shop: Shop) -> None:
     there = shop.there.charges[charge.txid]
     shop.there.charges[charge.txid] = structs.replace(there, status="paid")
     shop.pay(txid=charge.txid)
-    await go_on(shop)
+    await ask_again(shop)
     assert await states(shop) == ["overtaken"]
     await shop.read()
     assert (await read(shop, charge)).status == "APPROVED"
@@ -132,7 +133,7 @@ async def test_a_payment_that_was_read_first_ends_the_change(shop: Shop) -> None
     with pytest.raises(errors.OutcomeUnknown):
         await remove(shop, charge)
     await shop.receive(txid=charge.txid)
-    await go_on(shop)
+    await ask_again(shop)
     assert await states(shop) == ["overtaken"]
     assert (await read(shop, charge)).status == "APPROVED"
     await check_books(shop.live)
@@ -183,7 +184,7 @@ async def test_an_operators_removal_is_done_there_by_a_worker(shop: Shop) -> Non
     with pytest.raises(errors.OutcomeUnknown, match="until then it can be paid"):
         await standard_charge.remove_charge(operator, charge.holder_id, charge.txid, wait_s=0)
     assert (await read(shop, charge)).status == "PENDING"
-    assert await go_on_changing(shop.at, shop.opened) == 1
+    assert await go_on(shop.at, shop.opened, CHANGE_CALLS) == 1
     assert shop.there.charges[charge.txid].status == "removed_by_us"
     assert (await read(shop, charge)).status == "REMOVED_BY_PSP"
     with pytest.raises(errors.BadRequest, match="REMOVED_BY_PSP"):
@@ -193,7 +194,7 @@ async def test_an_operators_removal_is_done_there_by_a_worker(shop: Shop) -> Non
 
 @pytest.mark.parametrize("wanted", ["open", "remove"])
 async def test_what_a_killed_worker_was_asking_about_is_asked_about_soon(shop: Shop, wanted: str) -> None:
-    charge, go_on_with = await shop.charge(), go_on_opening if wanted == "open" else go_on_changing
+    charge, kind = await shop.charge(), OPENING_CALLS if wanted == "open" else CHANGE_CALLS
     shop.there.answers = [SILENT]
     with pytest.raises(errors.OutcomeUnknown):
         await (shop.charge("order-2") if wanted == "open" else remove(shop, charge))
@@ -205,15 +206,15 @@ async def test_what_a_killed_worker_was_asking_about_is_asked_about_soon(shop: S
         await asyncio.Event().wait()
 
     shop.there.before_answer = hang
-    killed = asyncio.create_task(go_on_with(shop.at, shop.opened))
+    killed = asyncio.create_task(go_on(shop.at, shop.opened, kind))
     await is_asked.wait()
     killed.cancel()
     await asyncio.gather(killed, return_exceptions=True)
     shop.there.before_answer = None
     shop.live.clock.advance(seconds=TAKEN_FOR.total_seconds() - 1)
-    assert await go_on_with(shop.at, shop.opened) == 0, "what it has sent may still arrive"
+    assert await go_on(shop.at, shop.opened, kind) == 0, "what it has sent may still arrive"
     shop.live.clock.advance(seconds=1)
-    assert await go_on_with(shop.at, shop.opened) == 1
+    assert await go_on(shop.at, shop.opened, kind) == 1
     assert shop.there.charges[charge.txid].status == ("active" if wanted == "open" else "removed_by_us")
     assert len(shop.there.charges) == (2 if wanted == "open" else 1)
     await check_books(shop.live)
@@ -223,7 +224,7 @@ async def test_an_operator_waits_for_the_institution(shop: Shop) -> None:
     charge = await shop.charge()
     operator = as_operator(shop.context)
     asked = asyncio.create_task(standard_charge.remove_charge(operator, charge.holder_id, charge.txid))
-    while not await go_on_changing(shop.at, shop.opened):  # noqa: ASYNC110  nobody tells
+    while not await go_on(shop.at, shop.opened, CHANGE_CALLS):  # noqa: ASYNC110  nobody tells
         await asyncio.sleep(0.01)
     assert (await asked).status == "REMOVED_BY_PSP"
 
@@ -252,7 +253,7 @@ async def test_what_waits_too_long_is_told_to_operators_until_it_is_known(shop: 
     with pytest.raises(errors.ServiceUnavailable, match="2 charges at institutions have waited for over 900 s"):
         await check_accounts(shop.context)
     await shop.read()
-    await go_on(shop)
-    await go_on_opening(shop.at, shop.opened)
+    await ask_again(shop)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert await list_late_charges(shop.context) == []
     await check_accounts(shop.context)

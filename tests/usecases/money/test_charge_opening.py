@@ -10,7 +10,6 @@ import pytest
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     NotSent,
@@ -18,12 +17,14 @@ from pixconnect.domain.institutions.institution import (
     OpeningAnswer,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.pending_call import WORKER_AFTER
 from pixconnect.domain.money.br_code import parse_br_code
 from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.money.charge_change import change_there, go_on_changing
-from pixconnect.usecases.money.charge_opening import RefusedByInstitution, go_on_opening
+from pixconnect.usecases.money.charge_change import CHANGE_CALLS, change_there
+from pixconnect.usecases.money.charge_opening import OPENING_CALLS
+from pixconnect.usecases.money.pending_call import RefusedByInstitution, go_on
 from support.account_shop import Shop, lost_at_the_answer, open_shop
 from support.books import check_books
 from support.fake_institution import FakeInstitution
@@ -91,9 +92,9 @@ async def test_what_nobody_knows_is_asked_about(shop: Shop, *, is_there: bool) -
         await shop.charge("order-1")
     assert caught.value.txid is not None
     assert await count_charges(shop) == 0, "nobody sees it before it has its code"
-    assert await go_on_opening(shop.at, shop.opened) == 0, "its caller's process may still ask"
+    assert await go_on(shop.at, shop.opened, OPENING_CALLS) == 0, "its caller's process may still ask"
     shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
-    assert await go_on_opening(shop.at, shop.opened) == 1
+    assert await go_on(shop.at, shop.opened, OPENING_CALLS) == 1
     charge = await shop.charge("order-1")
     assert charge.txid == caught.value.txid
     assert len(shop.there.charges) == 1
@@ -106,9 +107,9 @@ async def test_the_txid_that_an_institution_makes_is_kept(shop: Shop, answers: l
     with suppress(errors.OutcomeUnknown):
         await shop.charge("order-1")
     shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     charge = await shop.charge("order-1")
-    opening = await opening_store.read(shop.context.pool, charge.id, charge.holder_id)
+    opening = await opening_store.find_of_charge(shop.context.pool, charge)
     assert opening is not None
     assert (opening.state, opening.txid, opening.network_txid) == ("opened", charge.txid, "there0")
     with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="stays so"):
@@ -125,11 +126,11 @@ async def test_one_that_is_shown_without_a_code_is_asked_about_until_it_has_one(
     ((txid, shown),) = shop.there.charges.items()
     shop.there.charges[txid] = structs.replace(shown, code=None, location=None)
     shop.live.clock.advance(seconds=120)
-    assert await go_on_opening(shop.at, shop.opened) == 1
+    assert await go_on(shop.at, shop.opened, OPENING_CALLS) == 1
     assert await states(shop) == ["opening"]
     shop.there.charges[txid] = shown
     shop.live.clock.advance(seconds=120)
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert (await shop.charge("order-1")).br_code == shown.code
 
 
@@ -140,11 +141,11 @@ async def test_a_worker_asks_again_and_again(shop: Shop) -> None:
     shop.there.is_reachable = False
     for _ in range(4):
         shop.live.clock.advance(seconds=120)
-        assert await go_on_opening(shop.at, shop.opened) == 1
+        assert await go_on(shop.at, shop.opened, OPENING_CALLS) == 1
         assert await states(shop) == ["opening"]
     shop.there.is_reachable = True
     shop.live.clock.advance(seconds=120)
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert await states(shop) == ["opened"]
 
 
@@ -165,7 +166,7 @@ async def test_where_nothing_was_sent_nothing_is_left(shop: Shop) -> None:
         await shop.charge("order-1")
     assert caught.value.retry_after_s == 7
     shop.live.clock.advance(seconds=600)
-    assert await go_on_opening(shop.at, shop.opened) == 0
+    assert await go_on(shop.at, shop.opened, OPENING_CALLS) == 0
     await shop.charge("order-1")
     assert await states(shop) == ["given_up", "opened"]
 
@@ -181,7 +182,7 @@ async def test_nobody_is_told_that_nothing_was_done_while_a_worker_goes_on(
         with pytest.raises(errors.OutcomeUnknown, match="order-1"):
             await shop.charge("order-1")
     shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
-    assert await go_on_opening(shop.at, shop.opened) == 1
+    assert await go_on(shop.at, shop.opened, OPENING_CALLS) == 1
     assert (await shop.charge("order-1")).txid in shop.there.charges
     assert await states(shop) == ["opened"]
 
@@ -193,7 +194,7 @@ async def test_another_charge_under_its_txid_is_never_taken_for_it(shop: Shop) -
     (there,) = shop.there.charges.values()
     shop.there.charges[there.txid] = structs.replace(there, amount_cents=1)
     shop.live.clock.advance(seconds=60)
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert await states(shop) == ["refused"]
     assert await count_charges(shop) == 0
 
@@ -236,8 +237,8 @@ async def test_a_static_code_while_the_bank_is_silent_is_kept(static_shop: Shop,
     assert await shop.charge("order-1") == charge
     for _ in range(4):
         shop.live.clock.advance(minutes=5)
-        await go_on_opening(shop.at, shop.opened)
-        await go_on_changing(shop.at, shop.opened)
+        await go_on(shop.at, shop.opened, OPENING_CALLS)
+        await go_on(shop.at, shop.opened, CHANGE_CALLS)
     assert [there.status for there in shop.there.charges.values()] == (["removed_by_us"] if is_there else [])
     assert [row["state"] for row in await shop.live.fetch("select state from charge_change")] == ["done"]
     with pytest.raises(RefusedByInstitution, match="static code"):

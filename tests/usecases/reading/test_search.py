@@ -15,14 +15,15 @@ from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.wanted import Wanted, read_instants, read_known
 from pixconnect.domain.identity.access import SCOPES, Caller, Viewer
-from pixconnect.domain.institutions.charge_opening import WORKER_AFTER
 from pixconnect.domain.institutions.institution import UnknownOutcome
+from pixconnect.domain.institutions.pending_call import WORKER_AFTER
 from pixconnect.domain.money.charge import ChargeRequest
 from pixconnect.domain.money.transfer_search import TransferSearch
 from pixconnect.store.money import holder as holder_store
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.charge_opening import go_on_opening
+from pixconnect.usecases.money.charge_opening import OPENING_CALLS
+from pixconnect.usecases.money.pending_call import go_on
 from pixconnect.usecases.money.report import take_reports
 from pixconnect.usecases.reading import search
 from support.account_shop import Shop
@@ -136,7 +137,7 @@ async def test_a_charge_is_found_by_the_institutions_own_txid_and_by_its_holder_
     txid = list(shop.there.charges)[-1]
     shop.there.charges[txid] = structs.replace(shop.there.charges[txid], network_txid=txid)
     shop.live.clock.advance(seconds=WORKER_AFTER.total_seconds())
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert await find(shop.live, txid, None) == [txid]
 
 

@@ -11,8 +11,9 @@ from pixconnect.domain.identity.access import SCOPES, Caller
 from pixconnect.domain.institutions.institution import CertainRefusal, InstitutionTraits, UnknownOutcome
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, Line, Payer
 from pixconnect.usecases.institutions import account as account_usecases
-from pixconnect.usecases.money.charge_change import go_on_changing
-from pixconnect.usecases.money.charge_opening import go_on_opening
+from pixconnect.usecases.money.charge_change import CHANGE_CALLS
+from pixconnect.usecases.money.charge_opening import OPENING_CALLS
+from pixconnect.usecases.money.pending_call import go_on
 from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard import location as location_usecases
 from pixconnect.usecases.standard.charge_write import StandardCharge
@@ -77,7 +78,7 @@ async def test_what_nobody_knows_is_answered_once_it_is_known(shop: Shop) -> Non
         await put(shop)
     assert caught.value.txid == TXID
     shop.live.clock.advance(seconds=60)
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert (await put(shop)).charge.status == "PENDING"
 
 
@@ -123,7 +124,7 @@ async def test_a_removal_whose_caller_was_told_too_late_is_answered_once(shop: S
         await patch(shop, removes=True)
     assert (await put(shop, None)).charge.status == "PENDING", "others go on"
     shop.live.clock.advance(seconds=60)
-    await go_on_changing(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, CHANGE_CALLS)
     assert (await patch(shop, removes=True)).charge.status == "REMOVED_BY_RECEIVER"
 
 
@@ -205,7 +206,7 @@ async def test_who_asked_is_kept(shop: Shop) -> None:
     with pytest.raises(errors.OutcomeUnknown):
         await standard_usecases.patch_charge(shop.context, caller, TXID, ContentsChange(), removes=True)
     shop.live.clock.advance(seconds=60)
-    await go_on_changing(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, CHANGE_CALLS)
     rows = await shop.live.fetch(
         "select kind, client_id, jti, peer, request_ids[1] as request_id from origin_batch order by id"
     )

@@ -15,8 +15,9 @@ from pixconnect.domain.institutions.institution import CertainRefusal, Instituti
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange, DueChange, Payer, PayerAddress
 from pixconnect.domain.standard.charge_lot import WantedItem
 from pixconnect.usecases.institutions.sweep import expire_there
-from pixconnect.usecases.money.charge_change import go_on_changing
-from pixconnect.usecases.money.charge_opening import go_on_opening
+from pixconnect.usecases.money.charge_change import CHANGE_CALLS
+from pixconnect.usecases.money.charge_opening import OPENING_CALLS
+from pixconnect.usecases.money.pending_call import go_on
 from pixconnect.usecases.standard import charge as standard_usecases
 from pixconnect.usecases.standard import lot as lot_usecases
 from pixconnect.usecases.standard import pix as pix_usecases
@@ -105,7 +106,7 @@ async def test_what_nobody_knows_is_asked_about_also_once_its_due_date_is_over(s
     with pytest.raises(errors.OutcomeUnknown):
         # Nobody knows yet; that it could not be asked for today would be no answer.
         await put(shop)
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert (await put(shop)).charge.due_on == DUE_ON
     await check_books(shop.live)
 
@@ -117,7 +118,7 @@ async def test_no_static_code_stands_for_one(live: Service, there: FakeInstituti
     with pytest.raises(errors.OutcomeUnknown):
         await put(shop)
     shop.live.clock.advance(seconds=60)
-    await go_on_opening(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, OPENING_CALLS)
     assert (await put(shop)).charge.br_code == there.charges[TXID].code
 
 
@@ -131,7 +132,7 @@ async def test_it_is_revised_and_removed_there(shop: Shop) -> None:
     with pytest.raises(errors.OutcomeUnknown):
         await patch(shop, removes=True)
     shop.live.clock.advance(seconds=60)
-    await go_on_changing(shop.at, shop.opened)
+    await go_on(shop.at, shop.opened, CHANGE_CALLS)
     removed = await patch(shop, removes=True)
     assert (removed.charge.status, shop.there.charges[TXID].status) == ("REMOVED_BY_RECEIVER", "removed_by_us")
     await check_books(shop.live)

@@ -1,4 +1,4 @@
-"""A change of a charge that is open at an institution: durable before it is asked for, and asked about until it is known.
+"""A change of a charge that is open at an institution.
 
 ::
 
@@ -8,19 +8,18 @@
       ├──nothing was sent───► given_up
       └──it is paid there───► overtaken    (the payment wins)
 
-A charge has one such change at a time. What is asked for again is the same, so a second time does no harm.
+A charge has one such change at a time.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import Struct
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.institution import CertainRefusal, ChargeTerms, InstitutionTraits, OpenedCharge
+from pixconnect.domain.institutions.pending_call import PendingCall
 from pixconnect.domain.money.charge import Removal
 from pixconnect.domain.money.charge_contents import ChargeContents
 
@@ -28,16 +27,9 @@ ChangeKind = Literal["revise", "remove", "withdraw"]
 """``withdraw`` removes what may have been opened of a charge that was answered with a static code."""
 ChangeState = Literal["asked", "done", "refused", "given_up", "overtaken"]
 
-ABSENT_FOR: Final = timedelta(minutes=10)
-"""So long after an opening nobody knows whether it still arrives; what is absent then was never opened."""
 
-
-class ChargeChange(Struct, frozen=True, kw_only=True):
+class ChargeChange(PendingCall, frozen=True, kw_only=True):
     id: int
-    charge_id: int
-    holder_id: int
-    institution_id: int
-    txid: str
     kind: ChangeKind
     contents: ChargeContents | None = None
     """What a revised charge is to say."""
@@ -48,13 +40,6 @@ class ChargeChange(Struct, frozen=True, kw_only=True):
     """In the institution's words: why it was refused, or what it said last."""
     revision_there: int | None = None
     """The institution's revision of the charge before it was asked."""
-    asked_by: Caller | None = None
-    """``None`` if an operator asked."""
-    calls_count: int
-    """How often somebody has begun to ask the institution: who has begun before ends nothing any more."""
-    due_at: datetime
-    """When a worker asks next, in real time."""
-    created_at: datetime
 
     def wants_the_same(self, other: ChargeChange) -> bool:
         return (self.kind, self.contents, self.removal) == (other.kind, other.contents, other.removal)

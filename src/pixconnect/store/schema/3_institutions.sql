@@ -125,6 +125,7 @@ create table charge_opening (
     txid text collate "C" not null,
     state text not null,
     wanted text not null,
+    asked_by text,
     fingerprint bytea not null,
     refusal_code text,
     refusal_reason text,
@@ -140,6 +141,7 @@ create table charge_opening (
         'opened'),
     constraint a_txid_made_there_is_of_an_open_charge check (network_txid is null or network_txid ~ '^[a-zA-Z0-9]{1,35}$' and
         state = 'opened'),
+    constraint charge_opening_asked_by_check check (length(asked_by) <= 4096),
     constraint charge_opening_created_at_check check (isfinite(created_at)),
     constraint charge_opening_due_at_check check (isfinite(due_at)),
     constraint charge_opening_external_id_check check (length(external_id) >= 1 and length(external_id) <= 255),
@@ -161,6 +163,7 @@ comment on column charge_opening.txid is 'Ours, under which it is opened.';
 comment on column charge_opening.state is
     'Opening until the institution''s answer is known; then opened, refused, or given up.';
 comment on column charge_opening.wanted is 'What is to be opened, as JSON.';
+comment on column charge_opening.asked_by is 'The caller, as JSON.';
 comment on column charge_opening.fingerprint is 'A hash of the request, which tells a replay from a conflict.';
 comment on column charge_opening.refusal_code is 'Of the institution, where it was certainly refused.';
 comment on column charge_opening.refusal_reason is 'In the institution''s words, why it was refused, or what it said last.';

@@ -25,9 +25,9 @@ from pixconnect.domain.money.charge import announce_charge, expire_charge, may_b
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
-from pixconnect.store.institutions import charge_change as change_store
-from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.institutions.charge_change import CHANGES
+from pixconnect.store.institutions.charge_opening import OPENINGS
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
@@ -117,8 +117,8 @@ async def close_account(context: Operator, writes: Writer, account: InstitutionA
 
 
 async def _give_up(connection: Connection, account: InstitutionAccount) -> None:
-    await opening_store.give_up_all(connection, account.id)
-    await change_store.give_up_all_of(connection, account.id)
+    await OPENINGS.give_up_all(connection, account.id)
+    await CHANGES.give_up_all(connection, account.id)
 
 
 async def _refuse_orders(context: Writer, holder_ids: Sequence[int]) -> None:

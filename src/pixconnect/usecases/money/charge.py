@@ -33,7 +33,8 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.idempotency import Idempotency
-from pixconnect.usecases.money.charge_opening import RefusedByInstitution, explain_refusal, open_there, want_charge
+from pixconnect.usecases.money.charge_opening import explain_refusal, open_there, want_charge
+from pixconnect.usecases.money.pending_call import RefusedByInstitution
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import begin_work
 

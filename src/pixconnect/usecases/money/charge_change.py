@@ -1,67 +1,63 @@
-"""Revises and removes charges that are open at institutions: durable before it is asked for, and known before it is shown.
+"""Revises and removes charges that are open at institutions: ``pending_call`` carries the change, and only then it is so here.
 
-::
-
-    [ what is wanted ] ─► how is it there? ─► ask, at most 3 s ─► [ it is so here too, with its events ] ─► answer
-                                  │ paid: the payment wins    │ nobody knows: 504, and a worker looks and asks again
-                                  └ nothing was sent: 503     └ certainly refused
-
-A charge that can still be paid there never looks removed here.
+A charge that can still be paid there never looks removed here. If it is paid there, the payment wins.
 """
 
 from __future__ import annotations
 
-import asyncio
 from datetime import datetime
 from typing import Any, Final
 
-import structlog
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.institutions.charge_change import (
-    ABSENT_FOR,
     ChargeChange,
     find_known_refusal,
     is_done_there,
     keep_caller,
     write_terms,
 )
-from pixconnect.domain.institutions.charge_opening import OPENING_TIMEOUT_S, TAKEN_FOR, WORKER_AFTER, wait_for
 from pixconnect.domain.institutions.institution import (
     CertainRefusal,
     Institution,
     InstitutionUnavailable,
     NotSent,
-    OpenAccount,
     OpenedCharge,
     OpeningAnswer,
     UnknownOutcome,
 )
+from pixconnect.domain.institutions.pending_call import ABSENT_FOR, WORKER_AFTER
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge, Removal, announce_charge
 from pixconnect.domain.money.charge_contents import ChargeContents, say_the_same
-from pixconnect.foundation.database_failure import DATABASE_FAILED
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
+from pixconnect.store.institutions.charge_change import CHANGES
 from pixconnect.store.money import charge as charge_store
-from pixconnect.usecases.frame.context import Context, or_unknown, write_alone
+from pixconnect.usecases.frame.context import Context, write_alone
 from pixconnect.usecases.money.charge_moves import revise_charge
-from pixconnect.usecases.money.charge_opening import DUE_MAX, LOOK_EVERY_S, RefusedByInstitution, require_account
+from pixconnect.usecases.money.pending_call import (
+    CallKind,
+    RefusedByInstitution,
+    answer_caller,
+    await_end,
+    call_once,
+    require_account,
+)
 from pixconnect.writing.batch import Batch
 from pixconnect.writing.unit_of_work import UnitOfWork, begin_work
 
 PAID_THERE: Final = CertainRefusal(code="paid", reason="it is paid at the institution", member="status")
+ABSENT: Final = UnknownOutcome(reason="the institution knows no such charge")
 STATIC_CODE: Final = CertainRefusal(
     code="static",
     reason="it was answered with a static code, which nobody can take back: it ends at its expiry",
     member="status",
 )
-
-_log = structlog.get_logger(__name__)
 
 
 async def change_there(
@@ -97,14 +93,9 @@ async def change_there(
         found = await charge_store.find_by_id(context.pool, charge.holder_id, charge.id)
         return errors.require(found, "what says this already is there")
     if not is_ours:
-        return await _await_end(context, change)
-    try:
-        with or_unknown(_tell_unknown(change)):
-            async with asyncio.timeout(OPENING_TIMEOUT_S):
-                answer = await _carry_out(context.pool, opened.institution, change)
-    except TimeoutError:
-        answer = UnknownOutcome(reason=f"no answer within {OPENING_TIMEOUT_S:g} s")
-    return await _answer_caller(context, change, answer)
+        return await await_end(context, CHANGE_CALLS, change)
+    answer = await call_once(context, CHANGE_CALLS, change, _carry_out(context, opened.institution, change))
+    return await answer_caller(context, CHANGE_CALLS, change, answer)
 
 
 def want_change(
@@ -152,7 +143,7 @@ async def begin_change(
             return under_way, False
         if under_way.kind != "withdraw":
             raise errors.ServiceUnavailable("another change of this charge is under way at the institution")
-    opening = await opening_store.read(connection, charge.id, charge.holder_id)
+    opening = await opening_store.find_of_charge(connection, charge)
     if opening is not None and opening.reference is not None:
         raise RefusedByInstitution(STATIC_CODE)
     found = locked[charge.id, charge.holder_id]
@@ -163,37 +154,17 @@ async def begin_change(
     return await change_store.insert(connection, wanted), True
 
 
-async def go_on_changing(context: Context, opened: OpenAccount) -> int:
-    """Ask about the changes of an account that are due, and answer how many there were; a defect stops none of the others."""
-    began_at = context.clock.real_now()
-    for count in range(DUE_MAX):
-        # One by one: each is put off from when it is asked about.
-        again_at = context.clock.real_now() + TAKEN_FOR
-        change = await change_store.take_due(context.pool, opened.account.id, began_at, again_at)
-        if change is None:
-            return count
-        try:
-            answer = await _carry_out(context.pool, opened.institution, change)
-            await _conclude(context, change, answer)
-        except (*DATABASE_FAILED, errors.PixConnectError):
-            raise
-        except Exception as error:  # noqa: BLE001  what one change meets must not stop the others
-            _log.exception("a change of a charge met a defect", change_id=change.id, reason=type(error).__name__)
-    return DUE_MAX
-
-
-async def _carry_out(pool: Pool, institution: Institution, change: ChargeChange) -> OpeningAnswer:
-    """Look how it is there; where it is not as wanted, ask for it."""
-    has_due_date = await _has_due_date(pool, change)
+async def _carry_out(context: Context, institution: Institution, change: ChargeChange) -> OpeningAnswer:
+    has_due_date = await _has_due_date(context.pool, change)
     try:
         there = await institution.read_charge(change.txid, has_due_date=has_due_date)
     except InstitutionUnavailable as error:
         return NotSent(reason=error.reason, retry_after=error.retry_after)
     if there is None:
-        return UnknownOutcome(reason="the institution knows no such charge")
+        return ABSENT
     if there.status != "active" or is_done_there(change, there):
         return there
-    if change.revision_there is None and not await change_store.note_revision(pool, change, there.revision):
+    if change.revision_there is None and not await change_store.note_revision(context.pool, change, there.revision):
         return UnknownOutcome(reason="somebody else asks by now")
     if change.contents is None:
         return await institution.remove_charge(change.txid, has_due_date=has_due_date)
@@ -207,73 +178,35 @@ async def _has_due_date(pool: Pool, change: ChargeChange) -> bool:
     return errors.require(charge, "what is changed is there").due_on is not None
 
 
-async def _conclude(context: Context, change: ChargeChange, answer: OpeningAnswer) -> None:
+async def _settle(context: Context, change: ChargeChange, answer: OpeningAnswer) -> UnknownOutcome | None:
     match answer:
         case OpenedCharge() if _says_the_end(change, answer):
             await _finish(context, change, answer)
-        case CertainRefusal() if change.kind == "withdraw":
-            await _put_off(context, change, answer.reason)
-        case CertainRefusal():
-            async with write_alone(context.pool) as connection:
-                await change_store.end(connection, change, "refused", answer.reason)
         case OpenedCharge():
-            await _put_off(context, change, "it is not as wanted there")
-        case NotSent(reason=reason) | UnknownOutcome(reason=reason):
+            return UnknownOutcome(reason="it is not as wanted there")
+        case CertainRefusal(reason=reason) if change.kind != "withdraw":
+            async with write_alone(context.pool) as connection:
+                await CHANGES.end(connection, change, "refused", reason)
+        case CertainRefusal(reason=reason) | NotSent(reason=reason) | UnknownOutcome(reason=reason):
             is_over = context.clock.real_now() - change.created_at >= ABSENT_FOR
             # What was never opened needs not be withdrawn; before that time it may still arrive.
-            if change.kind == "withdraw" and is_over and reason == "the institution knows no such charge":
-                async with write_alone(context.pool) as connection:
-                    await change_store.end(connection, change, "done", reason)
-            else:
-                await _put_off(context, change, reason)
-
-
-async def _answer_caller(context: Context, change: ChargeChange, answer: OpeningAnswer) -> Charge:
-    # Nothing was sent if it could not even be read, or was turned away; unless a worker asks by now.
-    if isinstance(answer, NotSent):
-        with or_unknown(_tell_unknown(change)):
+            if change.kind != "withdraw" or not is_over or answer != ABSENT:
+                return UnknownOutcome(reason=reason)
             async with write_alone(context.pool) as connection:
-                is_ended = await change_store.end(connection, change, "given_up", answer.reason)
-        if is_ended:
-            wait_s = 1 if answer.retry_after is None else max(1, round(answer.retry_after.total_seconds()))
-            raise errors.ServiceUnavailable(
-                f"the institution could not be asked: {answer.reason}; nothing was done", retry_after_s=wait_s
-            )
-    elif not isinstance(answer, UnknownOutcome):
-        with or_unknown(_tell_unknown(change)):
-            await _conclude(context, change, answer)
-    return await _read_end(context, change)
+                await CHANGES.end(connection, change, "done", reason)
+    return None
 
 
-async def _await_end(context: Context, change: ChargeChange) -> Charge:
-    """Wait for another request's or a worker's change, as long as for one of our own."""
-    until_s = context.clock.monotonic_s() + OPENING_TIMEOUT_S
-    while context.clock.monotonic_s() < until_s:
-        with or_unknown(_tell_unknown(change)):
-            found = await change_store.read(context.pool, change.id)
-        if found is not None and found.state != "asked":
-            break
-        await asyncio.sleep(LOOK_EVERY_S)
-    return await _read_end(context, change)
-
-
-async def _read_end(context: Context, change: ChargeChange) -> Charge:
-    """What became of it, for who asked."""
-    with or_unknown(_tell_unknown(change)):
-        found = errors.require(await change_store.read(context.pool, change.id), "no change is ever forgotten")
-    match found.state:
-        case "done":
-            with or_unknown(_tell_unknown(change)):
-                charge = await charge_store.find_by_id(context.pool, change.holder_id, change.charge_id)
-            return errors.require(charge, "what is changed is there")
+def _explain_end(ended: ChargeChange) -> Exception | None:
+    match ended.state:
         case "overtaken":
-            raise RefusedByInstitution(PAID_THERE)
+            return RefusedByInstitution(PAID_THERE)
         case "refused":
-            raise RefusedByInstitution(CertainRefusal(code="refused", reason=found.reason or ""))
+            return RefusedByInstitution(CertainRefusal(code="refused", reason=ended.reason or ""))
         case "given_up":
-            raise errors.ServiceUnavailable("the institution could not be asked; nothing was done")
-        case "asked":
-            raise _tell_unknown(change)
+            return errors.ServiceUnavailable("the institution could not be asked; nothing was done")
+        case "done" | "asked":
+            return None
 
 
 def _tell_unknown(change: ChargeChange) -> errors.OutcomeUnknown:
@@ -295,20 +228,20 @@ async def _finish(context: Context, change: ChargeChange, there: OpenedCharge) -
     async with context.writes.transaction() as batch:
         # Locked before we take the ids, as for expiry.
         charges, _ = await charge_store.lock(batch.connection, [(change.charge_id, change.holder_id)])
-        locked = await change_store.lock(batch.connection, change.id)
+        locked = await CHANGES.lock(batch.connection, change)
         if locked is None or locked.state != "asked":
             return
         charge = charges[change.charge_id, change.holder_id]
         if there.status == "paid" or not charge_rules.may_be_changed(charge):
             # The reading of what came in brings the payment.
             state = "done" if change.kind == "withdraw" and there.status != "paid" else "overtaken"
-            await change_store.end(batch.connection, locked, state)
+            await CHANGES.end(batch.connection, locked, state)
             return
         work = await begin_work(batch)
         if change.kind == "withdraw":
-            await change_store.end(batch.connection, locked, "done")
+            await CHANGES.end(batch.connection, locked, "done")
         elif there.status == "active":
-            await change_store.end(batch.connection, locked, "done")
+            await CHANGES.end(batch.connection, locked, "done")
             _revise(work, charge, change, there)
         else:
             await _remove(work, batch, charge, locked, there)
@@ -330,11 +263,11 @@ async def _remove(
 ) -> None:
     removal: Removal = "REMOVED_BY_RECEIVER" if there.status == "removed_by_us" else "REMOVED_BY_PSP"
     if change.kind == "remove":
-        await change_store.end(batch.connection, change, "done")
+        await CHANGES.end(batch.connection, change, "done")
         removal = change.removal or removal
         _note_caller(work, change)
     else:
-        await change_store.end(batch.connection, change, "refused", "the charge was removed at the institution")
+        await CHANGES.end(batch.connection, change, "refused", "the charge was removed at the institution")
         await note_removal(batch.connection, charge, removal, change.created_at)
     remove_locked(work, charge, removal)
 
@@ -359,10 +292,10 @@ def _note_caller(work: UnitOfWork, change: ChargeChange) -> None:
         work.put(ORIGINS, Asked("charge_change", change.charge_id, work.now, change.asked_by))
 
 
-async def _put_off(context: Context, change: ChargeChange, reason: str) -> None:
-    again_at = context.clock.real_now() + wait_for(change.calls_count)
-    await change_store.ask_later(context.pool, change.id, again_at, reason)
-
-
 def _account_of(charge: Charge) -> int:
     return errors.require(charge.institution_id, "a charge that is open at an institution")
+
+
+CHANGE_CALLS: Final = CallKind(
+    rows=CHANGES, ask=_carry_out, settle=_settle, explain=_explain_end, tell_unknown=_tell_unknown
+)

@@ -17,6 +17,7 @@ from pixconnect.domain.money.charge_contents import ChargeContents, digest_conte
 from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.institutions import charge_change as change_store
 from pixconnect.store.institutions import charge_opening as opening_store
+from pixconnect.store.institutions.charge_opening import OPENINGS
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money.charge import CHARGES
 from pixconnect.usecases.frame.context import Context
@@ -36,17 +37,17 @@ async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) 
             "an institution opened a charge that nobody can pay: it has no code and no location"
         )
     # The institution's clock decides until when it can be paid.
-    contents = structs.replace(opening.wanted.contents(), lifetime_s=there.lifetime_s)
+    contents = structs.replace(opening.contents, lifetime_s=there.lifetime_s)
     async with context.writes.transaction() as batch:
         # Under the opening's lock: the caller's process and a worker may both have heard of it, and one of them writes the
         # charge.
-        locked = await opening_store.lock(batch.connection, opening.charge_id, opening.holder_id)
+        locked = await OPENINGS.lock(batch.connection, opening)
         if locked is None or locked.state != "opening":
             return await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
         work = await begin_work(batch)
         charge = _write_charge(work, opening, contents, code, counted_from=there.created_at)
         await work.write()
-        await opening_store.end(batch.connection, opening, "opened", network_txid=there.network_txid)
+        await opening_store.note_opened(batch.connection, opening, network_txid=there.network_txid)
     return charge
 
 
@@ -74,8 +75,8 @@ def _write_charge(
         institution_id=opening.institution_id,
     )
     work.put(CHARGES, charge)
-    if opening.wanted.asked_by is not None:
-        work.put(ORIGINS, Asked("charge", charge.id, charge.created_at, opening.wanted.asked_by))
+    if opening.asked_by is not None:
+        work.put(ORIGINS, Asked("charge", charge.id, charge.created_at, opening.asked_by))
     work.announce(announce_charge, charge, "qrcode.pending")
     return charge
 
@@ -83,12 +84,12 @@ def _write_charge(
 async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | UnknownOutcome) -> Charge:
     """Write the charge with a static code, which it keeps; what may be open there is withdrawn, never completed."""
     account = await context.directory.read_account(opening.holder_id)
-    wanted, reference = opening.wanted, context.entropy.token(REFERENCE_LENGTH)
+    wanted, reference = opening.contents, context.entropy.token(REFERENCE_LENGTH)
     code = br_code.format_static_br_code(
         wanted.key, account.party.name, account.city, amount_cents=wanted.amount_cents, txid=reference
     )
     async with context.writes.transaction() as batch:
-        locked = await opening_store.lock(batch.connection, opening.charge_id, opening.holder_id)
+        locked = await OPENINGS.lock(batch.connection, opening)
         if locked is None or locked.state != "opening":
             # A worker has learnt of it meanwhile.
             found = await charge_store.find_by_id(context.pool, opening.holder_id, opening.charge_id)
@@ -96,9 +97,9 @@ async def fall_back(context: Context, opening: ChargeOpening, answer: NotSent | 
                 raise tell_unknown(opening)
             return found
         work = await begin_work(batch)
-        charge = _write_charge(work, opening, wanted.contents(), code, counted_from=work.now)
+        charge = _write_charge(work, opening, wanted, code, counted_from=work.now)
         await work.write()
-        await opening_store.end(batch.connection, opening, "opened", reference=reference)
+        await opening_store.note_opened(batch.connection, opening, reference=reference)
         # Only what certainly was never sent needs no withdrawal, and a worker may have asked since.
         if isinstance(answer, UnknownOutcome) or locked.calls_count > opening.calls_count:
             now = context.clock.real_now()

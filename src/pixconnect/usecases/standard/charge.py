@@ -29,14 +29,15 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.domain.standard import location as location_rules
 from pixconnect.domain.standard.location import LocationKind
 from pixconnect.foundation.pool import Connection
-from pixconnect.store.institutions import charge_change as change_store
+from pixconnect.store.institutions.charge_change import CHANGES
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.store.standard import charge_revision as revision_store
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Operator, write_alone
 from pixconnect.usecases.money.charge_change import begin_change, remove_locked, want_change
-from pixconnect.usecases.money.charge_opening import RefusedByInstitution, explain_refusal
+from pixconnect.usecases.money.charge_opening import explain_refusal
+from pixconnect.usecases.money.pending_call import RefusedByInstitution
 from pixconnect.usecases.standard import pix as standard_pix
 from pixconnect.usecases.standard.charge_write import WRITE_CHARGES, ChargeWrite, StandardCharge
 from pixconnect.usecases.standard.institution_charge import (
@@ -269,7 +270,7 @@ async def _await_removal(context: Operator, change: ChargeChange, wait_s: float)
     until_s = context.clock.monotonic_s() + wait_s
     while context.clock.monotonic_s() < until_s:
         async with context.pool.acquire() as connection:
-            found = errors.require(await change_store.read(connection, change.id), "no change is ever forgotten")
+            found = errors.require(await CHANGES.find_again(connection, change), "no change is ever forgotten")
             if found.state == "done":
                 charges, _ = await charge_store.lock(connection, [(change.charge_id, change.holder_id)])
                 return charges[change.charge_id, change.holder_id]

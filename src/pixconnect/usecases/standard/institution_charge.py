@@ -13,8 +13,6 @@ from msgspec import Struct
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.violation import Violated, Violation
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.charge_change import keep_caller
-from pixconnect.domain.institutions.charge_opening import WantedCharge
 from pixconnect.domain.institutions.institution import CertainRefusal
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money.charge import Charge
@@ -25,7 +23,8 @@ from pixconnect.store.institutions import charge_opening as opening_store
 from pixconnect.store.money import charge as charge_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money.charge_change import change_there
-from pixconnect.usecases.money.charge_opening import NewOpening, RefusedByInstitution, open_there
+from pixconnect.usecases.money.charge_opening import NewOpening, open_there
+from pixconnect.usecases.money.pending_call import RefusedByInstitution
 from pixconnect.usecases.standard.charge_write import REMOVAL, StandardCharge
 from pixconnect.usecases.standard.due_violation import judge_terms
 
@@ -191,19 +190,7 @@ async def _says_already(context: Context, charge: Charge, contents: ChargeConten
 
 
 def _want_charge(caller: Caller, put: NewContents) -> NewOpening:
-    contents = put.contents
-    wanted = WantedCharge(
-        amount_cents=contents.amount_cents,
-        key=contents.key,
-        lifetime_s=contents.lifetime_s,
-        payer=contents.payer,
-        question=contents.question,
-        lines=contents.lines,
-        address=contents.address,
-        due=contents.due,
-        asked_by=keep_caller(caller),
-    )
-    return NewOpening(wanted=wanted, txid=put.txid)
+    return NewOpening(contents=put.contents, asked_by=caller, txid=put.txid)
 
 
 def _judge(contents: ChargeContents, location_id: int | None, kind: LocationKind) -> list[Violation]:

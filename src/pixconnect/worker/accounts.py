@@ -41,6 +41,7 @@ from pixconnect.usecases.institutions.give_back import give_back_due
 from pixconnect.usecases.institutions.open_accounts import at_account
 from pixconnect.usecases.institutions.rail_memory import AccountFence, StoredRailMemory
 from pixconnect.usecases.institutions.sent_return import follow_sent_returns
+from pixconnect.usecases.institutions.statement import settle_waiting
 from pixconnect.usecases.institutions.statement_sweep import sweep_statement
 from pixconnect.usecases.institutions.sweep import expire_there, sweep_due
 from pixconnect.usecases.money.charge_change import CHANGE_CALLS
@@ -52,6 +53,9 @@ from pixconnect.usecases.proof.comparison import BalanceComparisons
 from pixconnect.worker.leases import LeaseLost, SlotLeases
 
 READ_EVERY_S: Final = 60.0
+SETTLE_EVERY_S: Final = 300.0
+SETTLE_DEEP_EVERY_S: Final = 86_400.0
+"""Lines that have waited for weeks are looked at beside all that the books have of these weeks."""
 
 
 class AccountBalances:
@@ -86,6 +90,24 @@ class AccountBalances:
         except InstitutionUnavailable:
             self.cents.pop(account.name, None)
             raise
+
+
+class LineSettling:
+    """Settles lines of statements at its own interval: most institutions have no statement whose reading would do it."""
+
+    def __init__(self) -> None:
+        self._next_s: dict[int, float] = {}
+        self._next_deep_s: dict[int, float] = {}
+
+    async def settle(self, context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+        now_s, account = context.clock.monotonic_s(), opened.account
+        if now_s < self._next_s.get(account.id, now_s):
+            return
+        self._next_s[account.id] = now_s + SETTLE_EVERY_S
+        is_deep = now_s >= self._next_deep_s.get(account.id, now_s)
+        if is_deep:
+            self._next_deep_s[account.id] = now_s + SETTLE_DEEP_EVERY_S
+        await settle_waiting(context, account, is_deep=is_deep)
 
 
 class CallbackNews:
@@ -153,6 +175,7 @@ class AccountReaders:
         self._open_rail = open_rail
         self._balances = AccountBalances() if balances is None else balances
         self._comparisons = BalanceComparisons()
+        self._settling = LineSettling()
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: who takes the news takes it from nobody.
         self._news: Mapping[LookAfter, CallbackNews] = {
@@ -197,6 +220,8 @@ class AccountReaders:
 
     def _choose_work(self, account: InstitutionAccount) -> tuple[LookAfter, ...]:
         work = _choose_work(account)
+        if account.is_read:
+            work = (*work, self._settling.settle)
         if account.may_receive:
             work = (*work, self._comparisons.compare)
         # What may not leave needs no balance.

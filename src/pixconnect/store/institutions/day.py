@@ -201,6 +201,20 @@ async def find_open(connection: Connection, institution_id: int, since: date, to
     return OpenDays(**row)
 
 
+_FIND_UNSETTLED: Final[LiteralString] = """
+    select min(day) from institution_item
+    where institution_id = $1 and joined_kind is null and not coalesce(waits, '') = any($4)
+        and (day >= $2 or waits is null or waits = 'day_not_over' and day < $3)
+"""
+
+
+async def find_unsettled(
+    pool: Pool, institution_id: int, since: date, today: date, without: Sequence[str]
+) -> date | None:
+    """The day of the oldest item that may be joined or posted: of one since a day, or of any that waits for nothing."""
+    return await pool.fetchval(_FIND_UNSETTLED, institution_id, since, today, without)
+
+
 @asynccontextmanager
 async def working_on(connection: Connection, institution_id: int) -> AsyncGenerator[bool]:
     """Keep others from joining items of the same account meanwhile; yields ``False`` if another process is at it."""

@@ -26,7 +26,7 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.institutions.nameless_reversal import join_nameless
 
 AT_ONCE: Final = 2_000
-_DONE: Final = ("before_opening", "perhaps_struck", *SET_ASIDE)
+DONE: Final = ("before_opening", "perhaps_struck", *SET_ASIDE)
 """Lines that wait for one of these are joined to nothing, and posted as nothing."""
 
 
@@ -50,7 +50,7 @@ async def find_left(
 async def list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
     found: list[RecordedItem] = []
     after = (since, "")
-    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE, _DONE):
+    while part := await item_store.list_unjoined(connection, account.id, after, AT_ONCE, DONE):
         found += part
         after = (part[-1].day, part[-1].item_id)
     return found

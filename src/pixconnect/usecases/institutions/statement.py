@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -38,7 +39,7 @@ from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
-from pixconnect.usecases.institutions.line_joining import find_left, list_alone
+from pixconnect.usecases.institutions.line_joining import DONE, find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file
 from pixconnect.usecases.institutions.second_form import find_others, judge_second, note_second
 from pixconnect.usecases.institutions.statement_account import (
@@ -52,7 +53,7 @@ from pixconnect.usecases.institutions.statement_posting import post_unowned
 from pixconnect.usecases.money import movement as movement_usecases
 
 WAITED_MAX: Final = timedelta(days=35)
-"""What has waited for longer is looked at again only where a statement speaks of its day."""
+"""What has waited for longer is looked at again once a day, or where a statement speaks of its day."""
 
 
 class RecordedStatement(Struct, frozen=True, kw_only=True):
@@ -288,3 +289,18 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         posted_count=posted_count,
         waiting_count=len(verdicts) - posted_count,
     )
+
+
+async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_deep: bool) -> None:
+    """Settle the lines that files, readings and answers have left to settle, if there are any.
+
+    Args:
+        is_deep: Also look at those that have waited for longer than ``WAITED_MAX``.
+    """
+    today = to_day(context.clock.now())
+    since = today - (day_usecases.LOOKED_BACK if is_deep else WAITED_MAX)
+    first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
+    if first_on is not None:
+        # Another process that works on them settles them.
+        with suppress(errors.ServiceUnavailable):
+            await settle_items(context, account, first_on)

@@ -1,0 +1,98 @@
+"""What a worker does at accounts by its own clock, whether or not the institution has a list to read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from pixconnect.adapters.rails.institution import InstitutionRail
+from pixconnect.adapters.system import SystemClock
+from pixconnect.assembly.base import running_beside
+from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.proposal import name_proposal
+from pixconnect.foundation.pool import connect
+from pixconnect.foundation.privileges import SERVICE_ROLE
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.institutions.sweep import post_opening
+from pixconnect.usecases.proof import answer as answer_usecases
+from pixconnect.usecases.proof import case as case_usecases
+from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
+from pixconnect.usecases.proof.proposal import confirm_proposal
+from pixconnect.worker.accounts import AccountReaders
+from pixconnect.worker.leases import SlotLeases
+from support.account_shop import Shop, open_shop
+from support.fake_institution import FakeInstitution
+from support.operators import as_operator
+from support.postgres import Addresses, make_live
+from support.service import open_service
+from support.statement_files import make_ofx, make_ofx_line
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    """An account without a statement by API, whose books begin with 100.00 on the first of July, on the third."""
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        there = FakeInstitution(live.clock)
+        there.balance_cents = 10_000
+        live.clock.advance(hours=-13)
+        shop = await open_shop(live, there)
+        await post_opening(live.context, shop.account)
+        live.clock.advance(hours=13, days=2)
+        yield shop
+
+
+async def read(shop: Shop, *lines: tuple[str, str, str], **told: Any) -> None:
+    written = [make_ofx_line(item_id=name, amount=amount, memo=text, at=told["last"]) for name, amount, text in lines]
+    await statement_usecases.record_file(
+        as_operator(shop.live.context), "loja", make_ofx(*written, opening="100.00", **told)
+    )
+
+
+async def moved_by_the_worker(shop: Shop) -> Sequence[int]:
+    """What movements there are once a worker has found something to settle."""
+
+    async def connect_as_service() -> Any:
+        return await connect(shop.live.database.service_url, role=SERVICE_ROLE, schema="pixconnect", name="tests")
+
+    leases = SlotLeases(connect_as_service, SystemClock())
+    make_rail = partial(InstitutionRail, clock=shop.context.clock)
+    readers = AccountReaders(shop.context, leases, lambda opened, memory: make_rail(opened.institution, memory))
+    async with running_beside(leases.run, readers.run), asyncio.timeout(20):
+        while True:
+            rows = await shop.live.fetch("select amount_cents from movement where kind <> 'opening_balance'")
+            if rows:
+                return [row["amount_cents"] for row in rows]
+            await asyncio.sleep(0.05)
+
+
+async def test_what_came_in_is_posted_once_its_day_is_over_without_another_file(shop: Shop) -> None:
+    await read(shop, ("T1", "3.00", "CREDITO"), first="20260703", last="20260703", closing=None)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+    rows = await shop.live.fetch("select waits from institution_item")
+    assert [row["waits"] for row in rows] == ["day_not_over"]
+    shop.live.clock.advance(days=50)
+    assert await moved_by_the_worker(shop) == [300]
+
+
+async def test_an_answer_about_an_old_line_is_settled_after_a_death(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await read(shop, ("S1", "50.00", "SALDO A"), first="20260701", last="20260701", closing=None)
+    shop.live.clock.advance(days=50)
+    await case_usecases.look_for_cases(shop.live.context)
+    (case,) = [one.case for one in await case_usecases.list_cases(shop.live.context) if one.case.kind == "day"]
+    proposed = await propose_answer(as_operator(shop.live.context, "ana"), WantedAnswer(case_id=case.id, counts=["S1"]))
+
+    async def die(*_: Any) -> None:
+        raise errors.ServiceUnavailable("died")
+
+    with monkeypatch.context() as dying:
+        dying.setattr(answer_usecases, "settle_items", die)
+        other = as_operator(shop.live.context, "bia")
+        await confirm_proposal(other, shop.live.context, "loja", "answer", name_proposal(proposed))
+    assert await moved_by_the_worker(shop) == [5000]

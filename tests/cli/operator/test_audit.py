@@ -89,7 +89,7 @@ _LIVE = {
         "add", "list", "show", "check", "pause", "resume", "rotate", "remove", "statement", "days", "close", "allow",
         "unmatched", "confirm", "release", "ask", "rehearse", "webhook show", "webhook set", "webhook restore",
     )
-} | {"case adjust", "case answer", "case join", "holder confirm-limits", "holder succeed"}  # fmt: skip
+} | {"case adjust", "case answer", "holder confirm-limits", "holder succeed"}  # fmt: skip
 _RECORDED_AS = {"face add": "client create"}
 
 _KEPT_REPORT = """

@@ -15,6 +15,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import RecordedItem
+from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.usecases.institutions import account as account_usecases
@@ -25,7 +26,8 @@ from pixconnect.usecases.institutions.statement import RecordedStatement, Settle
 from pixconnect.usecases.money import holder as holder_usecases
 from pixconnect.usecases.money import incoming
 from pixconnect.usecases.proof import case as case_usecases
-from pixconnect.usecases.proof.summed_line import join_sum
+from pixconnect.usecases.proof.answer import SUM, WantedAnswer, propose_answer
+from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.books import check_books
 from support.fake_institution import OWNER_TAX_ID, FakeInstitution, a_description
 from support.operators import as_operator
@@ -150,15 +152,13 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
     assert [(await books.item(name)).waits for name in ("S1", "R1")] == ["could_be_ours", "could_be_ours"]
     await case_usecases.look_for_cases(books.context)
     (case,) = [one.case for one in await case_usecases.list_cases(books.context)]
-    assert "it may be the sum of 2 transfers of the day, and `case join` says that it is" in case.said
-    case_id, operator = case.id, as_operator(books.context)
-    with pytest.raises(errors.BadRequest, match="line: it is not the sum"):
-        await join_sum(operator, case_id, "R1")
-    with pytest.raises(errors.BadRequest, match="line: no line S2 of 2026-07-01 waits"):
-        await join_sum(operator, case_id, "S2")
-    await join_sum(operator, case_id, "S1")
-    with pytest.raises(errors.BadRequest, match="line: no line S1"):
-        await join_sum(operator, case_id, "S1")
+    assert "it may be the sum of 2 transfers of the day, and `case answer --ours` says that it is" in case.said
+    operator, other = as_operator(books.context, "ana"), as_operator(books.context, "bia")
+    for line, match in (("R1", "ours: line R1 is not the sum"), ("S2", "ours: no line S2 waits")):
+        with pytest.raises(errors.BadRequest, match=match):
+            await propose_answer(operator, WantedAnswer(case_id=case.id, ours={line: SUM}))
+    proposed = await propose_answer(operator, WantedAnswer(case_id=case.id, ours={"S1": SUM}))
+    await confirm_proposal(other, books.context, books.account.name, "answer", name_proposal(proposed))
     await books.read(*lines[1], first="20260702", last="20260702", opening="110.00", closing="120.00")
     for name in ("S1", "S2"):
         assert ((await books.item(name)).joined_kind, (await books.item(name)).joined_by) == ("sum", "sum")

@@ -10,9 +10,12 @@ import asyncpg
 import pytest
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionTraits
+from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.domain.proof.case import Case
 from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import line as line_store
 from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
@@ -34,7 +37,7 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
     """An account whose books begin with 100.00 on the first of July, on the third."""
     await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
-        there = FakeInstitution(live.clock)
+        there = FakeInstitution(live.clock, InstitutionTraits(sends=("KEY",)))
         there.balance_cents = 10_000
         live.clock.advance(hours=-13)
         shop = await open_shop(live, there)
@@ -74,6 +77,16 @@ async def moved(shop: Shop) -> list[int]:
     rows = await shop.live.fetch("select direction, amount_cents from movement where kind <> 'opening_balance'")
     await check_books(shop.live)
     return sorted(row["amount_cents"] * (1 if row["direction"] == "IN" else -1) for row in rows)
+
+
+async def find_received(shop: Shop) -> str:
+    (row,) = await shop.live.fetch("select id from transfer where direction = 'IN'")
+    return f"transfer:{row['id']}"
+
+
+async def list_all_lines(connection: Any, institution_id: int, days: Any, amounts: Any = None) -> list[BookLine]:
+    rows = await connection.fetch("select end_to_end_id from transfer")
+    return await line_store.find_named(connection, institution_id, [row["end_to_end_id"] for row in rows], [])
 
 
 async def waiting(shop: Shop) -> dict[str, str]:
@@ -184,6 +197,57 @@ async def test_one_answer_is_given_for_a_pattern_of_many_days(shop: Shop) -> Non
     said = await answer(shop, cases[0].id, aside=["A01", "B01"], with_alike=True)
     assert json.loads(said["aside"]) == ["A01", "B01", "A02", "B02"]
     assert (await moved(shop), await look(shop)) == ([], [])
+
+
+async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_is_none(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.allow_sending()
+    pix = await shop.receive(10_00)
+    sent = await shop.send(4_00)
+    await shop.move_orders()
+    shop.live.clock.advance(days=1)
+    received = ("P1", "10.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")
+    await read(
+        shop, received, ("D1", "-4.00", "DEBITO", "03"), ("D2", "-4.00", "DEBITO", "03"), ("C1", "4.00", "CREDITO", "03"),
+        first="20260703", last="20260703", closing="106.00",
+    )  # fmt: skip
+    assert await waiting(shop) == {"D1": "could_be_ours", "D2": "could_be_ours"}
+    (case,) = [one for one in await look(shop) if one.kind == "day"]
+    own = f"transfer:{sent.id}"
+    for wrong, match in (
+        ({"D1": "transfer:1"}, "ours: no transfer:1 is settled within 35 days of line D1"),
+        ({"D1": "movement:C1"}, "ours: no movement:C1"),
+        ({"D1": "sum"}, "ours: line D1 is not the sum"),
+        ({"D1": own, "D2": own}, "ours: one transfer or refund is at most one line"),
+        ({"C1": own}, "ours: no line C1 waits"),
+    ):
+        with pytest.raises(errors.BadRequest, match=match):
+            await answer(shop, case.id, ours=wrong)
+    with pytest.raises(errors.BadRequest, match="each once"):
+        await answer(shop, case.id, ours={"D1": own}, counts=["D1"])
+    with monkeypatch.context() as patched:
+        # The schema refuses another amount or direction too.
+        patched.setattr("pixconnect.domain.institutions.joining.fits", lambda item, line: True)
+        patched.setattr(line_store, "list_unmatched", list_all_lines)
+        with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="have not answered so"):
+            await answer(shop, case.id, ours={"D1": await find_received(shop)})
+    said = await answer(shop, case.id, ours={"D1": own}, counts=["D2"])
+    assert (json.loads(said["ours"]), said["change_cents"]) == ({"D1": own}, -400)
+    assert (await moved(shop), await waiting(shop)) == ([-400, 400], {})
+    (row,) = await shop.live.fetch(
+        "select joined_kind, joined_id, joined_by from institution_item where item_id = 'D1'"
+    )
+    assert tuple(row) == ("transfer", str(sent.id), "answer")
+    assert await look(shop) == []
+    # A line that names the transfer is it, whatever was answered; the other one is what it was.
+    named = ("D3", "-4.00", f"PIX ENVIADO {sent.end_to_end_id}", "03")
+    await read(
+        shop, received, *((name, "-4.00", "DEBITO", "03") for name in ("D1", "D2")), ("C1", "4.00", "CREDITO", "03"), named,
+        first="20260703", last="20260703", closing="102.00",
+    )  # fmt: skip
+    (row,) = await shop.live.fetch("select joined_kind, joined_by from institution_item where item_id = 'D3'")
+    assert tuple(row) == ("transfer", "name")
 
 
 async def test_nobody_answers_alone_by_the_tables(shop: Shop) -> None:

@@ -12,7 +12,7 @@ from pixconnect.domain.institutions.joining import Waiting
 Outcome = Literal["new", "known", "changed"] | Waiting
 
 
-Answer = Literal["counts", "aside", "out"]
+Answer = Literal["counts", "ours", "aside", "out"]
 ANSWERS: Final[tuple[Answer, ...]] = get_args(Answer)
 
 
@@ -44,9 +44,9 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     # Of lines that count and are joined to nothing: see judge_left.
     "before_opening": OutcomeTraits(counts=True, asks="nobody"),
     "opening_day": OutcomeTraits(counts=True, asks="person", answers=("counts", "aside")),
-    "not_yet_read": OutcomeTraits(counts=True, asks="later"),
+    "not_yet_read": OutcomeTraits(counts=True, asks="later", answers=("ours",)),
     "order_unknown": OutcomeTraits(counts=True, asks="person"),
-    "could_be_ours": OutcomeTraits(counts=True, asks="person", answers=("counts",)),
+    "could_be_ours": OutcomeTraits(counts=True, asks="person", answers=("counts", "ours")),
     "day_not_over": OutcomeTraits(counts=True, asks="later"),
 }
 """docs/guides/reconcile.md has what each means to an operator."""

@@ -800,8 +800,19 @@ begin
         select from institution_proposal as confirmed
         where institution_id = new.institution_id and act = 'answer' and confirmed_by is not null
             and confirmed.xmin = pg_current_xact_id()::xid
-            and (proposal ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
-                ? new.item_id
+            and case
+                when new.joined_by = 'answer' and new.joined_kind <> 'movement' then
+                    (proposal ->> 'ours')::jsonb ->> new.item_id = new.joined_kind || ':' || new.joined_id and exists (
+                        select from transfer
+                        where new.joined_kind = 'transfer' and id = new.joined_id::bigint and direction = new.direction
+                            and amount_cents = new.amount_cents and settled_at is not null
+                        union all select from refund
+                        where new.joined_kind = 'refund' and id = new.joined_id::bigint and flow = new.direction
+                            and amount_cents = new.amount_cents and settled_at is not null
+                    )
+                else (proposal ->> case new.waits when 'struck' then 'out' when 'no_money' then 'aside' else 'counts' end)::jsonb
+                    ? new.item_id
+            end
     ) then
         raise exception 'two operators have not answered so about item % of account %', new.item_id, new.institution_id
             using errcode = 'integrity_constraint_violation', constraint = 'an_answer_is_confirmed_by_another';

@@ -3,6 +3,7 @@
 ::
 
     counts    the line is money: it is joined or posted as any other line that counts
+    ours      the line is a settled transfer or refund of ours, or sums its day's transfers: it is joined, and nothing moves
     aside     it is no money, or the opening balance has it: it moves nothing, whatever file lists it again
     out       the bank has taken it out: the opposite of its movement is posted, and dated when it is confirmed
 
@@ -12,15 +13,16 @@ A confirmation is one transaction. What counts is settled after it, and by the w
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import date
+from datetime import date, timedelta
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import ItemJoin, RecordedItem
 from pixconnect.domain.institutions.judging import count_as_movement
@@ -29,6 +31,7 @@ from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
@@ -48,8 +51,11 @@ from pixconnect.writing.batch import Batch
 
 LINES_MAX: Final = 100
 """So many lines are answered at once."""
+OURS_APART_MAX: Final = timedelta(days=35)
+"""Between a line and the transfer or refund that it is."""
+SUM: Final = "sum"
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(list[str]).decode
+_decode = msgspec.json.Decoder(list[str] | dict[str, str]).decode
 
 
 class WantedAnswer(Struct, frozen=True, kw_only=True):
@@ -57,6 +63,8 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
 
     case_id: int
     counts: Sequence[str] = ()
+    ours: Mapping[str, str] = {}
+    """What each is, such as ``transfer:12``, or ``SUM``."""
     aside: Sequence[str] = ()
     out: Sequence[str] = ()
     with_alike: bool = False
@@ -65,6 +73,8 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
 
 class _Plan(Struct, frozen=True, kw_only=True):
     items: dict[Answer, list[RecordedItem]]
+    joins: Sequence[ItemJoin]
+    """Those of ``items`` that are ours."""
     struck: Sequence[StruckItem]
     """Those of ``items`` that are to go out and have moved money."""
 
@@ -92,23 +102,30 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
         if wanted.with_alike:
             named = {answer: _add_alike(names, waiting) for answer, names in named.items()}
-        plan = await _plan(connection, account, named, waiting)
+        plan = await _plan(connection, account, named, wanted.ours, waiting)
         said = dict[str, str | int](case_id=case.id, change_cents=plan.change_cents)
         said["lacking_cents"] = await _sum_lacking(connection, account, plan)
         said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
+        said["ours"] = _encode(wanted.ours).decode()
         return await propose(context, connection, account.id, "answer", said, f"case {case.id}")
 
 
 async def answer_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """Do what was answered, as long as each line still waits for such an answer."""
     said = proposal.proposal
-    named: dict[Answer, Sequence[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS}
+    named = {answer: _decode(str(said[answer])) for answer in ANSWERS}
+    ours = named.pop("ours")
+    errors.ensure(isinstance(ours, dict), "what is ours says what it is")
     async with confirming(context, account, proposal) as (connection, locked):
         case = await lock_case(connection, int(said["case_id"]))
         _check(case, locked)
         await item_store.lock_recording(connection, account.id)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, None)}
-        plan = await _plan(connection, locked, named, waiting)
+        plan = await _plan(connection, locked, named, ours, waiting)
+        to_join = [item.item_id for answer in ("counts", "ours") for item in plan.items[answer]]
+        if not await item_store.lock_alone(connection, account.id, to_join):
+            raise errors.BadRequest("lines: one was joined meanwhile: look at the case again")
+        await item_store.join(connection, account.id, plan.joins)
         await _count(writes, connection, locked, plan.items["counts"])
         await item_store.note_waiting(
             connection,
@@ -139,10 +156,11 @@ def _check(case: Case, account: InstitutionAccount) -> str:
 async def _plan(
     connection: Connection,
     account: InstitutionAccount,
-    named: Mapping[Answer, Sequence[str]],
+    named: Mapping[Answer, Iterable[str]],
+    ours: Mapping[str, str],
     waiting: Mapping[str, RecordedItem],
 ) -> _Plan:
-    answers = [(name, answer) for answer, names in named.items() for name in names]
+    answers = [(name, answer) for answer, names in {**named, "ours": ours}.items() for name in names]
     if not 0 < len(answers) <= LINES_MAX or len({name for name, _ in answers}) < len(answers):
         raise errors.BadRequest(f"lines: name 1 to {LINES_MAX} lines, each once, and these are {len(answers)}")
     items: dict[Answer, list[RecordedItem]] = {answer: [] for answer in ANSWERS}
@@ -153,6 +171,9 @@ async def _plan(
         if answer not in OUTCOMES[item.waits or "new"].answers:
             raise errors.BadRequest(f"{answer}: is no answer about line {name}, which waits as {item.waits}")
         items[answer].append(item)
+    joins = [await _find_own(connection, account, item, ours[item.item_id]) for item in items["ours"]]
+    if len({join.key for join in joins}) < len(joins):
+        raise errors.BadRequest("ours: one transfer or refund is at most one line")
     moved = [item for item in items["out"] if item.joined_id is not None]
     holders = await movement_store.find_holders(connection, account.id, [item.joined_id or "" for item in moved])
     struck = [
@@ -160,7 +181,28 @@ async def _plan(
         for item in moved
         if item.joined_id is not None
     ]
-    return _Plan(items=items, struck=struck)
+    return _Plan(items=items, joins=joins, struck=struck)
+
+
+async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:
+    """How a line is joined to what a person says that it is; no other line may be that."""
+    apart = timedelta(0) if own == SUM else OURS_APART_MAX
+    amounts = None if own == SUM else [item.amount_cents]
+    days = (item.day - apart, item.day + apart)
+    lines = await line_store.list_unmatched(connection, account.id, days, amounts)
+    if own == SUM:
+        if parts := joining.find_parts(item, lines):
+            return joining.join_sum(item, parts)
+        raise errors.BadRequest(
+            f"ours: line {item.item_id} is not the sum, or not the count, of all transfers of its day that no line is"
+        )
+    for line in lines:
+        if f"{line.key[0]}:{line.key[1]}" == own and line.key[0] != "movement" and joining.fits(item, line):
+            return ItemJoin(item_id=item.item_id, key=line.key, by="answer")
+    raise errors.BadRequest(
+        f"ours: no {own} is settled within {OURS_APART_MAX.days} days of line {item.item_id}, with its amount and direction,"
+        " and without a line"
+    )
 
 
 def _add_alike(names: Sequence[str], waiting: Mapping[str, RecordedItem]) -> Sequence[str]:
@@ -175,8 +217,6 @@ async def _count(
     writes: Writer, connection: Connection, account: InstitutionAccount, items: Sequence[RecordedItem]
 ) -> None:
     """What is in no sum so far counts from now on; what looks like a Pix of ours is posted now, as it is none."""
-    if not await item_store.lock_alone(connection, account.id, [item.item_id for item in items]):
-        raise errors.BadRequest("counts: a line was joined meanwhile: look at the case again")
     aside = [item for item in items if item.waits is not None and not OUTCOMES[item.waits].counts]
     await item_store.note_waiting(connection, account.id, {item.item_id: None for item in aside})
     left = [count_as_movement(item) for item in items if item not in aside]

@@ -77,7 +77,7 @@ def _counts_alone(item: RecordedItem) -> bool:
 def _say_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
     if parts_count:
-        waits = f"it may be the sum of {parts_count} transfers of the day, and `case join` says that it is"
+        waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` says that it is"
     elif item.waits == "not_yet_read" and item.direction == "IN":
         waits = "not_yet_read (no reading tells it; if it gives a transfer back, `case adjust` records that)"
     named = "".join(f" {name}" for name in item.names)

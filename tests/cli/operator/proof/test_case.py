@@ -87,7 +87,6 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
 
 
 def test_what_comes_from_one_cause_ends_by_one_decision(live: CommandLine) -> None:
-    assert "no line S1 of 2026-07-02 waits" in live.refusal("case", "join", "2", "S1", "--operator", "ana")
     live.json("case", "note", "2", "the fee table of July", "--operator", "ana")
     close = ("case", "close", "--reason", "the fees of July are charged on another account", "--operator", "ana")
     refused = live.refusal(*close, "--said", "tarifa")

@@ -26,9 +26,8 @@ from pixconnect.usecases.proof import adjustment as adjustment_usecases
 from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import case_ending as ending_usecases
-from pixconnect.usecases.proof import summed_line as sum_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment
-from pixconnect.usecases.proof.answer import WantedAnswer
+from pixconnect.usecases.proof.answer import SUM, WantedAnswer
 from pixconnect.usecases.proof.case import ShownCase
 from pixconnect.usecases.proof.case_ending import WantedEnding
 
@@ -143,6 +142,7 @@ def answer(
     case_id: CaseId,
     *,
     counts: _Lines = (),
+    ours: _Lines = (),
     aside: _Lines = (),
     out: _Lines = (),
     with_alike: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
@@ -154,26 +154,22 @@ def answer(
 
     Args:
         case_id: The day's case, as `list` prints its id.
-        counts: A line that is money; repeat it for several.
+        counts: A line that is money, and no transfer or refund of ours that was asked about; repeat it for several.
+        ours: A line and the transfer or refund that it is, such as `N1=transfer:12`; the line alone, if it is the sum of
+            all transfers of its day: later lines of such a text are joined by themselves.
         aside: A line that is no money, or that the opening balance has.
         out: A line that the bank has taken out: the opposite of its movement is posted, dated when it is confirmed.
         with_alike: Also lines of other days that wait for the same reason under the same text.
     """
-    wanted = WantedAnswer(case_id=case_id, counts=counts, aside=aside, out=out, with_alike=with_alike)
+    own = dict(_read_own(one) for one in ours)
+    wanted = WantedAnswer(case_id=case_id, counts=counts, ours=own, aside=aside, out=out, with_alike=with_alike)
     proposed = operating.run(answer_usecases.propose_answer, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
 
 
-@app.command
-def join(case_id: CaseId, line: str, *, json: Json = False) -> None:
-    """Say that a line of a day is the sum of many Pix: it is joined to them, and later lines of such a text are by themselves.
-
-    Args:
-        case_id: Its id, as `list` prints it.
-        line: The id of the line, as `show` prints it.
-    """
-    item, count = operating.run(sum_usecases.join_sum, case_id, line)
-    output.show(dict(case_id=case_id, line=line, amount_cents=item.amount_cents, transfers_count=count), as_json=json)
+def _read_own(text: str) -> tuple[str, str]:
+    line, _, own = text.rpartition("=")
+    return (line, own) if own.startswith(("transfer:", "refund:")) else (text, SUM)
 
 
 @app.command

@@ -51,7 +51,6 @@ class PaperReader:
         self._judged: dict[date, JudgedDay] = {}
         self._ours: dict[joining.LineKey, BookLine] = {}
         self._ids_counts = Counter[str]()
-        self._changed = Counter[date]()
         self._first_read_at = dict[bytes, datetime]()
 
     def take(self, step: Step) -> None:
@@ -170,9 +169,7 @@ class PaperReader:
 
     def _keep(self, lines: Sequence[JudgedLine], source: ItemSource, now: datetime) -> None:
         for line in lines:
-            if line.outcome == "changed":
-                self._changed[line.item.day] += 1
-            if line.outcome in ("known", "changed"):
+            if line.outcome == "known":
                 continue
             waits = None if line.outcome == "new" else line.outcome
             if line.known_id is None:
@@ -264,10 +261,8 @@ class PaperReader:
                 items[item.day].append(item)
         sums: dict[date, DaySums] = {day: sum_items(of_day, ()) for day, of_day in items.items()}
         doubts = Counter(item.day for item in self._items.values() if item.waits in _DOUBTS)
-        cases = {
-            day: DayCases(changed_count=self._changed[day], doubts_count=doubts[day])
-            for day in {*self._changed, *doubts}
-        }
+        changed = Counter(item.day for item in self._items.values() if item.waits == "changed")
+        cases = {day: DayCases(items_count=changed[day], doubts_count=doubts[day]) for day in {*changed, *doubts}}
         told = [
             DayBalances(day=day, opening_cents=one.opening_cents, closing_cents=one.closing_cents, read_at=one.read_at)
             for day, one in sorted(self._days.items())

@@ -97,10 +97,7 @@ class Installations:
             for day in await here.list_days(last)
             if day.judged.state != "closed"
         ]
-        return [
-            (day.shown, [item for item in day.items if item.joined_kind is None or item.others], day.lines_alone)
-            for day in read
-        ]
+        return [(day.shown, [item for item in day.items if item.joined_kind is None], day.lines_alone) for day in read]
 
     async def find_wrong(self) -> list[Any]:
         """What proves the books finds, but of the server: those of tests are forgetful, and their databases have play money."""

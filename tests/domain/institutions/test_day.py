@@ -45,7 +45,6 @@ def told(
         (told(), NOW, {}, "closed"),
         (told(), NOW, dict(items_count=1), "closed_with_cases"),
         (told(), NOW, dict(lines_count=1), "closed_with_cases"),
-        (told(), NOW, dict(changed_count=1), "closed_with_cases"),
         (told(), NOW, dict(items_count=1, doubts_count=1), "provisional"),
         (told(closing=1101), NOW, {}, "open"),
         (told(read_at=None), NOW, {}, "open"),

@@ -250,6 +250,32 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     assert tuple(row) == ("transfer", "name")
 
 
+@pytest.mark.parametrize(
+    ("other", "lines", "left", "cents"),
+    [
+        (("F1", "-2.00", "TARIFA"), dict(out=["F1"], counts=["F1~20260701.2"]), {"F1": "struck"}, [-200, -100, 100]),
+        (("F1", "-2.00", "TARIFA"), dict(counts=["F1~20260701.2"]), {}, [-200, -100]),
+        (("F1", "-1.00", "TARIFA DE JULHO"), dict(aside=["F1~20260701.2"]), {"F1~20260701.2": "no_money"}, [-100]),
+    ],
+)
+async def test_two_operators_answer_what_a_line_is_that_was_told_again_with_other_contents(
+    shop: Shop, other: tuple[str, ...], lines: dict[str, Any], left: dict[str, str], cents: list[int]
+) -> None:
+    await read(shop, FEE, TED, closing=None)
+    for _ in range(2):
+        await read(shop, other, TED, closing=None)
+        assert (await waiting(shop), await moved(shop)) == ({"F1~20260701.2": "changed"}, [-100, 300_00])
+    (case,) = await look(shop)
+    assert f"line F1~20260701.2 of -R$ {other[1][1:].replace('.', ',')}, fee, changed" in case.said
+    with pytest.raises(errors.BadRequest, match="out: no line T1 waits"):
+        await answer(shop, case.id, out=["T1"], counts=["F1~20260701.2"])
+    await answer(shop, case.id, **lines)
+    assert (await waiting(shop), await moved(shop)) == (left, [*cents, 300_00])
+    assert await look(shop) == []
+    await read(shop, other, TED, closing=None)
+    assert (await waiting(shop), await moved(shop), await look(shop)) == (left, [*cents, 300_00], [])
+
+
 async def test_nobody_answers_alone_by_the_tables(shop: Shop) -> None:
     await read(shop, FEE, TED, closing="399.00")
     await read(shop, TED, closing="400.00")

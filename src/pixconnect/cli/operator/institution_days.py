@@ -34,7 +34,7 @@ _MONEY: Final = (
 )  # fmt: skip
 _COLUMNS: Final = (
     "day", "status", "opening_cents", "gross_cents", "fees_cents", "returns_cents", "others_cents", "closing_cents",
-    "difference_cents", "unmatched_there", "unmatched_here", "changed",
+    "difference_cents", "unmatched_there", "unmatched_here",
 )  # fmt: skip
 
 
@@ -81,7 +81,6 @@ def statement(
         joined_count=settled.joined_count,
         posted_count=settled.posted_count,
         unmatched_count=settled.waiting_count,
-        changed=[_name_item(item, json=json) for item in recorded.changed] or None,
         set_aside=[_name_aside(line, json=json) for line in recorded.set_aside] or None,
         compared_days=[day.isoformat() for day in recorded.compared_days] or None,
         other_accounts=[str(account) for account in recorded.others] or None,
@@ -162,7 +161,6 @@ def _show_lines(day: day_usecases.DayLines) -> list[Shown]:
             joined_by=item.joined_by,
             fee_of=None if item.fee_of_kind is None else f"{item.fee_of_kind} {item.fee_of_id}",
             **output.pick(item, "end_to_end_id settled_at"),
-            changed=len(item.others) or None,
             text=item.text or None,
         )
         for item in day.items
@@ -191,7 +189,7 @@ def _show_day(shown: ShownDay) -> Shown:
         **output.pick(
             judged.sums, "gross_cents fees_cents returns_cents others_cents net_cents lines_count=items_count"
         ),
-        **output.pick(judged.cases, "unmatched_there=items_count unmatched_here=lines_count changed=changed_count"),
+        **output.pick(judged.cases, "unmatched_there=items_count unmatched_here=lines_count"),
         **output.pick(shown, "read_at closed_at reopened_at"),
     )
 

@@ -59,8 +59,6 @@ class DayCases(Struct, frozen=True, kw_only=True):
     """Of the institution's lines."""
     lines_count: int = 0
     """Of ours, which the institution's statement does not have."""
-    changed_count: int = 0
-    """Lines that were told twice, with two contents."""
     doubts_count: int = 0
     """Lines that may be balances or money, or that the institution has perhaps taken out: the sums prove nothing of the day."""
     disagreements_count: int = 0
@@ -277,5 +275,5 @@ def _find_state(
     # A statement that was read during its own day may lack what came later that day.
     if not (is_proved and is_over(balances.day, now) and is_over(balances.day, balances.read_at)):
         return "provisional"
-    counts = (cases.items_count, cases.lines_count, cases.changed_count, cases.disagreements_count)
+    counts = (cases.items_count, cases.lines_count, cases.disagreements_count)
     return "closed_with_cases" if any(counts) else "closed"

@@ -26,9 +26,9 @@ MOVEMENT_ID_LENGTH_MAX: Final = 64
 LineKey = tuple[Literal["transfer", "refund", "movement", "sum"], int | str]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "answer"]
 Waiting = Literal[
-    "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "withdrawn", "struck",
-    "perhaps_struck", "perhaps_back", "no_money", "order_unknown", "could_be_ours", "not_yet_read", "day_not_over",
-    "opening_day", "before_opening",
+    "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "changed", "withdrawn",
+    "struck", "perhaps_struck", "perhaps_back", "no_money", "order_unknown", "could_be_ours", "not_yet_read",
+    "day_not_over", "opening_day", "before_opening",
 ]  # fmt: skip
 """Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has what each means."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
@@ -360,8 +360,6 @@ class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     fee_of_kind: Literal["transfer", "refund"] | None = None
     fee_of_id: str | None = None
     waits: Waiting | None = None
-    others: Sequence[InstitutionItem] = ()
-    """Other contents under the same id: which are true is for a person to find out."""
 
     def says(self, item: InstitutionItem) -> bool:
         """Whether an item that comes again says the same."""

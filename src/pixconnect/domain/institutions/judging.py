@@ -17,11 +17,13 @@ proved. A line in doubt counts only if exactly one choice of such lines makes th
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import Final
 
+import msgspec
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame.civil_time import to_day
@@ -150,7 +152,10 @@ def _make_doubt(item: InstitutionItem, outcome: Outcome) -> Doubt:
 def judge_listed(
     lines: Sequence[InstitutionItem], known: Mapping[str, RecordedItem], today: date
 ) -> tuple[JudgedLine, ...]:
-    """Judge lines whose ids are their identity; the first of two under one id stands."""
+    """Judge lines whose ids are their identity; the first of two under one id stands.
+
+    The other has an id of its contents, so that it is the same line each time.
+    """
     firsts = dict[str, int]()
     judged: list[JudgedLine] = []
     for number, line in enumerate(lines):
@@ -158,8 +163,12 @@ def judge_listed(
         first = firsts.setdefault(line.item_id, number)
         outcome: Outcome
         if (before is not None and not before.says(line)) or lines[first] != line:
-            outcome = "changed"
-        elif first != number or (before is not None and before.waits != "announced"):
+            digest = hashlib.sha256(msgspec.json.encode(line)).hexdigest()[:8]
+            other = structs.replace(line, item_id=f"{line.item_id[:230]}~{digest}")
+            is_again = firsts.setdefault(other.item_id, number) != number
+            judged.append(JudgedLine(item=other, outcome="known" if is_again else "changed"))
+            continue
+        if first != number or (before is not None and before.waits != "announced"):
             outcome = "known"
         else:
             outcome = "announced" if line.day > today else "new"
@@ -270,7 +279,9 @@ def _judge_one_by_one(
             outcome = "announced"
         elif number in marked:
             outcome = "perhaps_balance"
-        elif match is None and not changed.isdisjoint(((line.item_id, line.day), (line.item_id, line.signed_cents))):
+        elif (match is None or match.waits == "changed") and not changed.isdisjoint(
+            ((line.item_id, line.day), (line.item_id, line.signed_cents))
+        ):
             outcome = "changed"
         elif first != number and line.item_id not in reused:
             outcome = "same_line" if evidence.ids_are_stable else "perhaps_known"
@@ -304,7 +315,7 @@ def _name_lines(
     judged: list[JudgedLine] = []
     for line, match, outcome in zip(lines, matches, outcomes, strict=True):
         name, number = line.item_id, 1
-        if match is None and outcome != "changed":
+        if match is None:
             while name in taken:
                 number += 1
                 name = f"{line.item_id[:230]}~{line.day:%Y%m%d}.{number}"

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pixconnect.domain.institutions.joining import Waiting
 
-Outcome = Literal["new", "known", "changed"] | Waiting
+Outcome = Literal["new", "known"] | Waiting
 
 
 Answer = Literal["counts", "ours", "aside", "out"]
@@ -28,7 +28,7 @@ class OutcomeTraits(Struct, frozen=True):
 OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "new": OutcomeTraits(counts=True, asks="nobody"),
     "known": OutcomeTraits(counts=True, asks="nobody"),
-    "changed": OutcomeTraits(counts=False, asks="person"),
+    "changed": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
     "announced": OutcomeTraits(counts=False, asks="nobody"),
     "balance_line": OutcomeTraits(counts=False, asks="nobody"),
     "perhaps_balance": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
@@ -50,5 +50,5 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "day_not_over": OutcomeTraits(counts=True, asks="later"),
 }
 """docs/guides/reconcile.md has what each means to an operator."""
-SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts and name != "changed")
+SET_ASIDE: Final = tuple(name for name, traits in OUTCOMES.items() if not traits.counts)
 ASK_NOBODY: Final = tuple(name for name, traits in OUTCOMES.items() if traits.asks == "nobody")

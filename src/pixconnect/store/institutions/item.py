@@ -6,10 +6,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
-import msgspec
-
 from pixconnect.domain.institutions.day import DayCases, ItemGroup
-from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import (
     DAYS_APART_MAX,
     NO_PIX,
@@ -24,10 +21,6 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 from pixconnect.store.institutions import item_part as part_store
 
-_decode_others = msgspec.json.Decoder(list[InstitutionItem]).decode
-_encode = msgspec.json.Encoder().encode
-_OTHERS_MAX: Final = 8
-
 ITEM: Final = Table(
     "institution_item",
     RecordedItem,
@@ -35,11 +28,9 @@ ITEM: Final = Table(
     institution_id smallint, item_id text, day date, settled_at timestamptz, direction text, amount_cents bigint, kind text,
     end_to_end_id text, return_id text, txid text, tax_id text, counterparty text, text text, source text,
     recorded_at timestamptz, joined_kind text, joined_id text, joined_by text, is_reversal boolean, fee_of_kind text,
-    fee_of_id text, waits text, others jsonb
+    fee_of_id text, waits text
     """,
     key=("institution_id", "item_id"),
-    read={"others": (_decode_others, "others")},
-    write={"others": lambda item: _encode(item.others).decode()},
 )
 
 _RECORDING: Final = 0x1D58
@@ -76,18 +67,6 @@ _FIND: Final[LiteralString] = f"""
 async def find(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, RecordedItem]:
     rows = await connection.fetch(_FIND, institution_id, item_ids)
     return {item.item_id: item for item in map(ITEM.read, rows)}
-
-
-_KEEP_OTHER: Final[LiteralString] = """
-    update institution_item set others = others || $3::jsonb
-    where institution_id = $1 and item_id = $2 and jsonb_array_length(others) < $4 and not others @> $3::jsonb
-"""
-
-
-async def keep_other(connection: Connection, institution_id: int, item: InstitutionItem) -> None:
-    """Note that an item was told again with other contents."""
-    other = _encode([item]).decode()
-    await connection.execute(_KEEP_OTHER, institution_id, item.item_id, other, _OTHERS_MAX)
 
 
 _LIST_DAYS: Final[LiteralString] = f"""
@@ -366,7 +345,6 @@ _COUNT_CASES: Final[LiteralString] = """
         ) and exists (
             select from transfer where transfer.id = item.joined_id::bigint and transfer.status in ('ERROR', 'CANCELLED')
         )) as items_count,
-        count(*) filter (where others <> '[]') as changed_count,
         count(*) filter (where waits in ('perhaps_balance', 'perhaps_struck')) as doubts_count
     from institution_item as item where institution_id = $1 and day between $2 and $3
     group by day
@@ -376,7 +354,7 @@ _COUNT_CASES: Final[LiteralString] = """
 async def count_cases(
     connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
 ) -> dict[date, DayCases]:
-    """Unmatched items, and those told with two contents, by day."""
+    """Unmatched items by day."""
     rows = await connection.fetch(_COUNT_CASES, institution_id, first_on, last_on, ASK_NOBODY)
     return {(counts := dict(row)).pop("day"): DayCases(**counts) for row in rows}
 

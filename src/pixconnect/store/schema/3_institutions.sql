@@ -843,7 +843,6 @@ create table institution_item (
     fee_of_kind text,
     fee_of_id text collate "C",
     waits text,
-    others jsonb default '[]'::jsonb not null,
     constraint institution_item_pkey primary key (institution_id, item_id),
     constraint institution_item_amount_cents_check check (amount_cents >= 1 and amount_cents <= 999999999999),
     constraint institution_item_counterparty_check check (length(counterparty) <= 255),
@@ -865,7 +864,7 @@ create table institution_item (
     constraint institution_item_text_check check (length(text) <= 255),
     constraint institution_item_txid_check check (length(txid) <= 255),
     constraint institution_item_waits_check check (waits in ('announced', 'balance_line', 'perhaps_balance', 'same_line',
-        'perhaps_known', 'contradicts', 'withdrawn', 'perhaps_struck', 'struck', 'perhaps_back', 'no_money', 'order_unknown',
+        'perhaps_known', 'contradicts', 'changed', 'withdrawn', 'perhaps_struck', 'struck', 'perhaps_back', 'no_money', 'order_unknown',
         'could_be_ours', 'not_yet_read', 'day_not_over', 'opening_day', 'before_opening')),
     constraint joined_by_something check ((joined_kind is null) = (joined_id is null) and (joined_kind is null) = (joined_by is
         null)),
@@ -900,7 +899,6 @@ comment on column institution_item.fee_of_kind is 'What a fee was taken for: a t
 comment on column institution_item.fee_of_id is 'The id of that.';
 comment on column institution_item.waits is
     'Why it is neither joined nor a movement; of a movement, that a later file has taken it out.';
-comment on column institution_item.others is 'Other contents that were told under the same id, for a person.';
 create index institution_item_alone on institution_item (institution_id, day) where joined_kind is null or waits is not null;
 create index institution_item_day on institution_item (institution_id, day);
 create index institution_item_moved_out on institution_item (institution_id, amount_cents, day) where joined_kind = 'movement'
@@ -914,7 +912,7 @@ create trigger check_answer before update on institution_item for each row when 
 create trigger keep_joined before update on institution_item for each row when (old.joined_kind is not null and (old.joined_kind
     is distinct from new.joined_kind or old.joined_id is distinct from new.joined_id or old.is_reversal is distinct from
     new.is_reversal)) execute function keep_joined();
-grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits, others) on table
+grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits) on table
     institution_item to pixconnect_service;
 
 create function check_sum() returns trigger language plpgsql

@@ -78,6 +78,9 @@ async def judge_listed(
     await item_store.lock_recording(connection, account_id)
     known = await item_store.find(connection, account_id, [item.item_id for item in items])
     judged = judging.judge_listed(items, known, to_day(now))
+    changed = [line.item.item_id for line in judged if line.outcome == "changed"]
+    asked = await item_store.find(connection, account_id, changed) if changed else {}
+    judged = [structs.replace(line, outcome="known") if line.item.item_id in asked else line for line in judged]
     await write_judged(connection, account_id, "api", judged, now)
     return judged
 
@@ -85,17 +88,11 @@ async def judge_listed(
 async def write_judged(
     connection: Connection, account_id: int, source: ItemSource, lines: Sequence[JudgedLine], now: datetime
 ) -> None:
-    fresh = [line for line in lines if line.known_id is None and line.outcome not in ("known", "changed")]
+    fresh = [line for line in lines if line.known_id is None and line.outcome != "known"]
     await item_store.add(connection, [_keep(line, account_id, source, now) for line in fresh])
-    found = {
-        line.known_id: line for line in lines if line.known_id is not None and line.outcome not in ("known", "changed")
-    }
+    found = {line.known_id: line for line in lines if line.known_id is not None and line.outcome != "known"}
     await item_store.note_waiting(connection, account_id, {name: _waits(line) for name, line in found.items()})
     await _find_again(connection, account_id, source, [line.item for line in lines if line.outcome == "new"])
-    for line in lines:
-        if line.outcome == "changed":
-            # The first word stands, and another one under the same id is kept beside it.
-            await item_store.keep_other(connection, account_id, line.item)
 
 
 async def _find_again(
@@ -114,7 +111,7 @@ async def _find_again(
 
 
 def _waits(line: JudgedLine) -> judging.Waiting | None:
-    return None if line.outcome in ("new", "known", "changed") else line.outcome
+    return None if line.outcome in ("new", "known") else line.outcome
 
 
 def _keep(line: JudgedLine, account_id: int, source: ItemSource, now: datetime) -> RecordedItem:

@@ -63,8 +63,6 @@ class RecordedStatement(Struct, frozen=True, kw_only=True):
     last_on: date
     new: Sequence[InstitutionItem]
     known_count: int
-    changed: Sequence[InstitutionItem]
-    """Told before under the same id with other contents."""
     set_aside: Sequence[JudgedLine] = ()
     """What is no money, or may be none."""
     closing_cents: int | None = None
@@ -185,7 +183,6 @@ def _merge(parts: Sequence[RecordedStatement], others: Sequence[StatementAccount
         first_on=parts[0].first_on,
         new=[item for part in parts for item in part.new],
         known_count=sum(part.known_count for part in parts),
-        changed=[item for part in parts for item in part.changed],
         set_aside=[line for part in parts for line in part.set_aside],
         compared_days=[day for part in parts for day in part.compared_days],
         notes=[note for part in parts for note in part.notes],
@@ -237,7 +234,6 @@ async def _record(
         last_on=file.last_on,
         new=lines["new"],
         known_count=len(lines["known"]),
-        changed=lines["changed"],
         set_aside=[line for line in judged_lines if line.outcome in SET_ASIDE],
         closing_cents=file.closing.cents if file.closing is not None and file.closing.on == file.last_on else None,
         compared_days=sorted(others),

@@ -55,7 +55,8 @@ OURS_APART_MAX: Final = timedelta(days=35)
 """Between a line and the transfer or refund that it is."""
 SUM: Final = "sum"
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(list[str] | dict[str, str]).decode
+_decode = msgspec.json.Decoder(list[str]).decode
+_decode_own = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class WantedAnswer(Struct, frozen=True, kw_only=True):
@@ -113,9 +114,8 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
 async def answer_case(context: Operator, writes: Writer, account: InstitutionAccount, proposal: Proposal) -> None:
     """Do what was answered, as long as each line still waits for such an answer."""
     said = proposal.proposal
-    named = {answer: _decode(str(said[answer])) for answer in ANSWERS}
-    ours = named.pop("ours")
-    errors.ensure(isinstance(ours, dict), "what is ours says what it is")
+    named: dict[Answer, list[str]] = {answer: _decode(str(said[answer])) for answer in ANSWERS if answer != "ours"}
+    ours = _decode_own(str(said["ours"]))
     async with confirming(context, account, proposal) as (connection, locked):
         case = await lock_case(connection, int(said["case_id"]))
         _check(case, locked)
@@ -160,15 +160,18 @@ async def _plan(
     ours: Mapping[str, str],
     waiting: Mapping[str, RecordedItem],
 ) -> _Plan:
-    answers = [(name, answer) for answer, names in {**named, "ours": ours}.items() for name in names]
+    replaced = await _find_replaced(connection, account, named, waiting)
+    every: dict[Answer, Iterable[str]] = {**named, "ours": ours}
+    answers: list[tuple[str, Answer]] = [(name, answer) for answer, names in every.items() for name in names]
     if not 0 < len(answers) <= LINES_MAX or len({name for name, _ in answers}) < len(answers):
         raise errors.BadRequest(f"lines: name 1 to {LINES_MAX} lines, each once, and these are {len(answers)}")
     items: dict[Answer, list[RecordedItem]] = {answer: [] for answer in ANSWERS}
     for name, answer in answers:
-        item = waiting.get(name)
+        is_replaced = answer == "out" and name in replaced
+        item = replaced[name] if is_replaced else waiting.get(name)
         if item is None:
             raise errors.BadRequest(f"{answer}: no line {name} waits; `pixconnect case show` prints those that do")
-        if answer not in OUTCOMES[item.waits or "new"].answers:
+        if not is_replaced and answer not in OUTCOMES[item.waits or "new"].answers:
             raise errors.BadRequest(f"{answer}: is no answer about line {name}, which waits as {item.waits}")
         items[answer].append(item)
     joins = [await _find_own(connection, account, item, ours[item.item_id]) for item in items["ours"]]
@@ -182,6 +185,19 @@ async def _plan(
         if item.joined_id is not None
     ]
     return _Plan(items=items, joins=joins, struck=struck)
+
+
+async def _find_replaced(
+    connection: Connection,
+    account: InstitutionAccount,
+    named: Mapping[Answer, Iterable[str]],
+    waiting: Mapping[str, RecordedItem],
+) -> dict[str, RecordedItem]:
+    """The lines that may be taken out because others count that were told later under their ids."""
+    changed = [name for name in named["counts"] if name in waiting and waiting[name].waits == "changed"]
+    names = [name for name in named["out"] if any(other.startswith(f"{name}~") for other in changed)]
+    found = await item_store.find(connection, account.id, names)
+    return {name: one for name, one in found.items() if one.waits is None and one.joined_kind in (None, "movement")}
 
 
 async def _find_own(connection: Connection, account: InstitutionAccount, item: RecordedItem, own: str) -> ItemJoin:

@@ -20,6 +20,7 @@ from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.answer import WantedAnswer, propose_answer
+from pixconnect.usecases.proof.answer_preview import PossibleAnswer
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import Shop, open_shop
 from support.books import check_books
@@ -53,7 +54,9 @@ async def read(shop: Shop, *lines: tuple[str, ...], **told: Any) -> None:
         for line in lines
     ]
     content = make_ofx(*written, **dict[str, Any](first="20260701", last="20260701", opening="100.00") | told)
-    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    recorded = await statement_usecases.record_file(
+        as_operator(shop.live.context), "loja", content, file_name=f"{len(lines)} lines.ofx"
+    )
     await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
 
 
@@ -106,6 +109,13 @@ async def test_what_the_bank_has_struck_is_taken_out_by_two_operators(shop: Shop
     assert "line F1 of -R$ 1,00, fee, perhaps_struck" in case.said
     shown = await case_usecases.read_case(shop.live.context, case.id)
     assert [item.item_id for item in shown.lines] == ["F1"]
+    # What a person decides by: the files, the newest first, the balance after each line, and what the answer posts.
+    assert [file.name for file in shown.files] == ["1 lines.ofx", "2 lines.ofx"]
+    assert [(point.item.item_id, point.balance_cents) for point in shown.balances] == [("F1", 9_900), ("T1", 39_900)]
+    (possible,) = shown.answers
+    assert possible == PossibleAnswer(
+        item_id="F1", answer="out", posts_cents=100, kind="reversal", holder_id=shop.house.holder_id
+    )
     said = await answer(shop, case.id, out=["F1"])
     assert (said["change_cents"], said["lacking_cents"], json.loads(said["out"])) == (100, 0, ["F1"])
     assert (await moved(shop), await waiting(shop), await look(shop)) == ([-100, 100, 300_00], {"F1": "struck"}, [])
@@ -159,8 +169,11 @@ async def test_what_came_in_and_is_spent_becomes_a_debt_when_it_is_taken_out(sho
     await read(shop, TED, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="1.00")
     await read(shop, ("B1", "-399.00", "BOLETO", "02"), last="20260702", closing="-299.00")
     (case,) = [one for one in await look(shop) if "perhaps_struck" in one.said]
+    (possible,) = (await case_usecases.read_case(shop.live.context, case.id)).answers
+    assert (possible.posts_cents, possible.lacking_cents) == (-300_00, 299_00)
     said = await answer(shop, case.id, out=["T1"])
     assert (said["change_cents"], said["lacking_cents"]) == (-300_00, 299_00)
+    assert said[f"lacking_cents_of_holder_{shop.house.holder_id}"] == 299_00
     (row,) = await shop.live.fetch("select available_cents, deficit_cents from balance")
     assert (*row, await moved(shop)) == (0, 299_00, [-399_00, -300_00, 300_00])
 
@@ -215,6 +228,10 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     assert await waiting(shop) == {"D1": "could_be_ours", "D2": "could_be_ours"}
     (case,) = [one for one in await look(shop) if one.kind == "day"]
     own = f"transfer:{sent.id}"
+    possible = (await case_usecases.read_case(shop.live.context, case.id)).answers
+    assert [(one.item_id, one.answer, one.own, one.posts_cents, one.kind) for one in possible] == [
+        each for name in ("D1", "D2") for each in ((name, "counts", None, -400, "other"), (name, "ours", own, 0, None))
+    ]
     for wrong, match in (
         ({"D1": "transfer:1"}, "ours: no transfer:1 is settled within 35 days of line D1"),
         ({"D1": "movement:C1"}, "ours: no movement:C1"),

@@ -64,7 +64,9 @@ def statement(
         raise CommandError("nothing was read: if this is the account, run the verb again with --confirm")
 
     async def do(operator: Operator, writes: Writer) -> tuple[RecordedStatement, SettledStatement, list[Shown]]:
-        recorded = await statement_usecases.record_file(operator, name, content, is_own=is_own)
+        recorded = await statement_usecases.record_file(
+            operator, name, content, is_own=is_own, file_name=file.name if file is not None else ""
+        )
         account = await day_usecases.read_named_account(operator, name)
         settled = await statement_usecases.settle_items(writes, account, recorded.first_on)
         last_on = recorded.last_on

@@ -372,6 +372,8 @@ class RecordedFile(Struct, frozen=True, kw_only=True):
     institution_id: int
     digest: bytes
     """SHA-256 of it."""
+    name: str
+    """As the operator's machine or the institution calls it."""
     format: ItemSource
     is_own: bool
     """The institution wrote it, and the worker fetched it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final, LiteralString
 
 from pixconnect.domain.institutions.joining import FileSource, RecordedFile
@@ -14,7 +14,7 @@ FILE: Final = Table(
     "institution_file",
     RecordedFile,
     """
-    institution_id smallint, digest bytea, format text, is_own boolean, first_on date, last_on date,
+    institution_id smallint, digest bytea, name text, format text, is_own boolean, first_on date, last_on date,
     items_count integer, same_ids_count integer, other_ids_count integer, recorded_at timestamptz
     """,
     key=("institution_id", "digest"),
@@ -29,8 +29,19 @@ _FIND_FIRST_READING: Final[LiteralString] = """
 """
 
 
+_LIST_FILES: Final[LiteralString] = f"""
+    select {FILE.select} from institution_file where institution_id = $1 and $2 between first_on and last_on
+    order by recorded_at desc, digest limit 20
+"""
+
+
 async def insert_file(connection: Connection, file: RecordedFile) -> None:
     await connection.execute(_INSERT_FILE, *FILE.values(file))
+
+
+async def list_files(connection: Connection, institution_id: int, day: date) -> list[RecordedFile]:
+    """The last files that speak of a day, the newest first."""
+    return [FILE.read(row) for row in await connection.fetch(_LIST_FILES, institution_id, day)]
 
 
 async def find_first_reading(connection: Connection, institution_id: int, digest: bytes) -> datetime | None:

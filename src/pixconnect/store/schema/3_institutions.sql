@@ -742,6 +742,7 @@ grant insert, select on table institution_source to pixconnect_service;
 create table institution_file (
     institution_id smallint not null,
     digest bytea not null,
+    name text not null,
     format text not null,
     is_own boolean not null,
     first_on date not null,
@@ -756,6 +757,7 @@ create table institution_file (
     constraint institution_file_first_on_check check (isfinite(first_on)),
     constraint institution_file_ids_check check (same_ids_count >= 0 and other_ids_count >= 0),
     constraint institution_file_items_count_check check (items_count >= 0),
+    constraint institution_file_name_check check (length(name) <= 255),
     constraint institution_file_recorded_at_check check (isfinite(recorded_at)),
     constraint a_file_is_of_a_confirmed_form foreign key (institution_id, format, is_own) references
         institution_source(institution_id, format, is_own) on delete cascade
@@ -763,6 +765,7 @@ create table institution_file (
 comment on table institution_file is 'Statement files of institutions that were read.';
 comment on column institution_file.institution_id is 'The account.';
 comment on column institution_file.digest is 'SHA-256 of the file: the same one again is nothing new.';
+comment on column institution_file.name is 'Its name on the machine of the operator who read it, or at the institution.';
 comment on column institution_file.format is 'Which reader read it.';
 comment on column institution_file.is_own is 'The institution wrote it, and a worker fetched it.';
 comment on column institution_file.first_on is 'The first day that it speaks of, in Sao Paulo.';

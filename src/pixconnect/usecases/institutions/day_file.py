@@ -119,7 +119,7 @@ async def _list_wanted(
 async def _read(context: Context, account: InstitutionAccount, asked: DayFile, content: bytes) -> bool:
     failure = None
     try:
-        await record_day_file(context, account, asked.day, content)
+        await record_day_file(context, account, asked.day, content, asked.name)
         await settle_items(context, account, asked.day)
     except errors.BadRequest as error:
         failure = str(error)[:_FAILURE_MAX]

@@ -32,6 +32,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     find_final_balance,
     note_ongoing,
 )
+from pixconnect.domain.money.kept_report import storable
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import statement_file as file_store
@@ -115,7 +116,9 @@ async def preview_file(context: Operator, name: str, content: bytes, *, is_own: 
     return FilePreview(chosen=chosen, recorded=recorded, posts=posts, waiting_count=len(left) - len(posts))
 
 
-async def record_file(context: Operator, name: str, content: bytes, *, is_own: bool = False) -> RecordedStatement:
+async def record_file(
+    context: Operator, name: str, content: bytes, *, is_own: bool = False, file_name: str = ""
+) -> RecordedStatement:
     """Keep what a statement file of an account says; the operator confirms the first file of a form by it.
 
     Raises:
@@ -130,13 +133,15 @@ async def record_file(context: Operator, name: str, content: bytes, *, is_own: b
         if not chosen.is_confirmed:
             await confirm(context, connection, account, chosen)
             said["confirmed"] = str(chosen.first.account)
-        recorded = await _record_file(connection, account, chosen, content, context.clock.now())
+        recorded = await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
         said |= dict(first_on=recorded.first_on, last_on=recorded.last_on, new_count=len(recorded.new))
         await audit.record(context, connection, "institution statement", f"institution {name}", after=said)
     return recorded
 
 
-async def record_day_file(context: Writer, account: InstitutionAccount, day: date, content: bytes) -> RecordedStatement:
+async def record_day_file(
+    context: Writer, account: InstitutionAccount, day: date, content: bytes, file_name: str = ""
+) -> RecordedStatement:
     """Keep what the institution's own file of a day says.
 
     Raises:
@@ -150,11 +155,16 @@ async def record_day_file(context: Writer, account: InstitutionAccount, day: dat
         chosen = await choose(connection, account, file, is_own=True)
         if not chosen.is_confirmed:
             raise errors.BadRequest(f"file: is the first of its form: `institution statement {account.name}` shows it")
-        return await _record_file(connection, account, chosen, content, context.clock.now())
+        return await _record_file(connection, account, chosen, content, context.clock.now(), file_name)
 
 
 async def _record_file(
-    connection: Connection, account: InstitutionAccount, chosen: ChosenStatements, content: bytes, now: datetime
+    connection: Connection,
+    account: InstitutionAccount,
+    chosen: ChosenStatements,
+    content: bytes,
+    now: datetime,
+    file_name: str = "",
 ) -> RecordedStatement:
     digest = hashlib.sha256(content).digest()
     # A file that comes again is judged as it was before.
@@ -164,6 +174,7 @@ async def _record_file(
     read = RecordedFile(
         institution_id=account.id,
         digest=digest,
+        name=storable(file_name),
         format=chosen.first.format,
         is_own=chosen.is_own,
         first_on=recorded.first_on,

@@ -14,6 +14,7 @@ from typing import Final
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
 from pixconnect.domain.institutions.judging import UnmatchedItem
 from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
@@ -67,19 +68,26 @@ async def describe_movements(
     contrary: Mapping[str, CaseEnding],
 ) -> list[tuple[int, MovementReport]]:
     """Whose movement each line is, and the movement: of the holder whose Pix it names, else of the house."""
-    names = sorted({name for one in part for name in one.item.names})
-    lines = await line_store.find_named(connection, account.id, names, [])
-    owners = {name: line.holder_id for line in lines for name in line.names}
-    holder_ids = [
-        contrary[one.item.item_id].holder_id
-        if one.item.item_id in contrary
-        else next((owners[name] for name in one.item.names if name in owners), account.house_id)
-        for one in part
-    ]
+    holders = await find_holders(connection, account, [one.item for one in part])
+    holders |= {name: ending.holder_id for name, ending in contrary.items()}
     return [
-        (holder_id, await _report(context, account, holder_id, one, contrary.get(one.item.item_id)))
-        for holder_id, one in zip(holder_ids, part, strict=True)
+        (holders[name], await _report(context, account, holders[name], one, contrary.get(name)))
+        for one in part
+        for name in [one.item.item_id]
     ]
+
+
+async def find_holders(
+    connection: Connection, account: InstitutionAccount, items: Sequence[InstitutionItem]
+) -> dict[str, int]:
+    """Whose movement each line would be, by its id: the holder's whose Pix it names, else the house's."""
+    lines = await line_store.find_named(
+        connection, account.id, sorted({name for one in items for name in one.names}), []
+    )
+    owners = {name: line.holder_id for line in lines for name in line.names}
+    return {
+        item.item_id: next((owners[name] for name in item.names if name in owners), account.house_id) for item in items
+    }
 
 
 async def _report(

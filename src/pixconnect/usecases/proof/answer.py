@@ -45,7 +45,7 @@ from pixconnect.usecases.institutions.proposing import (
     record_confirmed,
 )
 from pixconnect.usecases.institutions.statement import settle_items
-from pixconnect.usecases.institutions.statement_posting import describe_movements
+from pixconnect.usecases.institutions.statement_posting import describe_movements, find_holders
 from pixconnect.usecases.money.movement import RECEIVE_MOVEMENTS, ReportedMovement, StruckItem, take_back_struck
 from pixconnect.writing.batch import Batch
 
@@ -79,12 +79,8 @@ class _Plan(Struct, frozen=True, kw_only=True):
     struck: Sequence[StruckItem]
     """Those of ``items`` that are to go out and have moved money."""
 
-    @property
-    def change_cents(self) -> int:
-        """By how much the account has more afterwards, if nothing that counts is a Pix of ours."""
-        moved_ids = {one.item_id for one in self.struck}
-        out = sum(item.signed_cents for item in self.items["out"] if item.joined_id in moved_ids)
-        return sum(item.signed_cents for item in self.items["counts"]) - out
+    moves: Mapping[int, int]
+    """By how much each holder has more afterwards, in cents, if nothing that counts is a Pix of ours."""
 
 
 async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
@@ -104,8 +100,11 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         if wanted.with_alike:
             named = {answer: _add_alike(names, waiting) for answer, names in named.items()}
         plan = await _plan(connection, account, named, wanted.ours, waiting)
-        said = dict[str, str | int](case_id=case.id, change_cents=plan.change_cents)
-        said["lacking_cents"] = await _sum_lacking(connection, account, plan)
+        lacking = await find_lacking(connection, plan.moves)
+        said = dict[str, str | int](
+            case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values())
+        )
+        said |= {f"lacking_cents_of_holder_{holder_id}": cents for holder_id, cents in lacking.items()}
         said |= {answer: _encode([item.item_id for item in items]).decode() for answer, items in plan.items.items()}
         said["ours"] = _encode(wanted.ours).decode()
         return await propose(context, connection, account.id, "answer", said, f"case {case.id}")
@@ -184,7 +183,13 @@ async def _plan(
         for item in moved
         if item.joined_id is not None
     ]
-    return _Plan(items=items, joins=joins, struck=struck)
+    moves, cents = Counter[int](), {item.joined_id: item.signed_cents for item in moved}
+    counted = await find_holders(connection, account, items["counts"])
+    for item in items["counts"]:
+        moves[counted[item.item_id]] += item.signed_cents
+    for one in struck:
+        moves[one.holder_id] -= cents[one.item_id]
+    return _Plan(items=items, joins=joins, struck=struck, moves=moves)
 
 
 async def _find_replaced(
@@ -252,16 +257,16 @@ async def _count(
     await item_store.join(connection, account.id, joins)
 
 
-async def _sum_lacking(connection: Connection, account: InstitutionAccount, plan: _Plan) -> int:
-    """What the holders have not got of what the answer takes from them, and would owe."""
-    taken = Counter[int]()
-    for item in plan.items["counts"]:
-        taken[account.house_id] -= item.signed_cents
-    cents = {item.joined_id: item.signed_cents for item in plan.items["out"]}
-    for one in plan.struck:
-        taken[one.holder_id] += cents[one.item_id]
-    lacking = 0
-    for holder_id, wanted_cents in taken.items():
+async def find_lacking(connection: Connection, moves: Mapping[int, int]) -> dict[int, int]:
+    """What holders have not got of what is taken from them, and would owe.
+
+    Args:
+        moves: Cents by holder; negative where they are taken.
+    """
+    lacking = dict[int, int]()
+    for holder_id, cents in moves.items():
         balance = await ledger_store.find_balance(connection, holder_id)
-        lacking += max(0, wanted_cents - (balance.available_cents if balance is not None else 0))
+        short_cents = -cents - (balance.available_cents if balance is not None else 0)
+        if cents < 0 < short_cents:
+            lacking[holder_id] = short_cents
     return lacking

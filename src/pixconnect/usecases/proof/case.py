@@ -16,7 +16,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.joining import RecordedItem
+from pixconnect.domain.institutions.joining import RecordedFile, RecordedItem
 from pixconnect.domain.institutions.proposal import Proposal
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
@@ -29,6 +29,7 @@ from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import day_file as day_file_store
 from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import order as order_store
@@ -42,6 +43,7 @@ from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.money.approval import find_holds
 from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof import day_case
+from pixconnect.usecases.proof.answer_preview import BalancePoint, PossibleAnswer, list_answers, run_balance
 
 LISTED_MAX: Final = 1000
 LOOKED_AT_MAX: Final = 10_000
@@ -70,6 +72,10 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     """What two operators have said of its order."""
     lines: Sequence[RecordedItem] = ()
     """Of an open day: the institution's that wait."""
+    answers: Sequence[PossibleAnswer] = ()
+    balances: Sequence[BalancePoint] = ()
+    files: Sequence[RecordedFile] = ()
+    """Those that speak of the day, the newest first."""
 
 
 async def look_for_cases(context: Context) -> None:
@@ -237,14 +243,20 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
     """A case with the notes on it and what was adjusted; raises ``NotFound`` where there is none of this id."""
     async with context.pool.acquire() as connection:
         case = errors.found(await case_store.find(connection, case_id), f"case: there is none with the id {case_id}")
-        named = {account.id: account.name for account in await account_store.list_all(connection)}
         notes = await case_store.list_notes(connection, case_id)
         adjustments = await ledger_store.list_adjustments(connection, case_id)
         proposals = await proposal_store.list_waiting(connection, case.institution_id) if case.institution_id else []
         endings = await ending_store.find_of_cases(connection, [case_id])
-        lines = list[RecordedItem]()
-        if case.kind == "day" and case.ended_at is None and case.institution_id is not None:
-            lines = await day_usecases.list_waiting(connection, case.institution_id, date.fromisoformat(case.name))
+        accounts = await account_store.list_all(connection)
+        named = {account.id: account.name for account in accounts}
+        account = next((one for one in accounts if one.id == case.institution_id), None)
+        day, lines, answers, files = date.min, list[RecordedItem](), list[PossibleAnswer](), list[RecordedFile]()
+        if case.kind == "day" and case.ended_at is None and account is not None:
+            day = date.fromisoformat(case.name)
+            lines = await day_usecases.list_waiting(connection, account.id, day)
+            answers = await list_answers(connection, account, lines)
+            files = await file_store.list_files(connection, account.id, day)
+    balances = run_balance(await day_usecases.read_day(context, account, day), lines) if account and lines else []
     # Of an account one waits at most, and it may be of another case.
     waiting = next((one for one in proposals if one.proposal.get("case_id") == case_id), None)
     return structs.replace(
@@ -254,6 +266,9 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         waiting=waiting,
         ending=endings[0] if endings else None,
         lines=lines,
+        answers=answers,
+        balances=balances,
+        files=files,
     )
 
 

@@ -125,6 +125,12 @@ async def _open_case_of_order(database: Addresses) -> None:
         await open_case_of_order(shop)
 
 
+def test_what_a_line_is_may_be_said_by_its_id_alone(live: CommandLine) -> None:
+    for own in ("X1=transfer:9", "X1"):
+        assert "ours: no line X1 waits" in live.refusal("case", "answer", "1", "--ours", own, "--operator", "ana")
+    assert [_show(live)[name] for name in ("files", "balances", "lines", "answers")] == [[], [], [], []]
+
+
 @pytest.fixture
 def live_with_order(database: Addresses, tmp_path: Path) -> CommandLine:
     asyncio.run(_open_case_of_order(database))

@@ -40,6 +40,7 @@ _Institution = Annotated[str | None, Parameter(help="Of this account at an insti
 _Said = Annotated[
     str | None, Parameter(help="Those alone of which this is known, as `show` says it: a fee's text, a reason.")
 ]
+_MONEY: Final = ("amount_cents", "deficit_cents", "balance_cents", "posts_cents", "lacking_cents")
 _COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
 
 
@@ -77,12 +78,25 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     adjusted = [_shown_adjustment(one) for one in found.adjustments]
     ending: Shown = {} if found.ending is None else dict(ending=_say_ending(found.ending))
     waits: Shown = {} if found.waiting is None else dict(waiting=say_proposal(found.waiting))
-    lines = [_show_line(one) for one in found.lines]
-    listed_too: Shown = dict(notes=notes, adjustments=adjusted, lines=lines) if json else {}
+    listed = dict(
+        notes=notes,
+        adjustments=adjusted,
+        files=[output.pick(one, "name format is_own first_on last_on items_count recorded_at") for one in found.files],
+        balances=[
+            {**output.pick(one, "item_id=item.item_id balance_cents"), "amount_cents": one.item.signed_cents}
+            for one in found.balances
+        ],
+        lines=[_show_line(one) for one in found.lines],
+        answers=[
+            output.pick(one, "item_id answer ours=own posts_cents kind holder_id lacking_cents")
+            for one in found.answers
+        ],
+    )
+    listed_too: Shown = dict(listed) if json else {}
     output.show(_shown(found) | ending | waits | listed_too, as_json=json)
-    for name, listed in (("notes", notes), ("adjustments", adjusted), ("lines", lines)):
-        if listed and not json:
-            output.show_list(name, listed, as_json=False, money=("amount_cents", "deficit_cents"))
+    for name, shown in listed.items():
+        if shown and not json:
+            output.show_list(name, shown, as_json=False, money=_MONEY)
 
 
 @app.command

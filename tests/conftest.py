@@ -1,6 +1,7 @@
 """What any test may ask for: ``database`` is a fresh, migrated PostgreSQL database of its own, ``service`` a service on it."""
 
 import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
@@ -32,6 +33,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "tests"))
 use_plain_logs()
 
 _serial = count(1)
+_own_folder = pytest.StashKey[str]()
 _shared_server = pytest.StashKey[postgres.Server]()
 _shared_addresses = pytest.StashKey[postgres.Addresses]()
 
@@ -44,6 +46,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="which embedded PostgreSQL the tests run on",
     )
     parser.addoption("--part", metavar="K/N", help="run one of N parts of the tests, of about the same length")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Give each run a folder of its own.
+
+    Homes of PostgreSQL lie there, which runs as another user where the tests run as root. By default all runs share a folder,
+    and each run that starts closes it to other users.
+    """
+    if config.option.basetemp is None and not hasattr(config, "workerinput"):
+        config.option.basetemp = config.stash[_own_folder] = tempfile.mkdtemp(prefix="pixconnect-run-")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -103,6 +116,8 @@ def _keep_part(config: pytest.Config, items: list[pytest.Item]) -> None:
 def pytest_unconfigure(config: pytest.Config) -> None:
     if _shared_server in config.stash:
         config.stash[_shared_server].stop()
+    if _own_folder in config.stash:
+        shutil.rmtree(config.stash[_own_folder], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

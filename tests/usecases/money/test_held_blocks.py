@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import asyncpg
 import pytest
 from msgspec import structs
 
@@ -36,9 +37,11 @@ async def test_what_is_covered_is_not_read_with_the_lock(service: Service, calle
     covered = [terms(1, reference=f"J{number}") for number in range(3)]
     much = terms(10**9, reference="J9")
     assert await take_reports(service.context, [block_report(service, *covered, much)]) == 1
-    async with service.context.pool.acquire() as connection, connection.transaction():
+    async with service.context.pool.acquire() as connection:
         (read,) = await infraction_store.list_uncovered_blocks(connection, [caller.holder_id])
-        assert read.reference == "J9"
-        await connection.execute("set local enable_seqscan = off")
-        plan = await connection.fetch(f"explain {infraction_store.LIST_UNCOVERED}", [caller.holder_id])
+    assert read.reference == "J9"
+    owner = await asyncpg.connect(service.database.owner_url)
+    await owner.execute("set search_path = pixconnect; set enable_seqscan = off; begin; drop index block_open")
+    plan = await owner.fetch(f"explain {infraction_store.LIST_UNCOVERED}", [caller.holder_id])
+    await owner.close()
     assert any("block_uncovered" in row[0] for row in plan), plan

@@ -1,5 +1,6 @@
 """One clock, the database's: a process whose own is off by more than two seconds writes nothing, reads, and says so."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -88,8 +89,8 @@ async def test_health_tells_and_forgets_when_the_clock_is_right_again(database: 
 
         status, error = await look()
         assert status == "degraded"
-        assert error is not None
-        assert "-30." in error
+        # Less by the time that the question took.
+        assert re.search(r" is -(2\d|30)\.\d s ", error or ""), error
         clock.wrong_by = timedelta(0)
         assert await look() == ("healthy", None)
         await open_holder(service)

@@ -6,7 +6,7 @@ Each request sees what those before it did: balances are changed in memory, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar, TypeVarTuple
 
@@ -15,10 +15,9 @@ from pixconnect.domain.frame.event import Event
 from pixconnect.domain.money import ledger as ledger_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.ledger import Account, Cause, Held, LedgerEntry
-from pixconnect.domain.money.limit import ApprovalReason
-from pixconnect.domain.money.order import await_approval, open_order
+from pixconnect.domain.money.order import OpenOrder
 from pixconnect.domain.money.refund import Refund, announce_refund
-from pixconnect.domain.money.transfer import Transfer, announce_transfer, announce_update
+from pixconnect.domain.money.transfer import Transfer, announce_transfer
 from pixconnect.domain.webhooks import endpoint
 from pixconnect.domain.webhooks.endpoint import KeyWebhookEvent
 from pixconnect.foundation import logging
@@ -26,7 +25,6 @@ from pixconnect.store.frame import identifiers as identifier_store
 from pixconnect.store.frame.clock import DatabaseClock
 from pixconnect.store.money import charge as charge_store
 from pixconnect.store.money import ledger as ledger_store
-from pixconnect.store.money.approval import PENDING_APPROVALS, PendingApproval
 from pixconnect.store.money.ledger import LockedBalances
 from pixconnect.store.money.order import ORDERS
 from pixconnect.store.webhooks.delivery import EVENTS, KEY_WEBHOOK_EVENTS
@@ -151,45 +149,11 @@ class UnitOfWork(Changes):
         if event.holder_id in self._locked.key_webhook_holders:
             self.put(KEY_WEBHOOK_EVENTS, KeyWebhookEvent.of(event, transfer_id, told_of))
 
-    def order(
-        self,
-        ordered: Transfer | Refund,
-        handover_timeout: timedelta,
-        institution_id: int | None = None,
-        br_code: str | None = None,
-    ) -> None:
-        """Leave a transfer or refund to the workers, who hand it to the rail after the commit.
-
-        Args:
-            institution_id: The account at an institution over which it goes.
-            br_code: The code that it pays there.
-        """
-        self.put(ORDERS, open_order(ordered, self.now, handover_timeout, institution_id, br_code))
-        self._orders_count += 1
-
-    def await_approval(
-        self,
-        transfer: Transfer,
-        handover_timeout: timedelta,
-        need: ApprovalReason,
-        institution_id: int | None = None,
-        br_code: str | None = None,
-    ) -> None:
-        """Leave a transfer to the workers once an operator has approved it, and tell that it waits; as ``order``."""
-        opened = open_order(transfer, self.now, handover_timeout, institution_id, br_code)
-        order = await_approval(opened, handover_timeout)
-        awaited = PendingApproval(
-            order_name=order.name,
-            transfer_id=transfer.id,
-            holder_id=transfer.holder_id,
-            is_above=need.is_above,
-            is_new_payee=need.is_new_payee,
-            since=self.now,
-        )
-        # Not counted as an order: workers are woken for what may leave, and this may not yet.
+    def order(self, order: OpenOrder) -> None:
+        """Leave a transfer or refund to the workers, who hand it to the rail after the commit."""
         self.put(ORDERS, order)
-        self.put(PENDING_APPROVALS, awaited)
-        self.announce(announce_update, transfer, self.now)
+        # Workers are woken for orders that may leave now.
+        self._orders_count += order.may_leave
 
     async def write(self) -> None:
         has_deliveries = await self.write_all(self.connection)

@@ -17,7 +17,8 @@ from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.frame import tally as tally_store
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
-from pixconnect.usecases.money.approval import decide_transfer, find_holds, list_waiting_transfers
+from pixconnect.usecases.money.approval import decide_transfer, list_waiting_transfers
+from pixconnect.usecases.money.before_order import find_holds
 from pixconnect.usecases.money.handover import HELD_AGAIN_AFTER
 from pixconnect.usecases.money.incoming import receive_credit, receive_return
 from pixconnect.usecases.money.report import take_reports

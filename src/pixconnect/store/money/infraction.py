@@ -227,7 +227,7 @@ LIST_UNCOVERED: Final[LiteralString] = f"""
 """
 
 
-async def list_uncovered_blocks(connection: Connection, holder_ids: Sequence[int]) -> list[Block]:
+async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
     """Blocks of which less is blocked here than at the institution, the oldest of each holder first."""
     return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
 

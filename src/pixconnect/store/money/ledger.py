@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Final, LiteralString
 
@@ -100,6 +100,18 @@ _FIND_BALANCE: Final[LiteralString] = f"""
     select {BALANCE.select}, {_RULES.names} from whole_balance join holder on holder.id = whole_balance.holder_id
     where whole_balance.holder_id = $1
 """
+
+
+_FIND_STANDINGS: Final[LiteralString] = f"""
+    select {BALANCE.select}, {_RULES.names}, disabled_at is not null as is_disabled
+    from whole_balance join holder on holder.id = whole_balance.holder_id where whole_balance.holder_id = any($1)
+"""
+
+
+async def read_standings(connection: Connection | Pool, holder_ids: Collection[int]) -> dict[int, tuple[Balance, bool]]:
+    """Balances of some holders, and whether an operator has disabled them."""
+    rows = await connection.fetch(_FIND_STANDINGS, list(holder_ids))
+    return {row["holder_id"]: (BALANCE.read(row), row["is_disabled"]) for row in rows}
 
 
 async def find_balance(pool: Connection | Pool, holder_id: int) -> Balance | None:

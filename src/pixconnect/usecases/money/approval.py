@@ -6,70 +6,23 @@ hands the order over as any other, or gives it up as any other, so that its mone
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from datetime import timedelta
-from typing import Final, TypeAlias
+from typing import Final
 
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.leaving import Standing, find_hold
-from pixconnect.domain.money.limit import ApprovalReason, Interval, Spending, Spent, find_approval_reason
-from pixconnect.domain.money.order import OpenOrder, decide_approval, is_too_late, name_of
-from pixconnect.domain.money.refund import Refund
-from pixconnect.domain.money.transfer import NewTransfer, Transfer
-from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame import tally as tally_store
+from pixconnect.domain.money.order import OpenOrder, decide_approval, is_too_late
+from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
 from pixconnect.store.money import approval as approval_store
-from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import order as order_store
 from pixconnect.store.money.approval import ApprovalAnswer, PendingApproval
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Core, Operator, read_ordered, write_alone
+from pixconnect.usecases.money.before_order import find_holds
 from pixconnect.writing.service_time import service_now_to_write
-from pixconnect.writing.unit_of_work import UnitOfWork
-
-_Sum: TypeAlias = tuple[int, Interval, Interval | None]
-"""A holder, a day, and the night in it."""
-
-
-async def find_holds(connection: Connection | Pool, under_way: Collection[Transfer | Refund]) -> dict[str, str]:
-    """The reasons why some of these may not leave now, by the names of their orders."""
-    standings = await approval_store.read_standings(connection, {ordered.holder_id for ordered in under_way})
-    # A contested Pix has a block while it is undecided.
-    suspected = {
-        (ordered.transfer_id, ordered.holder_id)
-        for ordered in under_way
-        if isinstance(ordered, Refund) and standings[ordered.holder_id].blocks_count
-    }
-    contested = await infraction_store.find_contested(connection, sorted(suspected))
-    holds = dict[str, str]()
-    # Thousands of one holder may wait, and most of them count on one day.
-    sums = dict[_Sum, Spent]()
-    for ordered in under_way:
-        standing = standings[ordered.holder_id]
-        spending = await _read_spending(connection, ordered, standing, sums)
-        is_contested = isinstance(ordered, Refund) and (ordered.transfer_id, ordered.holder_id) in contested
-        if hold := find_hold(ordered, standing, spending, is_contested=is_contested):
-            holds[name_of(ordered)] = hold
-    return holds
-
-
-async def _read_spending(
-    connection: Connection | Pool, ordered: Transfer | Refund, standing: Standing, sums: dict[_Sum, Spent]
-) -> Spending:
-    """What else was sent on the day on which it was accepted, on which it counts."""
-    spending = Spending(ordered.created_at)
-    if isinstance(ordered, Transfer) and standing.limits.are_of_sums:
-        wanted = ordered.holder_id, spending.day, spending.find_night(standing.limits)
-        if wanted not in sums:
-            sums[wanted] = await tally_store.read_spent(connection, *wanted)
-        spent, own_cents = sums[wanted], ordered.amount_cents
-        others = Spent(day_cents=spent.day_cents - own_cents, night_cents=spent.night_cents - own_cents)
-        spending.start(ordered.holder_id, others)
-    return spending
-
 
 LISTED_MAX: Final = 1000
 PAID_COUNTED_MAX: Final = 100
@@ -87,27 +40,6 @@ class WaitingTransfer(Struct, frozen=True, kw_only=True):
     """How many of its holder's transfers have settled to its payee, up to a bound."""
     hold: str | None
     """Why it could not leave now, so that a yes is refused."""
-
-
-async def find_needs(work: UnitOfWork, batch: Sequence[NewTransfer]) -> dict[int, ApprovalReason]:
-    """Why transfers of a batch have to be approved, by their ids; what goes by book never has to."""
-    needs: dict[int, ApprovalReason] = {}
-    for new in batch:
-        rule = work.balances[new.holder_id].approval
-        # By book the money only goes to another holder here, and leaves nobody's reach.
-        if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
-            continue
-        # Only holders who want it cost a query.
-        is_known = not rule.new_payees or await _count_paid(work.connection, new, 1) > 0
-        need = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
-        if need is not None:
-            needs[new.transfer_id] = need
-    return needs
-
-
-async def _count_paid(connection: Connection, new: NewTransfer, count_max: int) -> int:
-    by, payee = new.request.initiation_type, new.payee.party
-    return await approval_store.count_paid(connection, new.holder_id, by, payee, count_max)
 
 
 async def decide_transfer(context: Operator, transfer_id: int, *, is_approved: bool) -> ApprovalAnswer:

@@ -48,7 +48,7 @@ from pixconnect.store.money import approval as approval_store
 from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import Context, read_ordered
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.approval import find_holds
+from pixconnect.usecases.money.before_order import find_holds
 from pixconnect.usecases.money.network_id import NamedOrder, name_orders
 from pixconnect.usecases.money.settlement import ASK_AFTER, ASK_AFTER_MAX, Fence, ask_again_after, end_orders
 from pixconnect.usecases.money.unresolved import NOTE_WAITING, NewWaiting

@@ -7,7 +7,7 @@ movement of money asks for. A batch that changes blocks reads the others first (
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from typing import Literal
 
 from msgspec import structs
@@ -15,10 +15,13 @@ from msgspec import structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
 from pixconnect.domain.money.charge import Charge
+from pixconnect.domain.money.leaving import WaitingOrder
 from pixconnect.domain.money.ledger import Cause, LedgerEntry, part_taken
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
+from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.money import infraction as infraction_store
+from pixconnect.usecases.money.order_rule import OrderRule
 from pixconnect.writing.unit_of_work import Claim, UnitOfWork
 
 
@@ -184,3 +187,28 @@ class HeldBlocks(Claim):
     def _change(self, block: Block) -> None:
         self.open.put(block)
         self.work.move(infraction_store.BLOCKS, block, block)
+
+
+class Contests(OrderRule):
+    """No refund leaves while its Pix is contested, and nothing of a holder while more is blocked there than here."""
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        # A contested Pix has a block while it is undecided.
+        blocked = [each for each in waiting if each.balance.blocks_count]
+        if not blocked:
+            return {}
+        holder_ids = sorted({each.balance.holder_id for each in blocked})
+        uncovered = {block.holder_id for block in await infraction_store.list_uncovered_blocks(connection, holder_ids)}
+        refunds = {(one.transfer_id, one.holder_id) for each in blocked if isinstance(one := each.ordered, Refund)}
+        contested = (
+            await infraction_store.find_contested(connection, sorted(refunds)) if refunds else set[tuple[int, int]]()
+        )
+        holds: dict[str, str] = {}
+        for each in blocked:
+            one = each.ordered
+            if isinstance(one, Refund) and (one.transfer_id, one.holder_id) in contested:
+                holds[each.name] = "somebody contests the Pix that it returns, and its institution has not decided"
+            elif each.is_holders and one.holder_id in uncovered:
+                holds[each.name] = "the institution has blocked more of the holder's money than is blocked here"
+        return holds

@@ -29,6 +29,7 @@ from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.ledger import check_may_withdraw
+from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.refund import NewRefund, Refund, RefundRequest, RefundStatus
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection
@@ -273,7 +274,7 @@ def hold_refund(work: UnitOfWork, refund: Refund, original: Transfer, handover_t
     """Reserve the money of a refund and leave it to the workers; the caller writes the original, as returned from here."""
     work.post(refund.holder_id, "available", "reserved", refund.amount_cents, refund.cause)
     work.put(REFUNDS, refund)
-    work.order(refund, handover_timeout, original.institution_id)
+    work.order(open_order(refund, work.now, handover_timeout, original.institution_id))
     # Counted from now on, so that refunds under way never exceed the original together.
     return transfer_rules.begin_return(original, refund.amount_cents)
 

@@ -6,12 +6,11 @@ ours is settled by book, in the same transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from pixconnect.domain.frame import errors, identifiers, money
-from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
@@ -22,7 +21,8 @@ from pixconnect.domain.money.charge import Charge, compose_amount
 from pixconnect.domain.money.charge_payment import ChargePayment, decide_charge
 from pixconnect.domain.money.holder import parse_pix_key
 from pixconnect.domain.money.ledger import Balance, check_transfer
-from pixconnect.domain.money.limit import ApprovalReason, Spending
+from pixconnect.domain.money.limit import Spending
+from pixconnect.domain.money.order import open_order
 from pixconnect.domain.money.transfer import (
     NO_TERMS,
     AccountTransferRequest,
@@ -35,8 +35,6 @@ from pixconnect.domain.money.transfer import (
     TransferView,
 )
 from pixconnect.domain.money.transfer_search import TransferSearch
-from pixconnect.foundation.pool import Connection, Pool
-from pixconnect.store.frame import tally as tally_store
 from pixconnect.store.identity.origin import ORIGINS, Asked
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import transfer as transfer_store
@@ -46,12 +44,12 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
-from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.money import charge_moves, outgoing_transfer
 from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.before_order import OrderRules
 from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts
-from pixconnect.usecases.money.outgoing_transfer import HeldSending
 from pixconnect.usecases.money.payee import find_payee
+from pixconnect.usecases.money.spending import add_spent
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
 
@@ -193,10 +191,9 @@ async def _start_transfers(batch: Batch[NewTransfer]) -> list[Transfer | errors.
     known = await _IDEMPOTENCY.find_known(batch.connection, batch)
     wanted = {(charge.id, charge.holder_id) for new in batch if (charge := new.payee.charge) is not None}
     charges = await work.lock_charges(sorted(wanted))
-    spending = await _read_spending(work, batch)
-    sending = await outgoing_transfer.hold_sending(batch.connection, batch, to_day(work.now))
-    needs = await approval_usecases.find_needs(work, batch)
-    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, spending, sending, needs))
+    rules = OrderRules(work)
+    await rules.begin(batch)
+    outcomes = _IDEMPOTENCY.decide_each(batch, known, lambda new: _accept(work, new, charges, rules))
     await work.write()
     return outcomes
 
@@ -260,51 +257,26 @@ async def search_transfers(context: Context, caller: Caller, search: TransferSea
     return Page(items=items, total_count=1)
 
 
-async def _read_spending(work: UnitOfWork, batch: Sequence[NewTransfer]) -> Spending:
-    spending = Spending(work.now)
-    # Only holders that have limits on sums cost a query.
-    for holder_id in sorted({new.holder_id for new in batch if work.balances[new.holder_id].limits.are_of_sums}):
-        await _add_spent(work.connection, spending, work.balances[holder_id])
-    return spending
-
-
-async def _add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
-    spans = spending.day, spending.find_night(balance.limits)
-    spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *spans))
-
-
-def _accept(
-    work: UnitOfWork,
-    new: NewTransfer,
-    charges: dict[tuple[int, int], Charge],
-    spending: Spending,
-    sending: HeldSending,
-    needs: Mapping[int, ApprovalReason],
-) -> Transfer:
+def _accept(work: UnitOfWork, new: NewTransfer, charges: dict[tuple[int, int], Charge], rules: OrderRules) -> Transfer:
     """Reserve the money of one transfer, or settle it by book; a refused one has changed nothing."""
-    holder_id, amount_cents = new.holder_id, new.request.amount_cents
     _check_account(work, new)
-    sending.check(new)
-    check_transfer(amount_cents, work.balances[holder_id], spending)
+    rules.check(new)
     transfer = transfer_rules.open_transfer(new, work.now)
     work.put(ORIGINS, Asked("transfer", transfer.id, work.now, new.caller))
     work.announce_transfer(transfer)
     if new.payee.holder_id is not None:
         transfer = _settle_by_book(work, new, new.payee.holder_id, transfer, charges)
     else:
-        work.post(holder_id, "available", "reserved", amount_cents, transfer.cause)
+        work.post(new.holder_id, "available", "reserved", transfer.amount_cents, transfer.cause)
         work.put(TRANSFERS, transfer)
         # The installation's own rail is told what the code led to; an institution reads the code for itself.
         request = new.request if new.institution_id is not None else None
         br_code = request.br_code if isinstance(request, QrCodeTransferRequest) else None
-        if (need := needs.get(new.transfer_id)) is not None:
-            work.await_approval(transfer, new.handover_timeout, need, new.institution_id, br_code)
-        else:
-            work.order(transfer, new.handover_timeout, new.institution_id, br_code)
-        sending.count(new)
+        order = open_order(transfer, work.now, new.handover_timeout, new.institution_id, br_code)
+        work.order(rules.delay(new, transfer, order))
     # The next transfers of this batch count this one.
     if transfer_rules.is_spent(transfer):
-        spending.count(holder_id, amount_cents)
+        rules.count(new)
     return transfer
 
 
@@ -367,7 +339,7 @@ async def _read_payer(context: Context, caller: Caller) -> tuple[Balance, Spendi
         return None
     spending = Spending(context.clock.now())
     if balance.limits.are_of_sums:
-        await _add_spent(context.pool, spending, balance)
+        await add_spent(context.pool, spending, balance)
     return balance, spending
 
 

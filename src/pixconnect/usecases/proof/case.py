@@ -40,7 +40,7 @@ from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Context, Core, Operator, read_ordered, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.account import found
-from pixconnect.usecases.money.approval import find_holds
+from pixconnect.usecases.money.before_order import find_holds
 from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof import day_case
 from pixconnect.usecases.proof.answer_preview import BalancePoint, PossibleAnswer, list_answers, run_balance

@@ -1,0 +1,50 @@
+"""Some of a holder's transfers wait for an operator's yes before they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pixconnect.domain.money.limit import ApprovalReason, find_approval_reason
+from pixconnect.domain.money.order import OpenOrder, await_approval
+from pixconnect.domain.money.transfer import NewTransfer, Transfer, announce_update
+from pixconnect.store.money import approval as approval_store
+from pixconnect.store.money.approval import PENDING_APPROVALS, PendingApproval
+from pixconnect.usecases.money.order_rule import OrderRule
+from pixconnect.writing.unit_of_work import UnitOfWork
+
+
+class Approvals(OrderRule):
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._reasons: dict[int, ApprovalReason] = {}
+
+    async def begin(self, batch: Sequence[NewTransfer]) -> None:
+        for new in batch:
+            rule = self.work.balances[new.holder_id].approval
+            # By book the money only goes to another holder here, and leaves nobody's reach.
+            if new.payee.holder_id is not None or (rule.above_cents is None and not rule.new_payees):
+                continue
+            is_known = not rule.new_payees or await self._was_paid(new)
+            reason = find_approval_reason(rule, new.request.amount_cents, is_known_payee=is_known)
+            if reason is not None:
+                self._reasons[new.transfer_id] = reason
+
+    async def _was_paid(self, new: NewTransfer) -> bool:
+        by, payee = new.request.initiation_type, new.payee.party
+        return await approval_store.count_paid(self.work.connection, new.holder_id, by, payee, 1) > 0
+
+    def delay(self, new: NewTransfer, transfer: Transfer, order: OpenOrder) -> OpenOrder:
+        reason = self._reasons.get(new.transfer_id)
+        if reason is None:
+            return order
+        pending = PendingApproval(
+            order_name=order.name,
+            transfer_id=transfer.id,
+            holder_id=transfer.holder_id,
+            is_above=reason.is_above,
+            is_new_payee=reason.is_new_payee,
+            since=self.work.now,
+        )
+        self.work.put(PENDING_APPROVALS, pending)
+        self.work.announce(announce_update, transfer, self.work.now)
+        return await_approval(order, new.handover_timeout)

@@ -1,0 +1,62 @@
+"""A holder's limits on its outgoing transfers, and what counts against them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pixconnect.domain.frame import errors
+from pixconnect.domain.money.leaving import WaitingOrder
+from pixconnect.domain.money.ledger import Balance
+from pixconnect.domain.money.limit import Interval, Spending, Spent
+from pixconnect.domain.money.transfer import NewTransfer, Transfer
+from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.frame import tally as tally_store
+from pixconnect.usecases.money.order_rule import OrderRule
+from pixconnect.writing.unit_of_work import UnitOfWork
+
+
+class HolderLimits(OrderRule):
+    def __init__(self, work: UnitOfWork) -> None:
+        super().__init__(work)
+        self._spending = Spending(work.now)
+
+    async def begin(self, batch: Sequence[NewTransfer]) -> None:
+        balances = self.work.balances
+        for holder_id in sorted({new.holder_id for new in batch if balances[new.holder_id].limits.are_of_sums}):
+            await add_spent(self.work.connection, self._spending, balances[holder_id])
+
+    def check(self, new: NewTransfer) -> None:
+        self._spending.check(new.holder_id, self.work.balances[new.holder_id].limits, new.request.amount_cents)
+
+    def count(self, new: NewTransfer) -> None:
+        self._spending.count(new.holder_id, new.request.amount_cents)
+
+    @staticmethod
+    async def find_holds(connection: Connection | Pool, waiting: Sequence[WaitingOrder]) -> dict[str, str]:
+        holds: dict[str, str] = {}
+        # Thousands of one holder may wait, and most of them count on one day.
+        sums: dict[tuple[int, Interval, Interval | None], Spent] = {}
+        for each in waiting:
+            transfer, limits = each.ordered, each.balance.limits
+            if not isinstance(transfer, Transfer):
+                continue
+            # It counts on the day on which it was accepted.
+            spending = Spending(transfer.created_at)
+            if limits.are_of_sums:
+                wanted = transfer.holder_id, spending.day, spending.find_night(limits)
+                if wanted not in sums:
+                    sums[wanted] = await tally_store.read_spent(connection, *wanted)
+                spent, own_cents = sums[wanted], transfer.amount_cents
+                others = Spent(day_cents=spent.day_cents - own_cents, night_cents=spent.night_cents - own_cents)
+                spending.start(transfer.holder_id, others)
+            try:
+                spending.check(transfer.holder_id, limits, transfer.amount_cents)
+            except errors.LimitExceeded as exceeded:
+                holds[each.name] = str(exceeded)
+        return holds
+
+
+async def add_spent(connection: Connection | Pool, spending: Spending, balance: Balance) -> None:
+    """Start from what a holder with limits on sums has spent until now."""
+    spans = spending.day, spending.find_night(balance.limits)
+    spending.start(balance.holder_id, await tally_store.read_spent(connection, balance.holder_id, *spans))

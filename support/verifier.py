@@ -31,7 +31,7 @@ async def open_book_reader(service: Service, database: Addresses) -> AsyncIterat
 
 
 async def chain_deposit(database: Addresses, account_number: str = "1") -> tuple[int, int]:
-    """A holder with R$ 10.00 whose entry is chained; its id, and the entry's."""
+    """A holder with R$ 10,00 whose entry is chained; its id, and the entry's."""
     async with open_service(database) as service:
         await be_started(service)
         holder = await open_holder(service, account_number=account_number, funds_cents=1_000)

@@ -186,7 +186,7 @@ async def service(database: postgres.Addresses) -> AsyncIterator[Service]:
 
 @pytest.fixture
 async def caller(service: Service) -> Caller:
-    """A holder with R$ 10 000.00."""
+    """A holder with R$ 10.000,00."""
     return await open_holder(service, funds_cents=1_000_000)
 
 

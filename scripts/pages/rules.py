@@ -2,6 +2,7 @@
 
 from datetime import date
 
+from pixconnect.domain.frame.money import show_reais
 from pixconnect.domain.rules.register import ARRANGEMENT, ArrangementRule, RuleChange, RuleParty, Unit
 
 _HEADINGS = {
@@ -55,7 +56,7 @@ def _write_value(rule: ArrangementRule) -> str:
         case Unit.LIFTED:
             return "lifted"
         case Unit.CENTS:
-            return f"R$ {rule.read_value() // 100:,}.{rule.read_value() % 100:02}"
+            return show_reais(rule.read_value())
         case Unit.HOUR_OF_DAY:
             return f"{rule.read_value()}:00"
         case unit:

@@ -127,7 +127,7 @@ def test_whoever_watches_a_sandbox_sees_what_the_standards_door_answered(termina
         answered["request_id"] = "1"
         RequestLines().append(**answered, said=Reply(status=200, record=record))  # type: ignore[arg-type]
     told = [line.partition("1 ms")[2].strip() for line in terminal.getvalue().splitlines()]
-    assert told == ["R$ 4.00  EM_PROCESSAMENTO", "7 in all", ""]
+    assert told == ["R$ 4,00  EM_PROCESSAMENTO", "7 in all", ""]
 
 
 def test_a_terminal_is_shown_so_many_lines_a_second_and_as_many_again_that_are_bad() -> None:

@@ -154,7 +154,7 @@ def test_a_penny_is_sent_only_where_somebody_says_so_and_is_followed(both: tuple
         assert (refused.returncode, said in refused.stderr) == (1, True), refused.stderr
     ended = run_forked((*check, PAYEE, "--yes", "--timeout", "30", "--json"), two.live.environment)
     assert ended.returncode == 5, ended.stderr
-    assert "R$ 0.01 will leave loja" in ended.stderr
+    assert "R$ 0,01 will leave loja" in ended.stderr
     assert "nothing came back within 30 s" in ended.stderr, ended.stderr
     sent = json.loads(ended.stdout)
     assert (sent["status"], sent["returned_cents"], "came_back_as" in sent) == ("CONFIRMED", 0, False)

@@ -100,8 +100,8 @@ async def test_whoever_watches_is_told_in_words_where_it_went_and_when_it_goes_a
     log.flush()
     lines = [line[10:] for line in terminal.getvalue().splitlines()]
     assert lines == [
-        "webhook transfer.in.confirmed  R$ 1234.56  order-7  -> 127.0.0.1:8181  200  1 ms",
-        "webhook transfer.in.confirmed  R$ 1234.56  order-7  -> 127.0.0.1:8181  the connection was refused  1 ms  "
+        "webhook transfer.in.confirmed  R$ 1.234,56  order-7  -> 127.0.0.1:8181  200  1 ms",
+        "webhook transfer.in.confirmed  R$ 1.234,56  order-7  -> 127.0.0.1:8181  the connection was refused  1 ms  "
         "attempt 1; again in 5 s",
     ]
     assert stream.getvalue() == ""

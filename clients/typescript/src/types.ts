@@ -105,7 +105,7 @@ export interface ChargeEvent {
 export interface ChargeFine {
   /** `percentage` is of the amount less the rebate. */
   kind: "percentage" | "sum";
-  /** 250 is R$ 2.50, or 2.5 %. Cents of a sum, hundredths of a per cent. */
+  /** 250 is R$ 2,50, or 2.5 %. Cents of a sum, hundredths of a per cent. */
   value: number;
 }
 
@@ -113,7 +113,7 @@ export interface ChargeFine {
 export interface ChargeInterest {
   /** A month has 30 calendar or 21 business days, a year 365 or 252. */
   kind: "percentage_a_business_day" | "percentage_a_day" | "percentage_a_month" | "percentage_a_month_of_business_days" | "percentage_a_year" | "percentage_a_year_of_business_days" | "sum_a_business_day" | "sum_a_day";
-  /** 100 is R$ 1.00, or 1 %. Cents of a sum, hundredths of a per cent. */
+  /** 100 is R$ 1,00, or 1 %. Cents of a sum, hundredths of a per cent. */
   value: number;
 }
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from decimal import Decimal
 from pathlib import Path
 from typing import Final, Literal
 
 from babel.messages.pofile import read_po
-from babel.numbers import format_currency, format_decimal
+from babel.numbers import format_decimal
 from msgspec import Struct
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.money import format_reais, show_reais
 
 LanguageCode = Literal["pt", "en"]
 
@@ -43,9 +42,7 @@ class Language(Struct, frozen=True, kw_only=True):
 
     def amount(self, cents: int | None) -> str:
         """``R$ 1.234,56``, in both languages: that is how people in Brazil write them."""
-        if cents is None:
-            return "-"
-        return format_currency(Decimal(cents) / 100, "BRL", locale="pt_BR").replace("\xa0", " ")
+        return "-" if cents is None else show_reais(cents)
 
     def reais(self, cents: int) -> str:
         """An amount for a spreadsheet's cell."""

@@ -115,7 +115,7 @@ async def give_back(visit: Visit) -> Response:
 
 
 async def make_charge(visit: Visit) -> Response:
-    """Create a charge of R$ 1.00, which every subscribed endpoint gets as an event."""
+    """Create a charge of R$ 1,00, which every subscribed endpoint gets as an event."""
     _check_sandbox(visit)
     form = visit.form()
     visit.viewer.require("charge.write")

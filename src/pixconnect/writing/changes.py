@@ -16,7 +16,7 @@ import msgspec
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
-from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.money import show_reais
 from pixconnect.foundation import logging as our_logging
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.fact import Fact, FactRows, Row
@@ -114,6 +114,6 @@ def describe_event(body: str) -> str:
     payload = event.get("payload", {})
     words = [str(event.get("name", ""))]
     if "amount" in payload:
-        words.append(f"R$ {format_reais(payload['amount'])}")
+        words.append(show_reais(payload["amount"]))
     named = payload.get("external_id") or payload.get("end_to_end_id") or payload.get("return_identification")
     return "  ".join([*words, *([str(named)] if named else [])])

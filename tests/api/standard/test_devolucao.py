@@ -25,7 +25,7 @@ SETTLED = Settled(settled_at=STARTED_AT)
 
 @pytest.fixture
 async def e2e(service: Service, caller: Caller) -> str:
-    """A Pix of R$ 10.00 from outside, to a key."""
+    """A Pix of R$ 10,00 from outside, to a key."""
     report = credit_report(service)
     await receive_credit(service.context, report)
     return report.end_to_end_id

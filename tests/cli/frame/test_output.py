@@ -27,8 +27,8 @@ def test_a_terminal_shows_a_table_in_colours(screen: pytest.CaptureFixture[str])
     _show()
     assert screen.readouterr().out == (
         "\033[2m id  status             amount\033[0m\n"
-        "  6  \033[33mPENDING\033[0m   R$ 1 000 000.50\n"
-        "515  \033[32mAPPROVED\033[0m          R$ 0.05\n"
+        "  6  \033[33mPENDING\033[0m   R$ 1.000.000,50\n"
+        "515  \033[32mAPPROVED\033[0m          R$ 0,05\n"
     )
 
 
@@ -43,15 +43,15 @@ def test_a_narrow_terminal_shows_no_table(screen: pytest.CaptureFixture[str], mo
     monkeypatch.setenv("NO_COLOR", "1")
     _show()
     assert screen.readouterr().out == (
-        "id: 6\nstatus: PENDING\namount: R$ 1 000 000.50\n\nid: 515\nstatus: APPROVED\namount: R$ 0.05\n"
+        "id: 6\nstatus: PENDING\namount: R$ 1.000.000,50\n\nid: 515\nstatus: APPROVED\namount: R$ 0,05\n"
     )
 
 
 def test_a_pipe_gets_a_line_each_and_scripts_all_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     _show()
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "  6  PENDING   R$ 1 000 000.50",
-        "515  APPROVED          R$ 0.05",
+        "  6  PENDING   R$ 1.000.000,50",
+        "515  APPROVED          R$ 0,05",
     ]
     _show(as_json=True)
     assert capsys.readouterr().out == (

@@ -38,4 +38,4 @@ def test_all_money_of_an_infraction_is_shown_alike(capsys: pytest.CaptureFixture
         taken: int
 
     records.show(Contested(10_000, 6_000, 4_000), as_json=False)
-    assert capsys.readouterr().out == "amount: R$ 100.00\nheld: R$ 60.00\ntaken: R$ 40.00\n"
+    assert capsys.readouterr().out == "amount: R$ 100,00\nheld: R$ 60,00\ntaken: R$ 40,00\n"

@@ -38,7 +38,7 @@ _INSERT = """
 
 
 class Row:
-    """A deposit that would be accepted as the second of a holder with R$ 10 000.00; one keyword changes one thing."""
+    """A deposit that would be accepted as the second of a holder with R$ 10.000,00; one keyword changes one thing."""
 
     def __init__(self, holder_id: int, /, **changes: Any) -> None:
         values: dict[str, Any] = {

@@ -62,7 +62,7 @@ async def list_told(service: Service, transfer: Transfer) -> list[str]:
 
 @pytest.fixture
 async def payer(service: Service) -> AsyncIterator[Caller]:
-    """Of R$ 10.00; what is above R$ 3.00 waits."""
+    """Of R$ 10,00; what is above R$ 3,00 waits."""
     caller = await open_holder(service, funds_cents=1000)
     await want(service, caller, approve_above_cents=300)
     service.rail.answer(*[Settled(settled_at=service.clock.now())] * 9)

@@ -31,7 +31,7 @@ def a_static(**changes: Any) -> str:
 
 @pytest.fixture(autouse=True)
 def outside(service: Service) -> None:
-    """An outside shop that the directory knows, with a charge of R$ 5.00."""
+    """An outside shop that the directory knows, with a charge of R$ 5,00."""
     party = outside_party(key=OUTSIDE_KEY)
     service.rail.entries[OUTSIDE_KEY] = DirectoryEntry(key=OUTSIDE_KEY, key_type="EMAIL", party=party)
     ask(service)

@@ -241,7 +241,7 @@ async def contest(service: Service, paid: str, amount_cents: int) -> None:
 
 @pytest.fixture
 async def payer(service: Service) -> AsyncIterator[Caller]:
-    """Holder 1, of R$ 10.00; what is above R$ 3.00 waits for an operator."""
+    """Holder 1, of R$ 10,00; what is above R$ 3,00 waits for an operator."""
     caller = await open_holder(service, funds_cents=1000)
     await want(service, caller, approve_above_cents=300)
     service.rail.answer(*[Settled(settled_at=service.clock.now())] * 9)

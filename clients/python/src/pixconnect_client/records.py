@@ -73,7 +73,7 @@ class ChargeFine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: DeductionKind
     """``PERCENTAGE`` is of the amount less the rebate."""
     value: int
-    """Cents of a sum, hundredths of a per cent: 250 is R$ 2.50, or 2.5 %."""
+    """Cents of a sum, hundredths of a per cent: 250 is R$ 2,50, or 2.5 %."""
 
 
 class ChargeInterest(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -222,7 +222,7 @@ class ChargeFine(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     kind: DeductionKind
     """`percentage` is of the amount less the rebate."""
     value: _Value
-    """250 is R$ 2.50, or 2.5 %."""
+    """250 is R$ 2,50, or 2.5 %."""
 
 
 class ChargeInterest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -231,7 +231,7 @@ class ChargeInterest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     kind: InterestKind
     """A month has 30 calendar or 21 business days, a year 365 or 252."""
     value: _Value
-    """100 is R$ 1.00, or 1 %."""
+    """100 is R$ 1,00, or 1 %."""
 
 
 class ChargeRebate(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

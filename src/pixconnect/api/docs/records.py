@@ -91,7 +91,7 @@ _ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
 _NAMES: Final = {frozenset(values): name for name, values in _ENUMERATIONS.items()}
 _NAMES[frozenset(get_args(EventName))] = "EventName"
 
-# A number's schema says its width: without it generators take 32 bits, which is R$ 21 474 836.47.
+# A number's schema says its width: without it generators take 32 bits, which is R$ 21.474.836,47.
 FORMATS: Final = dict(integer="int64", number="double")
 
 _NULL: Final = dict(type="null")

@@ -23,7 +23,7 @@ from pixconnect.api.frame.rates import RequestRates
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.errors import PixConnectError
-from pixconnect.domain.frame.money import format_reais
+from pixconnect.domain.frame.money import show_reais
 from pixconnect.domain.frame.rate import RatePolicy
 from pixconnect.domain.identity.access import Caller, Network, Scope
 from pixconnect.flow.overload import Admission
@@ -338,7 +338,7 @@ def _describe(said: object) -> list[str]:
             return _describe_standard(record)
         case _:
             amount = getattr(said, "amount", None)
-            found = [f"R$ {format_reais(amount)}"] if isinstance(amount, int) else []
+            found = [show_reais(amount)] if isinstance(amount, int) else []
             named = ("external_id", "status", "code", "reason")
             return found + [str(word) for name in named if (word := getattr(said, name, None))]
 
@@ -354,5 +354,5 @@ def _describe_standard(record: object) -> list[str]:
         return [f"{page.quantidade_total_de_itens} in all"]
     value = read("valor")
     original = getattr(value, "original", value)
-    found = [f"R$ {original}"] if isinstance(original, str) else []
+    found = [f"R$ {original.replace('.', ',')}"] if isinstance(original, str) else []
     return found + [word for name in ("txid", "status") if isinstance(word := read(name), str)]

@@ -17,6 +17,7 @@ from cyclopts import Parameter
 
 from pixconnect.cli.frame import terminal
 from pixconnect.domain.frame.clock import format_instant
+from pixconnect.domain.frame.money import show_reais
 from pixconnect.foundation import outgoing_text
 
 Json = Annotated[bool, Parameter(negative=(), show_default=False, help="Print one JSON object.")]
@@ -149,7 +150,7 @@ def _present(shown: Shown) -> dict[str, Any]:
 
 def _text(name: str, value: object, money: Collection[str]) -> str:
     if name in money and isinstance(value, int):
-        return terminal.show_reais(value)
+        return show_reais(value)
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list | tuple):

@@ -70,11 +70,6 @@ def paint_state(state: str) -> str:
     return paint(state, "red" if state in _BAD else "yellow" if state in _UNDER_WAY else "green")
 
 
-def show_reais(cents: int) -> str:
-    sign = "-" if cents < 0 else ""
-    return f"{sign}R$ {abs(cents) // 100:,}.{abs(cents) % 100:02d}".replace(",", " ")
-
-
 def _write(stream: TextIO, text: str) -> None:
     try:
         stream.write(f"{outgoing_text.on_terminal_lines(text)}\n")

@@ -178,7 +178,7 @@ def create(  # noqa: PLR0913  each is an option on the command line
     """Ask to be paid, and draw the QR code where a terminal has room for it.
 
     Args:
-        amount: In cents: 1000 is R$ 10.00.
+        amount: In cents: 1000 is R$ 10,00.
         key: The Pix key of yours that receives the money; by default one of the profile's or the demonstration's.
         payer_name: The payer's name.
         payer_tax_id: The payer's CPF or CNPJ.

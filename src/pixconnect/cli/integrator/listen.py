@@ -29,6 +29,7 @@ from pixconnect.cli.integrator.events import FoundEvent
 from pixconnect.cli.integrator.listeners import Door, ListenerState, make_token
 from pixconnect.cli.integrator.session import explaining
 from pixconnect.domain.frame.event import EventName
+from pixconnect.domain.frame.money import show_reais
 from pixconnect.domain.webhooks.signature import message_id, request_headers
 from pixconnect_client import ApiError, AsyncClient, NoAnswer, RateLimited, Unavailable
 
@@ -293,7 +294,7 @@ def _describe(event: FoundEvent) -> str:
     at = datetime.fromisoformat(event["create_timestamp"]).astimezone()
     names = ("external_id", "end_to_end_id", "return_identification", "transaction_identification")
     named = next((payload[name] for name in names if payload.get(name)), "")
-    amount = f"  {terminal.show_reais(payload['amount'])}" if "amount" in payload else ""
+    amount = f"  {show_reais(payload['amount'])}" if "amount" in payload else ""
     painted = terminal.paint_state(payload["status"])
     return f"{at:%H:%M:%S}  {event['name']}  {painted}  {payload['id']} {terminal.on_one_line(str(named))}{amount}"
 

@@ -65,7 +65,7 @@ def receive(
     """Send money to a key of yours, from another institution.
 
     Args:
-        amount: In cents: 1000 is R$ 10.00.
+        amount: In cents: 1000 is R$ 10,00.
         key: The Pix key; by default one of the profile's or the demonstration's.
     """
     with open_sandbox() as session:
@@ -100,7 +100,7 @@ def deposit(amount: Amount, *, json: Json = False) -> None:
     """Put play money into your account.
 
     Args:
-        amount: In cents: 1000 is R$ 10.00.
+        amount: In cents: 1000 is R$ 10,00.
     """
     with open_sandbox() as session:
         records.show(session.client.sandbox.deposit(amount), as_json=json)
@@ -119,7 +119,7 @@ def move(
     Args:
         kind: What it is; by_hand is a person in the institution's app.
         direction: Whether it comes in or goes out.
-        amount: In cents: 1000 is R$ 10.00.
+        amount: In cents: 1000 is R$ 10,00.
         text: What the institution writes beside it.
     """
     with open_sandbox() as session:

@@ -14,6 +14,7 @@ from pixconnect.cli.frame import output, records, terminal
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.cli.frame.output import Json
 from pixconnect.cli.integrator.session import Session, open_session
+from pixconnect.domain.frame.money import show_reais
 from pixconnect.local.home import is_disk_full
 from pixconnect_client import Statement
 
@@ -82,9 +83,7 @@ def _show(found: Statement, span: tuple[datetime, datetime], *, as_json: bool) -
     if not found.lines:
         # Without --since it is thirty days before the end, which may be a while ago, or to come.
         terminal.notice(f"no entry from {span[0]:%Y-%m-%d} to {span[1]:%Y-%m-%d}")
-    terminal.notice(
-        f"{terminal.show_reais(found.opening_balance)} before, {terminal.show_reais(found.closing_balance)} after"
-    )
+    terminal.notice(f"{show_reais(found.opening_balance)} before, {show_reais(found.closing_balance)} after")
 
 
 def _guess_format(out: str) -> str:

@@ -77,7 +77,7 @@ def create(
     When it returns the money is reserved; `watch` waits until it has arrived.
 
     Args:
-        amount: In cents: 1000 is R$ 10.00.
+        amount: In cents: 1000 is R$ 10,00.
         to: A Pix key, or the text of a QR code.
         key_type: The key's type; by default what it looks like.
         account: In place of a key, an account: ISPB/BRANCH/NUMBER, such as 99999004/0001/1001; its kind may follow

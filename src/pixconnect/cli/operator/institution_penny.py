@@ -62,7 +62,7 @@ def send_penny(
 def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
     account, fee = plan.account, plan.fee_cents
     terminal.notice(
-        f"R$ 0.01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
+        f"R$ 0,01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
     )
     terminal.notice(
         "What the institution takes for it nobody has read yet: see your contract."
@@ -89,7 +89,7 @@ async def _send(
             told = status
             terminal.notice(f"Transfer {sent.transfer.id}: {status}.")
             if status == "CONFIRMED":
-                terminal.notice("Now have its receiver send R$ 0.01 back, or return it.")
+                terminal.notice("Now have its receiver send R$ 0,01 back, or return it.")
         if status == "ERROR" or sent.is_back or time.monotonic() > until_s:
             return sent
         await asyncio.sleep(_LOOK_EVERY_S)

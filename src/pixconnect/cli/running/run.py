@@ -175,7 +175,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
             "\nNo account exists yet unless you created one: `pixconnect holder create`, then `client create`."
         )
     if file is not None:
-        terminal.say("\nA first charge of R$ 10.00: `pixconnect charge create 1000`, and `pixconnect pay ID` pays it.")
+        terminal.say("\nA first charge of R$ 10,00: `pixconnect charge create 1000`, and `pixconnect pay ID` pays it.")
         terminal.say("The same by HTTP, to paste into another terminal:\n")
         terminal.say(_first_charge(file))
     terminal.say("\nCtrl-C stops.")

@@ -21,6 +21,17 @@ def check_amount(amount_cents: int, field: str = "amount") -> None:
         raise errors.AmountOutOfRange(f"{field}: must be from {AMOUNT_MIN_CENTS} to {AMOUNT_MAX_CENTS} cents")
 
 
+def show_reais(amount_cents: Cents) -> str:
+    """Write an amount for people.
+
+    >>> show_reais(-123456789)
+    '-R$ 1.234.567,89'
+    """
+    whole, cents = divmod(abs(amount_cents), 100)
+    sign = "-" if amount_cents < 0 else ""
+    return f"{sign}R$ {whole:,}".replace(",", ".") + f",{cents:02d}"
+
+
 def format_reais(amount_cents: Cents) -> str:
     """Write an amount as the Pix scheme does: 10607 cents are ``106.07``."""
     return f"{amount_cents // 100}.{amount_cents % 100:02d}"

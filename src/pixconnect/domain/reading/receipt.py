@@ -13,6 +13,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
+from pixconnect.domain.frame.money import show_reais
 from pixconnect.domain.institutions.known_party import judge_member
 from pixconnect.domain.money.holder import Party
 from pixconnect.domain.money.tax_id import mask_cpf
@@ -139,13 +140,13 @@ def _mask_key(party: Party) -> str | None:
 def lay_out_receipt(receipt: Receipt) -> ReceiptSheet:
     """A receipt's lines, in the words of Brazilian banks; what is not known has no line."""
     what = [
-        ("Valor", _format_reais(receipt.amount_cents)),
+        ("Valor", show_reais(receipt.amount_cents)),
         ("Data e hora", f"{receipt.settled_at.astimezone(SAO_PAULO):%d/%m/%Y às %H:%M:%S} (Brasília)"),
         ("Tipo", _TYPES[receipt.kind][receipt.direction]),
         # Nobody initiates a return by a code.
         ("Forma de iniciação", _CODES[receipt.code_kind] if receipt.kind == "transfer" else None),
         # Or it would prove a payment that has gone back.
-        ("Já devolvido", _format_reais(receipt.returned_cents) if receipt.returned_cents else None),
+        ("Já devolvido", show_reais(receipt.returned_cents) if receipt.returned_cents else None),
         ("Mensagem", receipt.message),
         ("Liquidação", "Entre contas desta instituição" if receipt.is_book else None),
     ]
@@ -184,17 +185,6 @@ def _list_lines(party: ReceiptParty) -> list[tuple[str, str | None]]:
 
 def _section(heading: str, lines: Sequence[tuple[str, str | None]]) -> ReceiptSection:
     return ReceiptSection(heading=heading, lines=[(label, text) for label, text in lines if text])
-
-
-def _format_reais(cents: int) -> str:
-    """An amount as Brazilians write it.
-
-    Example:
-        >>> _format_reais(123456789)
-        'R$ 1.234.567,89'
-    """
-    # Python parts thousands by commas.
-    return f"R$ {cents // 100:,}".replace(",", ".") + f",{cents % 100:02d}"
 
 
 def name_file(receipt: Receipt) -> str:

@@ -1,4 +1,4 @@
-"""Sends R$ 0.01 from an account's house to a key that an operator names, and sees what comes back by hand."""
+"""Sends R$ 0,01 from an account's house to a key that an operator names, and sees what comes back by hand."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from datetime import date, datetime, time
 from typing import Final
 
 from pixconnect.domain.frame.civil_time import SAO_PAULO
-from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, format_reais
+from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS, show_reais
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem, find_parts
 from pixconnect.domain.institutions.outcome import OUTCOMES
@@ -93,8 +93,7 @@ def _say_line(line: BookLine) -> str:
 
 
 def _say_cents(cents: int) -> str:
-    whole, _, part = format_reais(abs(cents)).partition(".")
-    return f"{'-' if cents < 0 else '+'}R$ {int(whole):,}".replace(",", ".") + f",{part}"
+    return ("" if cents < 0 else "+") + show_reais(cents)
 
 
 def _cut_list(said: Sequence[str]) -> str:

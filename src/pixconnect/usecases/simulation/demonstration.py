@@ -24,7 +24,7 @@ from pixconnect.usecases.money.holder import HolderChanges, NewHolder
 from pixconnect.usecases.simulation.clock import BEHIND_MAX
 
 DEPOSIT_CENTS: Final = 100_000_000
-"""R$ 1 000 000.00."""
+"""R$ 1.000.000,00."""
 
 _HOLDER: Final = NewHolder(
     name="Loja Demonstração Ltda",

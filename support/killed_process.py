@@ -132,6 +132,21 @@ _STEPS_OF_A_DAY: Final[dict[str, str]] = {
 }
 POINTS_OF_A_DAY: Final = tuple(f"work {moment} {name}" for name in _STEPS_OF_A_DAY for moment in ("before", "after"))
 """Of ``support.day_worker``."""
+# What an operator's process may die before or after while it confirms an answer about lines.
+_STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
+    "answer noted": "pixconnect.store.institutions.proposal:confirm",
+    "lines locked": "pixconnect.store.institutions.item:lock_alone",
+    "no money noted": "pixconnect.store.institutions.item:note_waiting",
+    "lines struck": "pixconnect.store.institutions.item:strike",
+    "answer recorded": "pixconnect.usecases.frame.audit:record",  # after it: before COMMIT
+    "line posted": "pixconnect.usecases.money.movement:post_statement_item",
+    "lines joined": "pixconnect.store.institutions.item:join",
+    "days judged": "pixconnect.store.institutions.day:write_states",
+}
+POINTS_OF_AN_ANSWER: Final = tuple(
+    f"confirm {moment} {name}" for name in _STEPS_OF_AN_ANSWER for moment in ("before", "after")
+)
+"""Of ``support.answering``."""
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
@@ -155,7 +170,9 @@ POINTS_THERE: Final = tuple(
 """In an installation with accounts at institutions."""
 
 TARGETS: Final = frozenset(
-    target for calls in (*_CALLS.values(), _STEPS_OF_A_DAY, _STEPS_OF_A_TAKEOVER) for target in calls.values()
+    target
+    for calls in (*_CALLS.values(), _STEPS_OF_A_DAY, _STEPS_OF_AN_ANSWER, _STEPS_OF_A_TAKEOVER)
+    for target in calls.values()
 ) | {target for calls in _CALLS_THERE.values() for _, target in calls}
 """The functions before and after which a process may die."""
 
@@ -173,7 +190,7 @@ class KillPoints:
 
     def arm(self, point: str, *, stops: bool = False) -> None:
         """Let the next process that comes there die, or stand still until somebody lets it go on."""
-        assert point in (*POINTS, *POINTS_THERE, *POINTS_OF_A_DAY, *POINTS_OF_A_TAKEOVER), point
+        assert point in (*POINTS, *POINTS_THERE, *POINTS_OF_A_DAY, *POINTS_OF_AN_ANSWER, *POINTS_OF_A_TAKEOVER), point
         # Under its name at once, with what it says: a process may be looking for it.
         file = self._folder.parent / f"{FOLDER_NAME} {point}"
         file.write_text(_STOPS if stops else "")
@@ -251,6 +268,12 @@ def watch_days(folder: Path) -> None:
     """Be a worker that can be killed at each step of a day."""
     for name, target in _STEPS_OF_A_DAY.items():
         _wrap(folder, "work", name, target)
+
+
+def watch_answers(folder: Path) -> None:
+    """Be a process that confirms an answer and can be killed at each step of it."""
+    for name, target in _STEPS_OF_AN_ANSWER.items():
+        _wrap(folder, "confirm", name, target)
 
 
 def _reach_by_wires(part: str, wires: dict[str, str]) -> None:

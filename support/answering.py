@@ -1,0 +1,49 @@
+"""Confirms the answer that waits on an account, in a process of its own that may be killed at each step of it."""
+
+import asyncio
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from pixconnect.usecases.proof.proposal import confirm_proposal
+from support import killed_process, postgres
+from support.operators import as_operator
+from support.service import FakeClock, open_service
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Confirmation(Struct, frozen=True, kw_only=True):
+    owner_url: str
+    service_url: str
+    now: datetime
+    account: str
+    code: str
+    operator: str
+    points: str
+    """The folder of its kill points."""
+
+
+async def confirm(confirmation: Confirmation, folder: Path) -> int:
+    """How the process ended, which is less than zero where it was killed."""
+    file = folder / "confirmation.json"
+    file.write_bytes(msgspec.json.encode(confirmation))
+    command = (sys.executable, "-m", "support.answering", str(file))
+    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
+    return await process.wait()
+
+
+async def _confirm(wanted: Confirmation) -> None:
+    database = postgres.Addresses(owner_url=wanted.owner_url, service_url=wanted.service_url)
+    async with open_service(database, clock=FakeClock(wanted.now), is_sandbox=False, has_rail=False) as live:
+        operator = as_operator(live.context, wanted.operator)
+        await confirm_proposal(operator, live.context, wanted.account, "answer", wanted.code)
+
+
+if __name__ == "__main__":
+    told = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=Confirmation)
+    killed_process.watch_answers(Path(told.points))
+    asyncio.run(_confirm(told))

@@ -94,7 +94,8 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         await lock_to_propose(connection, wanted.case_id)
         case = await lock_case(connection, wanted.case_id)
         account = await find_account_of(connection, case)
-        day = None if wanted.with_alike else date.fromisoformat(_check(case, account))
+        name = _check(case, account)
+        day = None if wanted.with_alike else date.fromisoformat(name)
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, day)}
         named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
         if wanted.with_alike:

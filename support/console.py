@@ -52,9 +52,9 @@ class Browser(Struct, frozen=True, kw_only=True):
     async def get(self, target: str, **headers: str) -> Answer:
         return await self.ask("GET", target, headers)
 
-    async def post(self, target: str, fields: Mapping[str, str] | None = None, **headers: str) -> Answer:
+    async def post(self, target: str, fields: Mapping[str, str | list[str]] | None = None, **headers: str) -> Answer:
         own = {} if self.session is None else {"csrf": self.session.visitor.csrf_token}
-        body = urlencode(own | dict(fields or {}), errors="surrogatepass").encode()
+        body = urlencode(own | dict(fields or {}), doseq=True, errors="surrogatepass").encode()
         return await self.ask("POST", target, headers, body)
 
     async def ask(

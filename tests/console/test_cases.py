@@ -7,6 +7,8 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.proposal import name_proposal
 from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.proposal import confirm_proposal
 from support.account_shop import make_owner, open_shop
@@ -15,6 +17,7 @@ from support.console import open_console, sign_in, sign_in_client
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
 from support.service import Service
+from support.statement_files import make_ofx, make_ofx_line
 
 PATH = "/audit/cases"
 
@@ -109,6 +112,43 @@ async def test_readers_and_holders_change_no_case_and_pages_propose_nothing_else
                 )
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await console.operator.pool.execute("update institution_proposal set confirmed_by = 'bia'")
+
+
+async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service) -> None:
+    there = FakeInstitution(live.clock)
+    there.balance_cents = 10_000
+    live.clock.advance(days=-1)
+    shop = await open_shop(live, there)
+    await post_opening(live.context, shop.account)
+    live.clock.advance(days=2)
+    lines = [make_ofx_line(item_id=name, at="20260701", amount="50.00", memo=f"SALDO {name}") for name in ("S1", "S2")]
+    content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="150.00")
+    await statement_usecases.record_file(as_operator(live.context), "loja", content, file_name="july.ofx")
+    await case_usecases.look_for_cases(live.context)
+    (case,) = [one.case for one in await case_usecases.list_cases(live.context, kind="day")]
+    path = f"{PATH}/{case.id}"
+    async with open_console(live) as console:
+        ana = console.nobody.of(await sign_in(console, "operator", "ana"))
+        reader = console.nobody.of(await sign_in(console, "reader"))
+        page = (await ana.get(path)).content.decode()
+        for words in ("july.ofx", 'value="counts S1"', 'value="aside S2"', "It is no money"):
+            assert words in page
+        assert f"{path}/answer" not in (await reader.get(path)).content.decode()
+        assert (await reader.post(f"{path}/answer", {"line": "counts S1"})).status == 403
+        for value, words in (
+            ("out S1", "out: is no answer about line S1"),
+            ("ours S1=transfer:9", "ours: is no answer"),
+        ):
+            refused = await ana.post(f"{path}/answer", {"line": value})
+            assert (refused.status, words in refused.content.decode()) == (400, True), refused
+        answers = {"line": ["counts S1", "aside S2", ""]}
+        assert (await ana.post(f"{path}/answer", answers)).status == 303
+        assert "console ana has answered about lines" in (await ana.get(path)).content.decode()
+        (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)
+        await confirm_proposal(as_operator(live.context, "bia"), live.context, "loja", code=name_proposal(waiting))
+        rows = await live.fetch("select item_id, joined_kind, waits from institution_item order by 1")
+        assert [tuple(row) for row in rows] == [("S1", "movement", None), ("S2", None, "no_money")]
+        assert f"{path}/answer" not in (await ana.get(path)).content.decode()
 
 
 async def test_operators_say_how_an_order_ended_and_pages_end_none(live: Service) -> None:

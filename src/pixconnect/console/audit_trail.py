@@ -11,16 +11,19 @@ from pixconnect.console.application import PageRoute
 from pixconnect.console.forms import read_field
 from pixconnect.console.visit import Visit
 from pixconnect.domain.frame import errors, wanted
+from pixconnect.domain.institutions.outcome import ANSWERS
 from pixconnect.domain.money.adjustment import KINDS, parse_kind
 from pixconnect.domain.proof.case import Evidence, parse_said
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.proof import adjustment as adjustment_usecases
+from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof import verify
 from pixconnect.usecases.proof.adjustment import WantedAdjustment
+from pixconnect.usecases.proof.answer import WantedAnswer
 from pixconnect.usecases.proof.case_ending import WantedEnding
 
 PAGE_SIZE: Final = 50
@@ -78,6 +81,22 @@ async def propose_adjustment(visit: Visit) -> Response:
         undone_id=_read_id(visit, "undo"),
     )
     await adjustment_usecases.propose_adjustment(operator, wished)
+    return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
+
+
+async def propose_answer(visit: Visit) -> Response:
+    """Say what lines of a day are; as of an adjustment, another operator confirms it."""
+    operator = _begin_act(visit)
+    said = [str(value).partition(" ") for value in visit.sent.getlist("line")]
+    named = {answer: [line for one, _, line in said if one == answer] for answer in ANSWERS}
+    wished = WantedAnswer(
+        case_id=visit.path_id(),
+        counts=named["counts"],
+        ours=dict(map(answer_usecases.read_own, named["ours"])),
+        aside=named["aside"],
+        out=named["out"],
+    )
+    await answer_usecases.propose_answer(operator, wished)
     return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")
 
 
@@ -147,5 +166,6 @@ ROUTES: Final = (
     PageRoute(path="/audit/cases/{id}/note", page=note_case, method="POST"),
     PageRoute(path="/audit/cases/{id}/close", page=close_case, method="POST"),
     PageRoute(path="/audit/cases/{id}/adjust", page=propose_adjustment, method="POST"),
+    PageRoute(path="/audit/cases/{id}/answer", page=propose_answer, method="POST"),
     PageRoute(path="/audit/cases/{id}/end", page=propose_ending, method="POST"),
 )

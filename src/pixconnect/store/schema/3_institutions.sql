@@ -42,10 +42,10 @@ comment on column institution_proposal.confirmed_by is 'The other operator; null
 comment on column institution_proposal.confirmed_at is 'When it was confirmed, in real time; null while it waits.';
 create unique index institution_proposal_waits on institution_proposal (institution_id, act) where confirmed_at is null;
 create trigger console_forgets_only_adjustments before delete on institution_proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and ((old.act <> all (array['adjust', 'decide'])) or old.confirmed_at is not null)) execute
+    'pixconnect_console'::name and ((old.act <> all (array['adjust', 'answer', 'decide'])) or old.confirmed_at is not null)) execute
     function refuse_console();
 create trigger console_only_adjusts before insert on institution_proposal for each row when (CURRENT_USER =
-    'pixconnect_console'::name and ((new.act <> all (array['adjust', 'decide'])) or new.confirmed_at is not null)) execute
+    'pixconnect_console'::name and ((new.act <> all (array['adjust', 'answer', 'decide'])) or new.confirmed_at is not null)) execute
     function refuse_console();
 grant delete, insert on table institution_proposal to pixconnect_console;
 grant delete, insert, update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;

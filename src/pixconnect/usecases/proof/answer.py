@@ -83,6 +83,12 @@ class _Plan(Struct, frozen=True, kw_only=True):
     """By how much each holder has more afterwards, in cents, if nothing that counts is a Pix of ours."""
 
 
+def read_own(text: str) -> tuple[str, str]:
+    """A line and what of ours it is, as people write it: ``N1=transfer:12``, or the line alone of a sum."""
+    line, _, own = text.rpartition("=")
+    return (line, own) if own.startswith(("transfer:", "refund:")) else (text, SUM)
+
+
 async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
     """Say what lines of a day are; nothing moves before another operator confirms it on the case's account.
 

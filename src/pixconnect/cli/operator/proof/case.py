@@ -27,7 +27,7 @@ from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof import case_ending as ending_usecases
 from pixconnect.usecases.proof.adjustment import WantedAdjustment
-from pixconnect.usecases.proof.answer import SUM, WantedAnswer
+from pixconnect.usecases.proof.answer import WantedAnswer
 from pixconnect.usecases.proof.case import ShownCase
 from pixconnect.usecases.proof.case_ending import WantedEnding
 
@@ -175,15 +175,10 @@ def answer(
         out: A line that the bank has taken out: the opposite of its movement is posted, dated when it is confirmed.
         with_alike: Also lines of other days that wait for the same reason under the same text.
     """
-    own = dict(_read_own(one) for one in ours)
+    own = dict(map(answer_usecases.read_own, ours))
     wanted = WantedAnswer(case_id=case_id, counts=counts, ours=own, aside=aside, out=out, with_alike=with_alike)
     proposed = operating.run(answer_usecases.propose_answer, wanted)
     output.show(dict(act=proposed.act, **proposed.proposal, proposed_by=proposed.proposed_by), as_json=json)
-
-
-def _read_own(text: str) -> tuple[str, str]:
-    line, _, own = text.rpartition("=")
-    return (line, own) if own.startswith(("transfer:", "refund:")) else (text, SUM)
 
 
 @app.command

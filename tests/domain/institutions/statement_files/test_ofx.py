@@ -103,7 +103,7 @@ def test_names_of_the_network_are_found_in_fields_and_texts() -> None:
 
 
 def test_of_ids_a_tax_id_is_chance() -> None:
-    (item,) = read_ofx(make_ofx(make_ofx_line(item_id="52998224725", memo="SALDO<CHECKNUM>52998224725"))).items
+    (item,) = read_ofx(make_ofx(make_ofx_line(item_id="52998224725<CHECKNUM>52998224725", memo="SALDO"))).items
     assert item.tax_id is None
     assert read_one(make_ofx_line(item_id=E2E)).names == (E2E,)
     assert read_one(make_ofx_line(memo=f"x{E2E}")).names == ()
@@ -220,7 +220,8 @@ def test_a_line_that_moves_no_money_needs_nothing_else(line: str) -> None:
 def test_a_text_that_is_written_twice_is_read_whole() -> None:
     assert read_one(make_ofx_line(memo="PIX RECEBIDO<MEMO>ANA 02/08")).text == "PIX RECEBIDO | ANA 02/08"
     assert read_one(make_ofx_line(memo="PIX RECEBIDO<MEMO>PIX RECEBIDO")).text == "PIX RECEBIDO"
-    assert read_one(make_ofx_line(memo="PIX<CHECKNUM>1<CHECKNUM>2")).text == "PIX"
+    assert read_one(make_ofx_line(item_id="N1<CHECKNUM>1<CHECKNUM>2", memo="PIX")).text == "PIX"
+    assert read_one(make_ofx_line(name="<MEMO>PIX", memo="PIX")).text == "PIX"
 
 
 def test_slips_that_were_always_forgiven_are() -> None:

@@ -1,5 +1,7 @@
 """What is a tag of an OFX file, and what is a payer's text."""
 
+from datetime import date
+
 import pytest
 
 from pixconnect.domain.institutions.statement_files.ofx import read_ofx
@@ -32,13 +34,87 @@ def test_what_begins_no_tag_of_ofx_is_text(text: str) -> None:
     [
         ("PIX RECEBIDO<BR/>ANA 02/08", "PIX RECEBIDO ANA 02/08"),
         ("PIX RECEBIDO<br />ANA<BR>02/08", "PIX RECEBIDO ANA 02/08"),
-        ("PIX <b>RECEBIDO</b> ANA</MEMO><X.TAG>1", "PIX RECEBIDO ANA"),
+        ("PIX <b>RECEBIDO</b> ANA</MEMO>", "PIX RECEBIDO ANA"),
         ("PIX RECEBIDO\n<X.TAG>1", "PIX RECEBIDO"),
         ("PIX &lt;3 &amp; mais", "PIX <3 & mais"),
     ],
 )
 def test_markup_in_a_text_does_not_end_it(written: str, text: str) -> None:
     assert read_memos(written) == [text]
+
+
+def write_lines(lines: dict[str, str], *, one_each: bool, closed: str) -> bytes:
+    """A file of credits of 1.00, by their ids, whose fields stand in lines of their own or one line of money in each."""
+    parts = list[str]()
+    for item_id, memo in lines.items():
+        fields = [
+            ("TRNTYPE", "OTHER"),
+            ("DTPOSTED", "20261102"),
+            ("TRNAMT", "1.00"),
+            ("FITID", item_id),
+            ("MEMO", memo),
+        ]
+        ends = {name for name, _ in fields if closed == "all" or (closed == "texts" and name == "MEMO")}
+        texts = [f"<{name}>{text}" + (f"</{name}>" if name in ends else "") for name, text in fields]
+        parts.append(("" if one_each else "\n").join(("<STMTTRN>", *texts, "</STMTTRN>")) + "\n")
+    return make_ofx(*parts, opening="100.00", closing="103.00")
+
+
+LINE = "<STMTTRN><TRNTYPE>CREDIT<DTPOSTED>20261102<TRNAMT>999.00<FITID>z<MEMO>y"
+CLOSED_LINE = LINE.replace("<DTPOSTED>", "</TRNTYPE><DTPOSTED>").replace("<FITID>z", "</TRNAMT><FITID>z</FITID>")
+INJECTED = [
+    *(f"{end}{line}" for end in ("</STMTTRN>", "</MEMO></STMTTRN>", "</MEMO>\t</STMTTRN> ") for line in (LINE, CLOSED_LINE)),
+    *(f"<{name}>" for name in ("STMTTRN", "BAL", "OFX", "STMTRS", "CCSTMTRS", "BANKTRANLIST", "PAYEE", "NAME", "CURRENCY")),
+    *(f"</{name}>" for name in ("STMTTRN", "BANKTRANLIST", "OFX", "MEMO", "STMTRS", "TRNAMT")),
+    "<TRNAMT>5", "<FITID>x", "<TRNTYPE>FEE", "<CORRECTFITID>1", "<DTPOSTED>20260601", "<CHECKNUM>5", "<MEMO>oi",
+    "<LEDGERBAL><BALAMT>5.00<DTASOF>20261120</LEDGERBAL>", "</MEMO><TRNAMT>5", "<SONRS><DTSERVER>20260601120000",
+    "</BANKTRANLIST><BALLIST><BAL><NAME>OPENING<VALUE>7<DTASOF>20261101</BAL>", "<CURRENCY><CURSYM>BRL</CURRENCY>" + LINE,
+    "<!-- ", "<![CDATA[", "-->", "]]>", "</STMTTRN></STMTTRN>", "<![CDATA[ </MEMO></STMTTRN>" + LINE + "]]>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("closed", ["none", "texts", "all"])
+@pytest.mark.parametrize("one_each", [False, True])
+@pytest.mark.parametrize("header", [OFX_HEADER, XML_HEADER])
+@pytest.mark.parametrize("text", INJECTED)
+def test_tags_in_a_text_add_no_line_no_balance_and_no_field(
+    text: str, header: str, one_each: bool, closed: str
+) -> None:
+    lines = dict.fromkeys("ABC", "PIX RECEBIDO")
+    for item_id in lines:
+        content = write_lines(lines | {item_id: f"PIX BOB {text}"}, one_each=one_each, closed=closed)
+        found = read_ofx(content.replace(OFX_HEADER.encode(), header.encode()))
+        assert [(item.item_id, item.signed_cents, item.kind) for item in found.items] == [
+            (one, 100, "pix") for one in lines
+        ]
+        balances = found.opening and found.opening.cents, found.closing and found.closing.cents
+        assert (*balances, found.first_on, found.last_on) == (10_000, 10_300, date(2026, 11, 1), date(2026, 11, 20))
+        assert (found.made_at, found.notes, found.items["ABC".index(item_id)].text[:7]) == (None, (), "PIX BOB")
+
+
+def test_a_currency_behind_a_text_may_be_the_banks() -> None:
+    with pytest.raises(InvalidStatement, match=r"^line 17: CURSYM: the account is in 'USD'"):
+        read_memos("PIX <CURRENCY><CURRATE>5<CURSYM>USD</CURRENCY>")
+
+
+def test_where_no_line_ends_a_text_the_balances_must_agree() -> None:
+    content = write_lines({"A": "PIX", "B": f"PIX </STMTTRN>{LINE}", "C": "PIX"}, one_each=True, closed="none")
+    head, mark, rest = content.partition(b"<BANKTRANLIST>")
+    flat = head + mark + rest.replace(b"\n", b"")
+    with pytest.raises(InvalidStatement, match=r"^line 15: BANKTRANLIST: .* and the balances disagree"):
+        read_ofx(flat)
+    found = read_ofx(flat.replace(b"OPENING", b"OTHER"))
+    assert found.notes[0].startswith(
+        "line 15: BANKTRANLIST: a line of money begins no line of the file, so a payer's text"
+    )
+    # A field that comes twice is a text even there.
+    again = write_lines({"A": "PIX", "B": "PIX <TRNAMT>5", "C": "PIX"}, one_each=True, closed="none")
+    flat = again.replace(b"\n<STMTTRN>", b"<STMTTRN>")
+    assert read_ofx(flat).items[1].text == "PIX <TRNAMT>5"
+    # XML is escaped, unless something shows that it is not.
+    assert read_ofx(flat.replace(OFX_HEADER.encode(), XML_HEADER.encode())).notes == ()
+    # Where there is no line, none can be taken for one.
+    assert read_ofx(make_ofx(opening="1.00", closing="2.00")).notes == ()
 
 
 def test_a_payer_can_hide_no_line_behind_marks_of_a_comment() -> None:

@@ -105,7 +105,7 @@ def _between(content: bytes, mark: bytes, put: bytes) -> bytes:
                 b'<A b="',
             )
         ],
-        (lambda: _HEAD + b"<STMTTRN><MEMO>" + b"<b>" * (_LENGTH // 3), "line 1: STMTTRN: has more than 400 elements"),
+        (lambda: _HEAD + b"<STMTTRN><MEMO>" + b"<b>" * (_LENGTH // 3), "line 1: TRNAMT: is missing"),
         (
             lambda: _between(make_ofx(make_ofx_line()), b"</OFX>", b"<A>"),
             "line 22: OFX: has more than 400 elements",

@@ -9,6 +9,7 @@ A field that moves no money and cannot be read, such as a balance's date, is not
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 from typing import Final
@@ -18,7 +19,14 @@ from msgspec import Struct
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.statement_files import statement_file as files
 from pixconnect.domain.institutions.statement_files.ofx_date import parse_date, parse_instant
-from pixconnect.domain.institutions.statement_files.ofx_tags import Tag, list_tags, unescape
+from pixconnect.domain.institutions.statement_files.ofx_tags import (
+    FREE_TEXTS,
+    PARENTS,
+    Layout,
+    Tag,
+    list_tags,
+    unescape,
+)
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount, read_type
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
@@ -28,39 +36,17 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
 )
 from pixconnect.domain.money.rail import MovementKind
 
-# What holds other elements, and in what it stands. Everything else is a tag with a text, whose end may be missing.
-_PARENTS: Final = dict(
-    OFX="",
-    BANKMSGSRSV1="OFX",
-    STMTTRNRS="BANKMSGSRSV1",
-    STMTRS="STMTTRNRS",
-    BANKACCTFROM="STMTRS",
-    BANKTRANLIST="STMTRS",
-    STMTTRN="BANKTRANLIST",
-    BANKACCTTO="STMTTRN",
-    CCACCTTO="STMTTRN",
-    PAYEE="STMTTRN",
-    CURRENCY="STMTTRN",
-    ORIGCURRENCY="STMTTRN",
-    LEDGERBAL="STMTRS",
-    AVAILBAL="STMTRS",
-    BALLIST="STMTRS",
-    BAL="BALLIST",
-    BANKTRANLISTP="STMTRS",
-    STMTTRNP="BANKTRANLISTP",
-)
 _OF_OTHER_ACCOUNTS: Final = {"CCSTMTRS", "INVSTMTRS", "CCACCTFROM", "INVACCTFROM"}
 _TYPES: Final = dict[str, MovementKind](FEE="fee", SRVCHG="fee")
 _TAGS_MAX: Final = 400
 """Directly in one element, lines of money apart."""
 _TEXT_LENGTH_MAX: Final = 4096
-# What a text without an end tag ends by. Any other tag in its line belongs to it: payers write <b> and <br>.
-_IN_LINE: Final = {
-    "TRNTYPE", "DTPOSTED", "DTUSER", "DTAVAIL", "TRNAMT", "FITID", "CORRECTFITID", "CORRECTACTION", "SRVRTID", "CHECKNUM",
-    "REFNUM", "SIC", "PAYEEID", "NAME", "EXTDNAME", "MEMO", "INV401KSOURCE", "IMAGEDATA", "MKTGINFO",
-}  # fmt: skip
-_MARKUP: Final = {"BR", "P", "B", "I", "U", "DIV", "SPAN", "FONT", "STRONG", "EM"}
-_FREE_TEXTS: Final = {"NAME", "MEMO"}
+# Of markup that banks and payers write into texts only the words are kept.
+_MARKUP: Final = re.compile(r"</?(?:BR|P|B|I|U|DIV|SPAN|FONT|STRONG|EM)\b[^<>]{0,200}>", re.IGNORECASE)
+_TEXT_ENDS: Final = re.compile(
+    r"</(?:NAME|EXTDNAME|MEMO)>\s{0,20}(?:</STMTTRN>)?\Z|</STMTTRN>\Z|</(NAME|MEMO)>\s{0,20}<\1>", re.IGNORECASE
+)
+_FOREIGN: Final = re.compile(r"<CURRENCY>.{0,100}?<CURSYM>\s*([^<]{0,10})", re.IGNORECASE | re.DOTALL)
 # Two contents of one of these are two readings of a file; of other elements the first counts.
 _SINGLE: Final = {
     "TRNTYPE", "DTPOSTED", "TRNAMT", "FITID", "CORRECTFITID", "CURSYM", "CURDEF", "BANKID", "BRANCHID", "ACCTID", "DTSTART",
@@ -78,13 +64,12 @@ class _Aggregate(Struct, kw_only=True):
 class _Reader:
     """Follows the tags of one file."""
 
-    def __init__(self, tags: Iterator[Tag]) -> None:
+    def __init__(self, layout: Layout, tags: Iterator[Tag]) -> None:
+        self._layout = layout
         self._tags = tags
         self._line = 1
         self._top = _Aggregate(name="the file", line=1, texts={})
         self._open: list[_Aggregate] = []
-        self._free_text: str | None = None
-        """The name of the text that is being read, to which what looks like a tag may belong."""
         self._statements: list[StatementFile] = []
         self._begin()
 
@@ -99,24 +84,18 @@ class _Reader:
         return InvalidStatement(rule, self._line)
 
     def read(self) -> StatementFile:
-        before = ""
         for tag in self._tags:
             self._line = tag.line
-            is_in_text = self._free_text is not None and tag.name not in _IN_LINE and tag.name not in _PARENTS
-            if is_in_text and (before.rpartition("\n")[2].strip() or "\n" not in before):
-                self._add_free_text((" " if tag.name in _MARKUP else tag.written) + tag.content[:_TEXT_LENGTH_MAX])
-            else:
-                self._take(tag)
+            self._take(tag)
             self._count(tag.name)
-            before = tag.content
         self._close_to(None)
         return files.join_statements([*self._statements, self._conclude()])
 
     def _take(self, tag: Tag) -> None:
-        name, self._free_text = tag.name, None
+        name = tag.name
         if name in _OF_OTHER_ACCOUNTS:
             raise self._fail(f"{name}: it is the statement of a card or of investments")
-        if name in _PARENTS and not tag.is_end:
+        if name in PARENTS and not tag.is_end:
             self._open_aggregate(name)
         elif not tag.is_end and not tag.is_empty and self._open:
             self._take_text(name, tag.content)
@@ -135,23 +114,26 @@ class _Reader:
             raise self._fail(f"{holder.name}: has more than {_TAGS_MAX} elements")
 
     def _take_text(self, name: str, content: str) -> None:
-        texts, text = self._open[-1].texts, unescape(content).strip()
-        if name in _FREE_TEXTS and self._open[-1].name == "STMTTRN":
-            self._free_text, before = name, texts.get(name)
+        texts = self._open[-1].texts
+        if name in FREE_TEXTS and self._open[-1].name == "STMTTRN":
+            text, before = self._read_free_text(content[:_TEXT_LENGTH_MAX]), texts.get(name)
             if before is None or text not in before.split(" | "):
-                self._add_free_text(
-                    content[:_TEXT_LENGTH_MAX] if before is None else f" | {content[:_TEXT_LENGTH_MAX]}"
-                )
-        elif text and texts.setdefault(name, text) != text and name in _SINGLE:
+                texts[name] = (text if before is None else f"{before} | {text}")[:_TEXT_LENGTH_MAX]
+            return
+        text = unescape(content).strip()
+        if text and texts.setdefault(name, text) != text and name in _SINGLE:
             raise self._fail(f"{name}: stands twice, with two contents")
 
-    def _add_free_text(self, written: str) -> None:
-        if self._free_text is not None:
-            texts = self._open[-1].texts
-            texts[self._free_text] = (texts.get(self._free_text, "") + unescape(written))[:_TEXT_LENGTH_MAX]
+    def _read_free_text(self, written: str) -> str:
+        foreign = None if self._layout.own_lines or self._layout.closed else _FOREIGN.search(written)
+        if foreign is not None:
+            # By the standard's order it may stand there.
+            files.check_currency(foreign[1], "CURSYM", self._line)
+        text = _TEXT_ENDS.sub(lambda found: " | " if found[1] else "", written.rstrip())
+        return unescape(_MARKUP.sub(" ", text)).strip()
 
     def _open_aggregate(self, name: str) -> None:
-        parent = _PARENTS[name]
+        parent = PARENTS[name]
         if any(aggregate.name == name for aggregate in self._open):
             self._close_to(name)
             self._close_last()
@@ -237,7 +219,9 @@ class _Reader:
         first_on, last_on = files.find_days(
             (self._read_day(lists[0], "DTSTART"), self._read_day(lists[0], "DTEND")), self._items.items
         )
-        opening = self._read_balance("OPENING", "VALUE")
+        opening, closing = self._read_balance("OPENING", "VALUE"), self._read_balance("LEDGERBAL", "BALAMT")
+        if self._items.items and not self._layout.is_certain:
+            self._check_one_line(line, opening, closing)
         # The element around all statements has ended only when the last of them is concluded.
         around = [one for one in (*self._open, *self._found.get("OFX", ())) if one.name == "OFX"]
         made_at = [parse_instant(one.texts.get("DTSERVER", "")) for one in around]
@@ -253,11 +237,19 @@ class _Reader:
             last_on=last_on,
             # It is the balance before the span, whatever hour it bears.
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
-            closing=self._read_balance("LEDGERBAL", "BALAMT"),
+            closing=closing,
             items=self._items.items,
             made_at=next(iter(made_at), None),
             notes=(*self._notes, *files.note_outside((first_on, last_on), self._items.items)),
         )
+
+    def _check_one_line(self, line: int, opening: StatedBalance | None, closing: StatedBalance | None) -> None:
+        """Refuse lines of money that stand in one line of the file, if the balances around them disagree."""
+        rule = "BANKTRANLIST: a line of money begins no line of the file, so a payer's text may pass for one"
+        moved_cents = sum(item.signed_cents for item in self._items.items)
+        if opening is not None and closing is not None and opening.cents + moved_cents != closing.cents:
+            raise InvalidStatement(f"{rule}, and the balances disagree: export it in another form", line)
+        self._notes.append(f"line {line}: {rule}: compare the lines with the bank's")
 
     def _read_day(self, element: _Aggregate, name: str) -> date | None:
         text = element.texts.get(name)
@@ -287,7 +279,7 @@ def read_ofx(content: bytes) -> StatementFile:
         InvalidStatement: It is none, or says something in two ways.
     """
     files.check_content(content)
-    return _Reader(list_tags(content)).read()
+    return _Reader(*list_tags(content)).read()
 
 
 def _need(texts: dict[str, str], name: str, line: int) -> str:

@@ -1,4 +1,9 @@
-"""The tags of an OFX file, and the text after each. What is no tag is text: banks copy a payer's ``<3``."""
+"""The tags of an OFX file, and the text after each. What is no tag is text: banks copy a payer's ``<3``, and tags too.
+
+Banks do not escape these texts. Where each ends is decided by how the bank writes what stands before the first of them, where
+no payer has written yet (``Layout``). So a payer's text adds no line of money, no balance and no field to a file whose lines
+of money stand in lines of their own.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +13,46 @@ from typing import Final, NamedTuple
 
 from pixconnect.domain.institutions.statement_files.statement_file import ITEMS_MAX, InvalidStatement
 
+# What holds other elements, and in what it stands. Everything else is a tag with a text, whose end may be missing.
+PARENTS: Final = dict(
+    OFX="",
+    BANKMSGSRSV1="OFX",
+    STMTTRNRS="BANKMSGSRSV1",
+    STMTRS="STMTTRNRS",
+    BANKACCTFROM="STMTRS",
+    BANKTRANLIST="STMTRS",
+    STMTTRN="BANKTRANLIST",
+    BANKACCTTO="STMTTRN",
+    CCACCTTO="STMTTRN",
+    PAYEE="STMTTRN",
+    CURRENCY="STMTTRN",
+    ORIGCURRENCY="STMTTRN",
+    LEDGERBAL="STMTRS",
+    AVAILBAL="STMTRS",
+    BALLIST="STMTRS",
+    BAL="BALLIST",
+    BANKTRANLISTP="STMTRS",
+    STMTTRNP="BANKTRANLISTP",
+)
+FREE_TEXTS: Final = frozenset(("NAME", "EXTDNAME", "MEMO"))
+_NEEDED: Final = frozenset(("TRNTYPE", "DTPOSTED", "TRNAMT", "FITID"))
+_FIELDS: Final = FREE_TEXTS | _NEEDED | {
+    "DTUSER", "DTAVAIL", "CORRECTFITID", "CORRECTACTION", "SRVRTID", "CHECKNUM", "REFNUM", "SIC", "PAYEEID",
+    "INV401KSOURCE", "IMAGEDATA", "MKTGINFO",
+}  # fmt: skip
 _TAG: Final = re.compile(
     r"<(?P<end>/?)(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?(?P<name>[A-Za-z][A-Za-z0-9._-]{0,63})"
     r"""(?:\s++[A-Za-z_][A-Za-z0-9_:.-]*+\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))*+\s*+(?P<empty>/?)>"""
 )
+_TEXT_END: Final = re.compile(r"</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?(?P<name>NAME|EXTDNAME|MEMO)\s*+>", re.IGNORECASE)
+_ENDING: Final = re.compile(r"[ \t]*+(?:\n|\Z)")
+_ENDING_FIELD: Final = re.compile(
+    r"[ \t]*+(?:</(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?STMTTRN>[ \t]*+)?(?:\n|\Z)", re.IGNORECASE
+)
 _START: Final = re.compile(r"<(?:[A-Za-z][A-Za-z0-9_-]{0,63}:)?OFX[\s>/]", re.IGNORECASE)
 _ENTITY: Final = re.compile(r"&(?:(amp|lt|gt|quot|apos|nbsp)|#([0-9]{1,7})|#x([0-9a-fA-F]{1,6}));")
 _ENTITIES: Final = dict(amp="&", lt="<", gt=">", quot='"', apos="'", nbsp=" ")
+_BARE: Final = re.compile("&(?!(?:[A-Za-z]{2,6}|#[0-9]{1,7}|#x[0-9A-Fa-f]{1,6});)")
 _HEADER_LENGTH_MAX: Final = 2048
 _MARKS_MAX: Final = 2 * ITEMS_MAX
 
@@ -25,14 +63,32 @@ class Tag(NamedTuple):
     is_end: bool
     is_empty: bool
     """Written as ``<NAME/>``."""
-    written: str
     content: str
-    """The text that follows it, with its entities."""
+    """The text that follows it, with its entities and, in a free text, what looks like tags."""
     line: int
 
 
-def list_tags(content: bytes) -> Iterator[Tag]:
-    """The tags from ``<OFX>`` on.
+class Layout(NamedTuple):
+    """How a bank writes its lines of money."""
+
+    own_lines: bool
+    """Each of their fields begins a line of the file: a free text ends with its line."""
+    in_lines: bool
+    """Each line of money begins one: a free text ends there too, but further fields may stand in its line."""
+    closed: bool
+    """Their fields have end tags: a free text ends with the last of its end tags in its line."""
+
+    escaped: bool
+    """It is XML, and as the standard wants it no text has a mark of its own."""
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether a payer's text cannot be taken for a line of money."""
+        return self.in_lines or self.escaped
+
+
+def list_tags(content: bytes) -> tuple[Layout, Iterator[Tag]]:
+    """How the file is written, and its tags from ``<OFX>`` on.
 
     Raises:
         InvalidStatement: There is none, or a document type is declared.
@@ -46,13 +102,18 @@ def list_tags(content: bytes) -> Iterator[Tag]:
     if start is None:
         raise InvalidStatement("there is no <OFX> in it")
     is_xml = re.search(r"<\?(xml|OFX)\b", text[: start.start()], re.IGNORECASE) is not None
-    return _list_tags(_blank_out(text, is_xml=is_xml), start.start())
+    text = _blank_out(text, is_xml=is_xml)
+    layout = _find_layout(text, start.start(), escaped=is_xml and _BARE.search(text) is None)
+    return layout, _list_tags(text, start.start(), layout)
 
 
-def _list_tags(text: str, start: int) -> Iterator[Tag]:
-    line, counted_to = 1, 0
+def _list_tags(text: str, start: int, layout: Layout) -> Iterator[Tag]:
+    line, counted_to, texts, end = 1, 0, _FreeTexts(text, layout), 0
     last: re.Match[str] | None = None
     for found in _TAG.finditer(text, start):
+        gap, end = text[end : found.start()], found.end()
+        if texts.has(found, begins_line=_begins_line(gap)):
+            continue
         if last is not None:
             yield _make_tag(last, text[last.end() : found.start()], line)
         line += text.count("\n", counted_to, found.start())
@@ -62,7 +123,96 @@ def _list_tags(text: str, start: int) -> Iterator[Tag]:
 
 
 def _make_tag(found: re.Match[str], content: str, line: int) -> Tag:
-    return Tag(found["name"].upper(), found["end"] == "/", found["empty"] == "/", found[0], content, line)
+    return Tag(found["name"].upper(), found["end"] == "/", found["empty"] == "/", content, line)
+
+
+def _begins_line(gap: str) -> bool:
+    """Whether a tag begins a line, by what stands between it and the one before it."""
+    _, mark, before = gap.rpartition("\n")
+    return bool(mark) and not before.strip()
+
+
+def _find_layout(text: str, start: int, *, escaped: bool) -> Layout:
+    """By the lines of money up to the first free text."""
+    begins, in_lines, closed, is_inside, end = list[bool](), False, False, False, start
+    for found in _TAG.finditer(text, start):
+        name, is_first, end = found["name"].upper(), _begins_line(text[end : found.start()]), found.end()
+        if name == "STMTTRN":
+            in_lines = is_first if not is_inside else in_lines
+            is_inside = True
+        elif is_inside and found["end"]:
+            closed |= name in _NEEDED
+        elif is_inside:
+            begins.append(is_first)
+        if is_inside and name in FREE_TEXTS:
+            break
+    own_lines = bool(begins) and all(begins)
+    return Layout(own_lines=own_lines, in_lines=in_lines or own_lines, closed=closed, escaped=escaped)
+
+
+class _FreeTexts:
+    """Follows which free text is being read, and what is a part of it."""
+
+    def __init__(self, text: str, layout: Layout) -> None:
+        self._text, self._layout = text, layout
+        # Where no line ends a text, most of these texts must have an end tag.
+        self._closed = {
+            name for name in FREE_TEXTS if layout.closed or 2 * text.count(f"</{name}>") > text.count(f"<{name}>")
+        }
+        self._name: str | None = None
+        self._stood = set[str]()
+        """Fields of the line of money so far: none comes twice."""
+        self._is_inside = False
+        self._line_end = -1
+        self._last_ends = dict[str, int]()
+        """Where the last end tag of each free text begins in the line that was looked at last."""
+
+    def has(self, found: re.Match[str], *, begins_line: bool) -> bool:
+        """Whether what looks like a tag is a part of the text that is being read."""
+        name, is_end = found["name"].upper(), bool(found["end"])
+        if self._name is not None and not self._is_after(found, name, begins_line=begins_line):
+            return True
+        self._name = None
+        if name == "STMTTRN":
+            if self._is_inside and self._layout.in_lines and not is_end and not begins_line:
+                line = self._text.count("\n", 0, found.start()) + 1
+                raise InvalidStatement("STMTTRN: stands behind other elements, and those before it begin lines", line)
+            self._is_inside, self._stood = not is_end or self._is_inside, set()
+        elif name in PARENTS and PARENTS[name] != "STMTTRN":
+            self._is_inside = False
+        elif self._is_inside and not is_end and not found["empty"]:
+            self._stood.add(name)
+            self._name = name if name in FREE_TEXTS else None
+        return False
+
+    def _is_after(self, found: re.Match[str], name: str, *, begins_line: bool) -> bool:
+        """Whether a tag stands behind the text that is being read."""
+        layout, is_end = self._layout, bool(found["end"])
+        is_own_end = is_end and name == self._name
+        if not layout.in_lines:
+            is_field = name in PARENTS or (
+                name in _FIELDS and (is_end or name in FREE_TEXTS or name not in self._stood)
+            )
+            return is_own_end if self._name in self._closed else is_field
+        if begins_line:
+            return True
+        if layout.closed and is_own_end:
+            return found.start() == self._find_last_end(found.start(), name)
+        if layout.own_lines or layout.closed:
+            return layout.closed and name == "STMTTRN" and is_end and self._ends_line(found)
+        is_last = is_end and name in (self._name, "STMTTRN") and self._ends_line(found)
+        return is_last or (not is_end and (name == "MEMO" or (name in _NEEDED and name not in self._stood)))
+
+    def _ends_line(self, found: re.Match[str]) -> bool:
+        ending = _ENDING if found["name"].upper() == "STMTTRN" else _ENDING_FIELD
+        return ending.match(self._text, found.end()) is not None
+
+    def _find_last_end(self, position: int, name: str) -> int:
+        if position > self._line_end:
+            self._line_end = self._text.find("\n", position) % (len(self._text) + 1)
+            line = self._text[position : self._line_end]
+            self._last_ends = {found["name"].upper(): position + found.start() for found in _TEXT_END.finditer(line)}
+        return self._last_ends.get(name, position)
 
 
 def _decode(content: bytes) -> str:
@@ -89,7 +239,7 @@ def _blank_out(text: str, *, is_xml: bool) -> str:
         '<A>1 &lt; 2</A>'
     """
     parts: list[str] = []
-    position, ends, tag_at = 0, dict[str, int](), 0
+    position, ends, tag_at, line_at = 0, dict[str, int](), 0, 0
     while (start := text.find("<!", position)) >= 0:
         if len(parts) > _MARKS_MAX:
             raise InvalidStatement(f"there are more than {_MARKS_MAX // 2} <! in it", text.count("\n", 0, start) + 1)
@@ -104,7 +254,11 @@ def _blank_out(text: str, *, is_xml: bool) -> str:
             if tag_at < inside_at:
                 tag = _TAG.search(text, inside_at)
                 tag_at = len(text) if tag is None else tag.start()
-            end = ends[end_mark] if is_xml or ends[end_mark] < tag_at else -1
+            if line_at < inside_at:
+                line_at = text.find("\n", inside_at) % (len(text) + 1)
+            # In the middle of a line a payer may have written it: then it hides nothing beyond its end.
+            is_whole = is_xml and (ends[end_mark] < line_at or _begins_line(text[max(start - 200, 0) : start]))
+            end = ends[end_mark] if is_whole or ends[end_mark] < tag_at else -1
         if end < 0:
             parts.append("&lt;!")
             position = start + 2

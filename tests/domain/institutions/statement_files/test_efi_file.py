@@ -62,6 +62,9 @@ def test_all_of_a_day_with_its_balances() -> None:
     received = found.items[0]
     assert (received.text, received.tax_id, received.txid) == ("pagamento churrasco", "12345678908", "0000100020030000")
     assert found.items[2].counterparty == "João"
+    # A separator in a name is a part of it.
+    (item,) = read_efi_file(make_efi_file(RECORDS["PEB"][0].replace("João", "João; Filhos;"))).items
+    assert (item.counterparty, item.tax_id, item.signed_cents) == ("João; Filhos;", "12345678908", -900)
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,10 @@ def _read_item(row: list[str], number: int) -> InstitutionItem | None:
     if record is None:
         raise InvalidStatement(f"{row[0][:10]!r} is no record of this file", number)
     columns = _OTHER_COLUMNS.get((row[0], len(row)), record.columns)
+    if "name" in columns and (more := len(row) - len(columns) - 1) > 0:
+        # A name is the only column that may have a separator in it.
+        at = columns.index("name") + 1
+        row = [*row[:at], ";".join(row[at : at + more + 1]), *row[at + more + 1 :]]
     if len(row) != len(columns) + 1:
         raise InvalidStatement(f"{row[0]}: must have {len(columns) + 1} columns", number)
     told = dict(zip(columns, (text.strip() for text in row[1:]), strict=True))

@@ -11,6 +11,7 @@ from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import (
     BookLine,
     Joined,
+    find_claimed,
     find_parts,
     join_items,
     make_movement_id,
@@ -70,8 +71,24 @@ def joined_by(joined: Joined) -> list[tuple[str, Any, str]]:
         (an_item(end_to_end_id=E2E), a_line(names=(OTHER_E2E,)), None),
         (an_item(end_to_end_id=E2E, amount_cents=999), a_line(names=(E2E,)), None),
         (an_item(tax_id="52998224725"), a_line(tax_id="11144477735"), None),
-        (an_item(kind="fee", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), None),
-        # No credit is a fee: a payer has written the word.
+        # Words for a kind may be a payer's; what is called a fee gives way to another line that names the same.
+        (an_item(kind="fee", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), "amount"),
+        (an_item(kind="wire", direction="OUT", end_to_end_id=E2E), a_line(direction="OUT", names=(E2E,)), "name"),
+        (
+            an_item(kind="fee", direction="OUT", return_id=RETURN_ID, end_to_end_id=E2E),
+            a_line(key=("refund", 1), direction="OUT", names=("D1", RETURN_ID), original=(E2E,)),
+            "amount",
+        ),
+        (
+            an_item(kind="boleto", direction="OUT", end_to_end_id=E2E),
+            a_line(key=("refund", 1), direction="OUT", names=("D1",), original=(E2E,)),
+            "name",
+        ),
+        (
+            an_item(kind="fee", direction="OUT", end_to_end_id=E2E),
+            a_line(key=("refund", 1), direction="OUT", names=("D1",), original=(E2E,)),
+            None,
+        ),
         (an_item(kind="boleto", end_to_end_id=E2E), a_line(names=(E2E,)), "name"),
         (an_item(kind="wire"), a_line(), None),
         (an_item(), a_line(state="open"), None),
@@ -165,6 +182,38 @@ def test_a_fee_is_told_of_the_pix_that_it_names() -> None:
     assert [item.item_id for item in joined.items_left] == ["F1"]
 
 
+def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() -> None:
+    order = a_line(direction="OUT", names=(E2E,))
+    fee, debit = (
+        an_item(name, kind=kind, direction="OUT", end_to_end_id=E2E) for name, kind in (("A", "fee"), ("B", "pix"))
+    )
+    joined = join_items([fee, debit], [order])
+    assert (joined_by(joined), joined.fees) == ([("B", 1, "name")], {"A": ("transfer", 1)})
+    assert join_items([fee], [order]).fees == {}
+    assert find_claimed([debit], [order], {order.key: fee}) == {order.key}
+    assert find_claimed([fee], [order], {order.key: an_item("C", kind="other")}) == set()
+
+
+@pytest.mark.parametrize(
+    ("looks", "names", "is_claimed"),
+    [
+        (dict(kind="other"), {}, True),
+        ({}, {}, True),
+        (dict(kind="other"), dict(day=DAY + timedelta(days=1)), True),
+        (dict(day=DAY + timedelta(days=1)), dict(day=DAY + timedelta(days=2)), True),
+        # A payer's words about another Pix take nothing from that.
+        ({}, dict(day=DAY + timedelta(days=1)), False),
+        (dict(kind="other"), dict(amount_cents=999), False),
+    ],
+)
+def test_a_line_that_names_a_pix_takes_it_from_one_that_looks_like_it(
+    looks: dict[str, Any], names: dict[str, Any], is_claimed: bool
+) -> None:
+    pix = a_line(names=(E2E,))
+    claimed = find_claimed([an_item("B", end_to_end_id=E2E, **names)], [pix], {pix.key: an_item(**looks)})
+    assert claimed == ({pix.key} if is_claimed else set())
+
+
 def test_a_debit_and_its_reversal_are_the_orders_and_cancel() -> None:
     order = a_line(direction="OUT", names=(E2E,), state="failed")
     debit = an_item("D", direction="OUT", end_to_end_id=E2E)
@@ -234,7 +283,7 @@ def test_joining_is_one_to_one_complete_and_in_no_order(
         item, line = told[join.item_id], ours[join.key]
         assert item.amount_cents == line.amount_cents
         assert (item.direction == line.direction) is not join.is_reversal
-        assert join.by == "name" or not item.names
+        assert join.by == "name" or not item.names or item.kind == "fee"
     chance.shuffle(items)
     chance.shuffle(lines)
     again = join_items(items, lines)
@@ -270,6 +319,9 @@ KNOWN = OpenAmounts(
         # What has a name of ours is ours, whatever its amount and side.
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E), "not_yet_read"),
         (dict(kind="refund", end_to_end_id=E2E), "not_yet_read"),
+        (dict(direction="OUT", kind="boleto", end_to_end_id=E2E), "not_yet_read"),
+        (dict(kind="wire", end_to_end_id=E2E), "not_yet_read"),
+        (dict(kind="fee", end_to_end_id=E2E), "fee"),
         (dict(kind="reversal", end_to_end_id=E2E), "not_yet_read"),
         # What a person sent there, and failed.
         (dict(kind="reversal", end_to_end_id=SENT_E2E, amount_cents=1000), "reversal"),
@@ -278,10 +330,14 @@ KNOWN = OpenAmounts(
         # A received Pix is a credit, told by the reading.
         (dict(kind="pix"), "not_yet_read"),
         (dict(kind="other", end_to_end_id=OTHER_E2E), "not_yet_read"),
+        (dict(kind="boleto", end_to_end_id=OTHER_E2E), "not_yet_read"),
+        (dict(kind="fee", end_to_end_id=OTHER_E2E), "not_yet_read"),
         # An order under way may be this very item.
         (dict(direction="OUT", kind="pix", amount_cents=500), "order_unknown"),
         (dict(direction="OUT", kind="pix", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500), "order_unknown"),
+        (dict(direction="OUT", kind="wire", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
+        (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "fee"),
         (dict(kind="wire", day=KNOWN.today), "day_not_over"),
         (dict(kind="wire", day=date(2026, 9, 30)), "before_opening"),

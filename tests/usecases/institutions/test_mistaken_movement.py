@@ -111,6 +111,18 @@ async def test_the_end_of_a_refund_takes_back_the_movement_that_its_item_became(
     await check_books(shop.live)
 
 
+@pytest.mark.parametrize("kind", ["fee", "boleto", "pix"])
+async def test_a_line_that_names_a_return_is_that_whatever_it_is_called(shop: Shop, kind: str) -> None:
+    pix = await receive(shop)
+    refund = await ask_in_doubt(shop, pix)
+    await tell_line(shop, kind=kind, return_id=refund.return_id, end_to_end_id=pix.end_to_end_id)
+    assert (await movements(shop.live), await lines(shop.live)) == ([], [("refund", str(refund.id))])
+    shop.there.end_refunds("returned")
+    assert await end(shop, refund) == "RETURNED"
+    assert (await movements(shop.live), await funds(shop)) == ([], (700, 0, 0))
+    await check_books(shop.live)
+
+
 async def test_a_refund_that_fails_leaves_the_movement_as_it_is(shop: Shop) -> None:
     refund = await ask_in_doubt(shop, await receive(shop))
     await tell_line(shop)

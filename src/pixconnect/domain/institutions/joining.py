@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, Literal
 
@@ -126,12 +126,13 @@ def join_items(
         _join_same(pairing, only_pix=only_pix)
         _join_near(pairing, whole, only_pix=only_pix)
     named = _index(lines, lambda line: (*line.names, *line.original))
+    ordered = {join.item_id for join in pairing.joins if join.key[0] != "movement"}
     return Joined(
         joins=(*pairing.joins, *reversals),
         fees={
             item.item_id: named[name][0].key
             for item in items
-            if item.kind == "fee"
+            if item.kind == "fee" and item.item_id not in ordered
             for name in item.names[:1]
             if name in named
         },
@@ -154,17 +155,20 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
     by_name = _index(pairing.lines.values(), lambda line: line.names)
     by_original = _index(pairing.lines.values(), lambda line: line.original)
     for item in sorted(pairing.items.values(), key=lambda item: item.kind in NO_PIX):
-        # A movement is of the very item; a fee is a debit about the Pix that it names. A credit's kind may be a payer's word.
-        candidates = list(by_name[make_movement_id(item.item_id)])
-        if item.kind not in NO_PIX or item.direction == "IN":
-            candidates += [line for name in item.names for line in by_name[name]]
-            # Many name of a return only what it returns.
-            if item.return_id is None and (own := [line for name in item.names for line in by_original[name]]):
-                fitting = [line for line in own if line.key in pairing.lines and fits(item, line)]
-                candidates += fitting if len(fitting) == 1 else []
+        # A movement is of the very item. Of other lines the name decides: words for a kind may be a payer's.
+        candidates = [
+            *by_name[make_movement_id(item.item_id)],
+            *(line for name in item.names for line in by_name[name]),
+        ]
+        # Many name of a return only what it returns.
+        if not may_be_fee(item) and item.return_id is None:
+            own = [line for name in item.names for line in by_original[name]]
+            fitting = [line for line in own if line.key in pairing.lines and fits(item, line)]
+            candidates += fitting if len(fitting) == 1 else []
         line = next((line for line in candidates if line.key in pairing.lines and fits(item, line)), None)
         if line is not None:
-            pairing.join(item, line, "name")
+            # What is called a fee gives way to another line that names the same.
+            pairing.join(item, line, "amount" if may_be_fee(item) and line.key[0] != "movement" else "name")
     return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
 
 
@@ -173,7 +177,7 @@ def _join_parts(pairing: _Pairing) -> None:
     settled = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.original)
     groups = defaultdict[Hashable, list[InstitutionItem]](list)
     for item in pairing.items.values():
-        if item.kind not in NO_PIX and item.return_id is None:
+        if not may_be_fee(item) and item.return_id is None:
             groups[item.end_to_end_id, item.direction, item.amount_cents].append(item)
     for items in groups.values():
         named = settled[items[0].end_to_end_id or ""]
@@ -182,6 +186,11 @@ def _join_parts(pairing: _Pairing) -> None:
             lines.sort(key=lambda line: (line.day, str(line.key[1])))
             for item, line in zip(sorted(items, key=lambda item: (item.day, item.item_id)), lines, strict=True):
                 pairing.join(item, line, "name")
+
+
+def may_be_fee(item: InstitutionItem) -> bool:
+    """Whether an item may be a fee for the Pix that it names, and not that Pix."""
+    return item.kind == "fee" and item.direction == "OUT"
 
 
 def fits(item: InstitutionItem, line: BookLine) -> bool:
@@ -308,17 +317,26 @@ def list_looks(items: Iterable[InstitutionItem]) -> set[tuple[date, str, int]]:
     return {(item.day, item.direction, item.amount_cents) for item in alone}
 
 
-def find_claimed(items: Iterable[InstitutionItem], lines: Iterable[BookLine]) -> set[LineKey]:
-    """Which lines some item names: an item that only looks like one of these is another thing."""
+def find_claimed(
+    items: Iterable[InstitutionItem], lines: Iterable[BookLine], alike: Mapping[LineKey, InstitutionItem]
+) -> set[LineKey]:
+    """Which lines some item names: the item in ``alike`` that only looks like one of these is another thing.
+
+    A name may be a payer's word: a Pix of the line's very day gives way only to an item of that day.
+    """
     by_name = _index(lines, lambda line: line.names)
     return {
         line.key
         for item in items
-        if item.kind not in NO_PIX
+        if not may_be_fee(item)
         for name in item.names
         for line in by_name[name]
-        if fits(item, line)
+        if fits(item, line) and (item.day == line.day or not _is_its_pix(alike[line.key], line))
     }
+
+
+def _is_its_pix(item: InstitutionItem, line: BookLine) -> bool:
+    return item.kind in PIX and item.day == line.day
 
 
 def are_near(item: InstitutionItem, line: BookLine) -> bool:

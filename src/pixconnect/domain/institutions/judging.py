@@ -30,7 +30,7 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.balance_line import find_balances, find_marked, is_called_balance, is_weak
 from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import NO_PIX, PIX, BookLine, RecordedItem, Waiting, are_near, fits, is_sum
+from pixconnect.domain.institutions.joining import PIX, BookLine, RecordedItem, Waiting, are_near, fits, is_sum
 from pixconnect.domain.institutions.outcome import SET_ASIDE, Outcome
 from pixconnect.domain.institutions.striking import find_struck, list_moved
 from pixconnect.domain.money.rail import MovementKind
@@ -376,7 +376,9 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
         return "before_opening"
     if item.day == known.begins_on and item.settled_at is None:
         return "opening_day"  # a day alone does not tell whether the opening balance has it
-    if any(name in known.our_names for name in item.names) and item.kind not in NO_PIX:
+    # A fee names the Pix that it is taken for, and is given back for; other words for a kind may be a payer's.
+    is_fee = item.kind == "fee" and any(name in known.our_names for name in item.names)
+    if not is_fee and any(name in known.our_names for name in item.names):
         # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
         return "not_yet_read"
     # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
@@ -390,10 +392,10 @@ def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: 
         # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
         is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
         # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
-        if is_pix or (item.names and item.kind not in NO_PIX and not is_back):
+        if is_pix or (item.names and not is_fee and not is_back):
             return "not_yet_read"
         if item.day >= known.today and not item.names:
             return "day_not_over"
-    elif item.amount_cents in known.unnamed_cents and (is_pix or not item.names):
+    elif item.amount_cents in known.unnamed_cents and not is_fee:
         return "order_unknown"
     return None

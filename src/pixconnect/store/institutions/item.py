@@ -134,9 +134,14 @@ async def lock_alone(connection: Connection, institution_id: int, item_ids: Sequ
     return await connection.fetchval(_LOCK_ALONE, institution_id, item_ids) == len(item_ids)
 
 
+# Words for a kind may be a payer's. A name of the network says more; but a fee names the Pix that it is taken for.
+_MAY_BE_PIX: Final[LiteralString] = """
+    (item.kind <> all({no_pix}) or item.return_id is not null or item.end_to_end_id is not null and item.kind <> 'fee')
+"""
+
 # Who died after posting the movement has not joined its line yet.
 # By its names wherever it has some. Without one it is the only line of its amount and day, and says nothing else.
-_FIND_MISTAKEN: Final[LiteralString] = """
+_FIND_MISTAKEN: Final[LiteralString] = f"""
     select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
         item.end_to_end_id is not null or item.return_id is not null as is_named
     from (
@@ -147,7 +152,7 @@ _FIND_MISTAKEN: Final[LiteralString] = """
     ) as item
     join movement on movement.institution_id = item.institution_id
         and movement.item_id = coalesce(item.joined_id, item.item_id)
-    where item.kind <> all($7)
+    where {_MAY_BE_PIX.format(no_pix="$7")}
         and case
             when item.return_id is not null then item.return_id = any($3)
             when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
@@ -188,11 +193,11 @@ async def find_mistaken(
     return ReversedMovement(**{name: rows[0][name] for name in ("institution_id", "line_id", "holder_id", "item_id")})
 
 
-_LIST_MOVED: Final[LiteralString] = """
+_LIST_MOVED: Final[LiteralString] = f"""
     select distinct item.amount_cents from institution_item as item
     join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
     where item.institution_id = $1 and item.day between $2 and $3 and item.joined_kind = 'movement' and item.direction = 'OUT'
-        and item.kind <> all($4) and not exists (
+        and {_MAY_BE_PIX.format(no_pix="$4")} and not exists (
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
         )
@@ -206,7 +211,7 @@ async def list_moved_amounts(connection: Connection, institution_id: int, days: 
 
 
 # An order is committed before its line can be read: no line of before the loss is a forgotten order's. The hour is for clocks.
-_MAY_BE_FORGOTTEN: Final[LiteralString] = """
+_MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
     select exists (
         select from (
             select known_until, (noticed_at at time zone 'America/Sao_Paulo')::date + $5::integer as last_on,
@@ -216,7 +221,7 @@ _MAY_BE_FORGOTTEN: Final[LiteralString] = """
         join institution_item as item on item.institution_id = $1 and item.day between first_on and last_on
             and item.recorded_at > coalesce(known_until - interval '1 hour', '-infinity')
         left join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
-        where item.direction = 'OUT' and item.amount_cents = $2 and item.kind <> all($6)
+        where item.direction = 'OUT' and item.amount_cents = $2 and {_MAY_BE_PIX.format(no_pix="$6")}
             and coalesce(item.joined_kind, 'movement') = 'movement' and not exists (
                 select from movement as opposite
                 where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id

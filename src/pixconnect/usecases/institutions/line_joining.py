@@ -71,10 +71,14 @@ async def _join_named(
         ids = [joining.make_movement_id(item.item_id) for item in items]
         lines = await line_store.find_named(connection, account.id, names, ids)
         debited, reversed_, alike = await part_store.find_joined(connection, account.id, [line.key for line in lines])
-        claimed = joining.find_claimed(items, [line for line in lines if line.key in alike])
+        kept = await item_store.find(connection, account.id, [*alike.values()])
+        claimed = joining.find_claimed(
+            items, [line for line in lines if line.key in alike], {key: kept[name] for key, name in alike.items()}
+        )
         # What only looks alike is looked for later, among all lines of its days.
         joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited - claimed)
-        joins = [join for join in joined.joins if join.by == "name"]
+        named_ids = {item.item_id for item in items if item.names}
+        joins = [join for join in joined.joins if join.by == "name" or join.item_id in named_ids]
         async with connection.transaction():
             if claimed:
                 found = await item_store.release(connection, account.id, [alike[key] for key in claimed])

@@ -114,7 +114,7 @@ async def _find_contrary(
     connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
 ) -> dict[str, CaseEnding]:
     """Which lines say that something left of which two operators have said otherwise, each noted before it is posted."""
-    pix = [one for one in left if one.item.direction == "OUT" and one.item.kind not in NO_PIX]
+    pix = [one for one in left if one.item.direction == "OUT" and (one.item.kind not in NO_PIX or one.item.names)]
     amounts = sorted({one.item.amount_cents for one in pix})
     endings = await ending_store.list_never(connection, account.id, amounts) if amounts else []
     if not endings:
@@ -137,8 +137,10 @@ def _choose(left: UnmatchedItem, free: Sequence[CaseEnding], names: Mapping[str,
     named = [ending for ending in alike if names.get(ending.order_name, frozenset()) & set(left.item.names)]
     if named:
         return named[0]
-    # What waits for something else is judged by that.
-    near = [ending for ending in alike if left.waits is None and _is_near(left, ending)]
+    # What waits for something else is judged by that, and what is called no Pix by its names alone.
+    near = [
+        ending for ending in alike if left.waits is None and left.item.kind not in NO_PIX and _is_near(left, ending)
+    ]
     return near[0] if len(near) == 1 else None
 
 

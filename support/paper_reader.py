@@ -17,7 +17,7 @@ from pixconnect.domain.institutions import joining, judging
 from pixconnect.domain.institutions.day import DayBalances, DayCases, DaySums, JudgedDay, judge_days, sum_items
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem
-from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement, OpenAmounts
+from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement
 from pixconnect.domain.institutions.outcome import OUTCOMES
 from pixconnect.domain.institutions.statement_files.statement_file import (
     ItemSource,
@@ -25,6 +25,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     find_final_balance,
 )
 from pixconnect.domain.institutions.statement_files.statement_format import read_statement_file
+from pixconnect.domain.institutions.unmatched import LeftLines, OpenAmounts, judge_left
 from support.bank_simulator import FIRST_ON, OPENING_CENTS, Movement, at_hour
 from support.true_months import Books, Effect, Question, Step
 
@@ -206,9 +207,10 @@ class PaperReader:
     def _settle(self, now: datetime) -> None:
         """Named lines are joined first; then lines that look alike; then the rest is posted or waits."""
         guessed = (item for item in self._items.values() if item.joined_by != "name")
-        alike: dict[tuple[object, object], RecordedItem] = {(one.joined_kind, one.joined_id): one for one in guessed}
-        claimed = joining.find_claimed(self._list_alone(), self._ours.values())
-        for item in [alike[key] for key in claimed if key in alike]:
+        told: dict[tuple[object, object], RecordedItem] = {(one.joined_kind, one.joined_id): one for one in guessed}
+        alike = {key: told[key] for key in self._ours if key in told}
+        ours = [self._ours[key] for key in alike]
+        for item in [alike[key] for key in joining.find_claimed(self._list_alone(), ours, alike)]:
             self._items[item.item_id] = structs.replace(item, joined_kind=None, joined_id=None, joined_by=None)
         looks = joining.list_looks(self._list_alone())
         for item in [*self._items.values()]:
@@ -223,16 +225,19 @@ class PaperReader:
                 if take == "any" or join.by == "name":
                     self._join(join.item_id, join.key, join.by)
                     self._parts |= {*join.parts}
+        left, lone = self._list_unmatched(), defaultdict[tuple[str, date], list[int]](list)
+        for line in left:
+            lone[line.direction, line.day].append(line.amount_cents)
         known = OpenAmounts(
             unnamed_cents=frozenset(),
             our_names=frozenset(name for line in self._ours.values() for name in line.names),
             begins_at=at_hour(FIRST_ON, -1),
             begins_on=FIRST_ON - _DAY,
             today=to_day(now),
+            lone={key: sum(cents) for key, cents in lone.items() if len(cents) > 1},
         )
-        left = self._list_unmatched()
         for item in self._list_alone():
-            verdict = judging.judge_left(item, left, known)
+            verdict = judge_left(item, LeftLines(left), known)
             if verdict.waits is None:
                 self._join(item.item_id, ("movement", item.item_id), "name")
             else:

@@ -1,6 +1,6 @@
 """Statement files as institutions write them: valid by default, and one argument changes one thing."""
 
-from pixconnect.domain.institutions.joining import FileSource
+from pixconnect.domain.institutions.recorded_file import FileSource
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.foundation.pool import Pool
 from pixconnect.store.institutions import statement_file as file_store

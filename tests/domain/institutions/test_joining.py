@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.institution import InstitutionItem, ItemParts
 from pixconnect.domain.institutions.joining import (
     BookLine,
     Joined,
@@ -16,7 +16,8 @@ from pixconnect.domain.institutions.joining import (
     join_items,
     make_movement_id,
 )
-from pixconnect.domain.institutions.judging import OpenAmounts, judge_left
+from pixconnect.domain.institutions.sum_line import is_sum
+from pixconnect.domain.institutions.unmatched import LeftLines, OpenAmounts, judge_left
 
 DAY = date(2026, 11, 2)
 AT = datetime(2026, 11, 2, 15, 0, 0, 400_000, UTC)
@@ -120,6 +121,48 @@ def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: 
 
 
 @pytest.mark.parametrize(
+    ("changes", "is_one"),
+    [
+        (dict(text="PIX RECEBIDOS"), True),
+        (dict(text="Pix - Recebimentos (2)"), True),
+        (dict(text="CREDITO PIX LOTE 2 TRANSACOES"), True),
+        (dict(kind="other", text="CREDITOS RECEBIDOS"), True),
+        (dict(kind="other", text="TRANSFERÊNCIAS RECEBIDAS"), True),
+        (dict(kind="other", text="CREDITO", parts=ItemParts(count=2)), True),
+        (dict(text="PIX RECEBIDOS", counterparty="PIX RECEBIDOS"), True),
+        (dict(text="PIX RECEBIDOS QTD 1"), False),
+        (dict(text="PIX RECEBIDO"), False),
+        (dict(kind="wire", text="TED RECEBIDA"), False),
+        # A payer writes behind the bank's words.
+        (dict(text="PIX RECEBIDO ANA camiseta qtd 2"), False),
+        (dict(text="PIX RECEBIDO qtd 2 lote"), False),
+        (dict(text="PIX RECEBIDOS", counterparty="ANA"), False),
+        (dict(text="PIX RECEBIDOS", tax_id="52998224725"), False),
+        (dict(text="PIX RECEBIDOS", end_to_end_id=E2E), False),
+    ],
+)
+def test_what_is_called_a_sum(changes: dict[str, Any], is_one: bool) -> None:
+    assert is_sum(an_item(**changes)) is is_one
+
+
+def test_a_sum_is_joined_to_the_transfers_that_it_names() -> None:
+    lines = [a_line(1, amount_cents=400, names=(E2E,)), a_line(2, amount_cents=600, names=(OTHER_E2E,)), a_line(3)]
+    batch = an_item(parts=ItemParts(count=2, names=(E2E, OTHER_E2E)))
+    (join,) = join_items([batch], lines).joins
+    assert (join.key, join.by, join.parts) == (("sum", "N1"), "sum", (("transfer", 1), ("transfer", 2)))
+    for other in (
+        an_item(amount_cents=999, parts=batch.parts),
+        an_item(direction="OUT", parts=batch.parts),
+        an_item(parts=ItemParts(count=3, names=(E2E, OTHER_E2E))),
+        an_item(parts=ItemParts(count=2, names=(E2E,))),
+        an_item(parts=ItemParts(count=2)),
+    ):
+        assert join_items([other], lines).joins == ()
+    # An item that only looks like one of them gives way.
+    assert find_claimed([batch], lines[:1], {("transfer", 1): an_item("B", kind="other")}) == {("transfer", 1)}
+
+
+@pytest.mark.parametrize(
     ("text", "amount_cents", "lines", "count"),
     [
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
@@ -136,6 +179,8 @@ def test_a_sum_of_many_pix_takes_the_place_of_none_and_no_other_line_does(text: 
         ),
         ("PIX RECEBIDOS QTD 2", 1000, [a_line(n, amount_cents=cents) for n, cents in enumerate((400, 600, 1))], 0),
         ("PIX RECEBIDOS", 1000, [a_line(1)], 0),
+        # Whatever it is called, a person may see that it is one.
+        ("CREDITO", 1000, [a_line(1, amount_cents=400), a_line(2, amount_cents=600)], 2),
     ],
 )
 def test_a_sum_is_joined_to_all_payments_of_its_day(
@@ -144,7 +189,7 @@ def test_a_sum_is_joined_to_all_payments_of_its_day(
     total = an_item("S", text=text, amount_cents=amount_cents)
     assert len(find_parts(total, lines)) == count
     assert join_items([total], lines).joins == ()
-    joined = join_items([total], lines, sum_forms=["pix recebidos", "pix recebidos qtd #"])
+    joined = join_items([total], lines, sum_forms=["pix recebidos", "pix recebidos qtd #", "credito"])
     assert [len(join.parts) for join in joined.joins] == ([count] if count else [])
     assert len(joined.lines_left) == len(lines) - count
 
@@ -291,7 +336,7 @@ def test_joining_is_one_to_one_complete_and_in_no_order(
 
 
 def word_of(item: InstitutionItem, lines: list[BookLine]) -> str:
-    left = judge_left(item, lines, KNOWN)
+    left = judge_left(item, LeftLines(lines), KNOWN)
     return left.waits or left.kind
 
 
@@ -301,6 +346,7 @@ KNOWN = OpenAmounts(
     begins_at=datetime(2026, 10, 1, tzinfo=UTC),
     begins_on=date(2026, 10, 1),
     today=date(2026, 11, 3),
+    lone={("IN", date(2026, 11, 1)): 1000},
     sent_there=frozenset({(SENT_E2E, 1000)}),
 )
 
@@ -315,6 +361,13 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="refund"), "reversal"),
         (dict(direction="OUT", kind="boleto", day=KNOWN.today), "boleto"),
         (dict(kind="wire"), "wire"),
+        # Several transfers of its day have its amount, and no item of their own.
+        (dict(kind="wire", day=date(2026, 11, 1)), "could_be_ours"),
+        (dict(kind="pix", day=date(2026, 11, 1)), "could_be_ours"),
+        (dict(kind="wire", day=date(2026, 11, 1), counterparty="ANA"), "wire"),
+        (dict(kind="wire", day=date(2026, 11, 1), amount_cents=999), "wire"),
+        (dict(kind="wire", day=date(2026, 11, 1), direction="OUT"), "wire"),
+        (dict(kind="other", text="CREDITOS RECEBIDOS"), "could_be_ours"),
         (dict(kind="other"), "other"),
         # What has a name of ours is ours, whatever its amount and side.
         (dict(direction="OUT", kind="pix", end_to_end_id=E2E), "not_yet_read"),

@@ -181,6 +181,39 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
             await books.service.execute_as_owner(statement)
 
 
+async def test_a_batch_is_joined_to_the_payments_that_it_names(books: Books) -> None:
+    names = [await books.receive(amount_cents=cents) for cents in (300, 400, 500)]
+    await books.tomorrow()
+    transactions = "".join(f"<TxDtls><Refs><EndToEndId>{name}</EndToEndId></Refs></TxDtls>" for name in names[:2])
+    details = f"<NtryDtls><Btch><NbOfTxs>2</NbOfTxs></Btch>{transactions}</NtryDtls>"
+    batch = make_camt_entry(item_id="B", amount="7.00", at="2026-07-01", details=details)
+    single = make_camt_entry(item_id="C", amount="5.00", at="2026-07-01")
+    await books.read_file(make_camt(batch, single, account="12345-6", first="2026-07-01", last="2026-07-01"))
+    item = await books.item("B")
+    assert (item.joined_kind, item.parts and item.parts.names) == ("sum", tuple(names[:2]))
+    assert ((await books.item("C")).joined_by, await books.movements()) == ("amount", [])
+    await check_books(books.service)
+
+
+async def test_a_line_of_the_amount_of_all_lone_payments_of_its_day_waits_for_a_person(books: Books) -> None:
+    for cents in (300, 400):
+        await books.receive(amount_cents=cents)
+    await books.tomorrow()
+    for number in range(2):
+        await books.read(
+            make_ofx_line(item_id=f"S{number}", at="20260701", amount="7.00", memo="CREDITO"), closing="107.00"
+        )
+        assert ((await books.item("S0")).waits, await books.movements()) == ("could_be_ours", [])
+    await case_usecases.look_for_cases(books.context)
+    (case,) = [one.case for one in await case_usecases.list_cases(books.context)]
+    assert "it may be the sum of 2 transfers of the day, and `case answer --ours` says that it is" in case.said
+    operator, other = as_operator(books.context, "ana"), as_operator(books.context, "bia")
+    proposed = await propose_answer(operator, WantedAnswer(case_id=case.id, ours={"S0": SUM}))
+    await confirm_proposal(other, books.context, books.account.name, "answer", name_proposal(proposed))
+    assert ((await books.item("S0")).joined_kind, (await books.day()).shown.judged.state) == ("sum", "closed")
+    await check_books(books.service)
+
+
 async def test_the_line_that_names_a_payment_takes_it_from_one_that_looks_like_it(books: Books) -> None:
     name = await books.receive(amount_cents=300)
     await books.tomorrow(3)
@@ -313,7 +346,7 @@ async def test_a_file_of_another_account_is_refused(books: Books) -> None:
         await books.read(make_ofx_line(amount="1.234"))
     with pytest.raises(errors.NotFound):
         await statement_usecases.record_file(as_operator(books.context), "other", make_ofx())
-    with pytest.raises(errors.BadRequest, match="9999-12-31 is outside of the years 2000 to 2999"):
+    with pytest.raises(errors.BadRequest, match="BookgDt: '9999-12-31' is no date"):
         await books.read_file(make_camt(make_camt_entry(at="9999-12-31"), account="12345-6"))
     with pytest.raises(errors.BadRequest, match="400 days"):
         await books.read(first="20240101")

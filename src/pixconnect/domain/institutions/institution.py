@@ -211,6 +211,14 @@ RefundAnswer = ListedRefund | CertainRefusal | NotSent | UnknownOutcome
 SendAnswer = SentPix | CertainRefusal | NotSent | UnknownOutcome
 
 
+class ItemParts(Struct, frozen=True, kw_only=True):
+    """Of a line that sums several Pix, what the institution tells of them."""
+
+    count: int
+    names: tuple[str, ...] = ()
+    """On the network."""
+
+
 class InstitutionItem(Struct, frozen=True, kw_only=True):
     """One line of the account's own statement there."""
 
@@ -232,6 +240,7 @@ class InstitutionItem(Struct, frozen=True, kw_only=True):
     """The other side's, as ``counterparty`` is its name, where the line tells them."""
     counterparty: str | None = None
     text: str = ""
+    parts: ItemParts | None = None
 
     @property
     def signed_cents(self) -> int:

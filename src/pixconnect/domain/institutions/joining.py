@@ -8,8 +8,7 @@ never joined to another thing because it looks like it, and one that may be ours
 from __future__ import annotations
 
 import hashlib
-import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, Literal
@@ -17,8 +16,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import ItemKind, ItemSource
+from pixconnect.domain.institutions.sum_line import count_parts, is_sum, may_be_sum, read_form
 
 DAYS_APART_MAX: Final = 4
 """Institutions book what happens at a weekend or on a holiday on the next banking day."""
@@ -91,6 +90,12 @@ class _Pairing:
         del self.items[item.item_id], self.lines[line.key]
         self.joins.append(ItemJoin(item_id=item.item_id, key=line.key, by=by))
 
+    def join_sum(self, item: InstitutionItem, parts: Sequence[LineKey]) -> None:
+        del self.items[item.item_id]
+        for key in parts:
+            del self.lines[key]
+        self.joins.append(join_sum(item, parts))
+
 
 def join_items(
     items: Collection[InstitutionItem],
@@ -111,12 +116,15 @@ def join_items(
     pairing = _Pairing(items, (line for line in lines if line.key not in debited))
     reversals = _join_names(pairing, lines, set(debited))
     _join_parts(pairing)
+    _join_named_sums(pairing)
+    totals = Counter[tuple[str, date]]()
+    for line in pairing.lines.values() if sum_forms else ():
+        totals[line.direction, line.day] += line.amount_cents if line.key[0] == "transfer" else 0
     for item in [one for one in pairing.items.values() if read_form(one.text) in sum_forms]:
-        if parts := find_parts(item, pairing.lines.values()):
-            del pairing.items[item.item_id]
-            for key in parts:
-                del pairing.lines[key]
-            pairing.joins.append(join_sum(item, parts))
+        if totals[item.direction, item.day] == item.amount_cents and (
+            parts := find_parts(item, pairing.lines.values())
+        ):
+            pairing.join_sum(item, parts)
     _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
     _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
     _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
@@ -170,6 +178,19 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
             # What is called a fee gives way to another line that names the same.
             pairing.join(item, line, "amount" if may_be_fee(item) and line.key[0] != "movement" else "name")
     return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
+
+
+def _join_named_sums(pairing: _Pairing) -> None:
+    """Join sums with the transfers that they name, if these are all and have the amount."""
+    by_name = _index((line for line in pairing.lines.values() if line.state == "settled"), lambda line: line.names)
+    for item in [one for one in pairing.items.values() if one.parts is not None and one.parts.names]:
+        named = (
+            {line.key: line for name in item.parts.names for line in by_name[name]} if item.parts is not None else {}
+        )
+        lines = [line for line in named.values() if line.key in pairing.lines and line.key[0] == "transfer"]
+        lines = [line for line in lines if line.direction == item.direction]
+        if count_parts(item) == len(lines) and sum(line.amount_cents for line in lines) == item.amount_cents:
+            pairing.join_sum(item, [line.key for line in lines])
 
 
 def _join_parts(pairing: _Pairing) -> None:
@@ -235,32 +256,14 @@ def _list_summed(pairing: _Pairing) -> set[tuple[str, date]]:
     return {(item.direction, item.day) for item in pairing.items.values() if is_sum(item)}
 
 
-_COUNT: Final = re.compile(r"\b(?:QTDE?|QTE|QUANTIDADE)\W*(?P<count>[0-9]{1,6})\b", re.IGNORECASE)
-_PLURAL: Final = re.compile(r"\bPIX\W+(RECEBIDOS|ENVIADOS)\b", re.IGNORECASE)
-
-
-def is_sum(item: InstitutionItem) -> bool:
-    """Whether a line is the sum of many Pix: it takes the place of none of them."""
-    if item.kind != "pix" or item.names or item.tax_id is not None:
-        return False
-    count = _COUNT.search(item.text)
-    return int(count["count"]) != 1 if count is not None else _PLURAL.match(item.text.strip()) is not None
-
-
-def read_form(text: str) -> str:
-    """What the texts of an institution's sums have in common: all but their numbers."""
-    return re.sub("[0-9]+", "#", " ".join(text.split()).casefold())
-
-
 def find_parts(item: InstitutionItem, lines: Iterable[BookLine]) -> tuple[LineKey, ...]:
     """The transfers that an item sums: all of its day and direction that are alone, if they have its amount and its count."""
-    if not is_sum(item):
+    if not (is_sum(item) or may_be_sum(item)):
         return ()
     own = [line for line in lines if line.state == "settled" and line.key[0] == "transfer"]
     own = [line for line in own if (line.direction, line.day) == (item.direction, item.day)]
-    count = _COUNT.search(item.text)
     is_whole = sum(line.amount_cents for line in own) == item.amount_cents
-    is_counted = len(own) > 1 and (count is None or int(count["count"]) == len(own))
+    is_counted = len(own) > 1 and count_parts(item) in (None, len(own))
     return tuple(line.key for line in own) if is_whole and is_counted else ()
 
 
@@ -283,8 +286,11 @@ def _join_alike(
 
 def _agree(item: InstitutionItem, line: BookLine) -> bool:
     """Whether no tax id that both tell says that they are two."""
-    whole = {tax_id for tax_id in (item.tax_id, line.tax_id) if tax_id is not None and tax_id.isalnum()}
-    return len(whole) < 2
+    return len(_whole_tax_ids((item, line))) < 2
+
+
+def _whole_tax_ids(told: Iterable[InstitutionItem | BookLine]) -> set[str]:
+    return {one.tax_id for one in told if one.tax_id is not None and one.tax_id.isalnum()}
 
 
 def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
@@ -295,7 +301,8 @@ def _join_same(pairing: _Pairing, *, only_pix: bool) -> None:
     for items, lines in _group(pairing, lambda one: one.day, only_pix=only_pix):
         items.sort(key=lambda item: (item.settled_at is None, item.settled_at, item.item_id))
         lines.sort(key=lambda line: (line.settled_at is None, line.settled_at, str(line.key[1])))
-        if len(items) <= len(lines) and all(_agree(item, line) for item in items for line in lines):
+        told = _whole_tax_ids(items), _whole_tax_ids(lines)
+        if len(items) <= len(lines) and (not all(told) or len(told[0] | told[1]) == 1):
             for item, line in zip(items, lines, strict=False):
                 pairing.join(item, line, "alike")
 
@@ -329,9 +336,10 @@ def find_claimed(
         line.key
         for item in items
         if not may_be_fee(item)
-        for name in item.names
+        for name in (item.names if item.parts is None else item.parts.names)
         for line in by_name[name]
-        if fits(item, line) and (item.day == line.day or not _is_its_pix(alike[line.key], line))
+        if (fits(item, line) or item.parts is not None)
+        and (item.day == line.day or not _is_its_pix(alike[line.key], line))
     }
 
 
@@ -382,37 +390,3 @@ class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     def says(self, item: InstitutionItem) -> bool:
         """Whether an item that comes again says the same."""
         return all(getattr(self, name) == getattr(item, name) for name in InstitutionItem.__struct_fields__)
-
-
-class RecordedFile(Struct, frozen=True, kw_only=True):
-    """A statement file that was read."""
-
-    institution_id: int
-    digest: bytes
-    """SHA-256 of it."""
-    name: str
-    """As the operator's machine or the institution calls it."""
-    format: ItemSource
-    is_own: bool
-    """The institution wrote it, and the worker fetched it."""
-    first_on: date
-    last_on: date
-    items_count: int
-    same_ids_count: int = 0
-    """Lines known before that came again under the same id."""
-    other_ids_count: int = 0
-    """Those that came under another id, and ids that two lines have."""
-    recorded_at: datetime
-
-
-class FileSource(Struct, frozen=True, kw_only=True):
-    """A form of file of an account's statement, whose first file a person has confirmed."""
-
-    institution_id: int
-    format: ItemSource
-    is_own: bool
-    """The institution writes such files, and the worker fetches them; otherwise people bring them."""
-    account: StatementAccount
-    """As the first file names it."""
-    confirmed_at: datetime
-    confirmed_by: str

@@ -7,8 +7,6 @@ Entry points, all pure:
     Returns a ``JudgedLine`` for each line, and for each recorded line whose outcome the file changes.
 ``judge_listed(lines, known, today)``
     Judges lines of an institution's API, whose ids are the lines' identity.
-``judge_left(item, lines_left, known)``
-    Judges a line that counts and is joined to no transfer, refund or movement: it waits, or becomes a movement.
 
 A file adds, of lines equal in day, direction, amount, text and names, as many as it lists beyond those recorded. A line is in
 doubt if it may be a balance, may be a recorded line under another text, day or id, or contradicts a day that two balances have
@@ -20,7 +18,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date
 from typing import Final
 
 import msgspec
@@ -30,10 +28,9 @@ from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.balance_line import find_balances, find_marked, is_called_balance, is_weak
 from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import PIX, BookLine, RecordedItem, Waiting, are_near, fits, is_sum
+from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.outcome import SET_ASIDE, Outcome
 from pixconnect.domain.institutions.striking import find_struck, list_moved
-from pixconnect.domain.money.rail import MovementKind
 
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
 """What a doubt becomes where the balances agree without the line."""
@@ -324,78 +321,3 @@ def _name_lines(
         item = named if named.item_id == name or match is not None else structs.replace(line, item_id=name)
         judged.append(JudgedLine(item=item, outcome=outcome, known_id=match and match.item_id))
     return judged
-
-
-_MOVEMENT_KINDS: Final = dict[str, MovementKind](
-    pix="by_hand",
-    by_hand="by_hand",
-    refund="reversal",
-    reversal="reversal",
-    fee="fee",
-    wire="wire",
-    boleto="boleto",
-    judicial="judicial",
-)
-"""Of what is left over: a Pix that left the account and that nobody ordered here was sent by hand there."""
-
-
-class OpenAmounts(Struct, frozen=True, kw_only=True):
-    """What items are judged by beside the lines: orders under way, and where the books begin."""
-
-    unnamed_cents: frozenset[int]
-    """Amounts of open orders and refunds whose name on the network nobody knows yet."""
-    our_names: frozenset[str]
-    """Names of the items that a transfer or refund of ours has, whatever its day, amount and side."""
-    begins_at: datetime
-    """The opening balance's instant: what was before it is in it."""
-    begins_on: date
-    today: date
-    sent_there: frozenset[tuple[str, int]] = frozenset()
-    """Names and cents of Pix that a person sent there and that are movements, or become some now, and did not come back."""
-
-
-class UnmatchedItem(Struct, frozen=True, kw_only=True):
-    """What becomes of an item that is joined to nothing: it waits, or is a movement of a kind."""
-
-    item: InstitutionItem
-    waits: Waiting | None
-    kind: MovementKind
-
-
-def judge_left(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> UnmatchedItem:
-    """Judge a line that counts, and that is joined to nothing of ours."""
-    return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
-
-
-def count_as_movement(item: InstitutionItem) -> UnmatchedItem:
-    return UnmatchedItem(item=item, waits=None, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
-
-
-def _find_waiting(item: InstitutionItem, lines_left: Sequence[BookLine], known: OpenAmounts) -> Waiting | None:
-    if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
-        return "before_opening"
-    if item.day == known.begins_on and item.settled_at is None:
-        return "opening_day"  # a day alone does not tell whether the opening balance has it
-    # A fee names the Pix that it is taken for, and is given back for; other words for a kind may be a payer's.
-    is_fee = item.kind == "fee" and any(name in known.our_names for name in item.names)
-    if not is_fee and any(name in known.our_names for name in item.names):
-        # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
-        return "not_yet_read"
-    # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
-    if not item.names and any(
-        are_near(item, line) and (fits(item, line) or (is_sum(item) and item.direction == line.direction))
-        for line in lines_left
-    ):
-        return "could_be_ours"
-    is_pix = item.kind in PIX
-    if item.direction == "IN":
-        # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
-        is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
-        # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
-        if is_pix or (item.names and not is_fee and not is_back):
-            return "not_yet_read"
-        if item.day >= known.today and not item.names:
-            return "day_not_over"
-    elif item.amount_cents in known.unnamed_cents and not is_fee:
-        return "order_unknown"
-    return None

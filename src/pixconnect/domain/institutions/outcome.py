@@ -41,7 +41,7 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "struck": OutcomeTraits(counts=False, asks="nobody"),
     "perhaps_back": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
     "no_money": OutcomeTraits(counts=False, asks="nobody"),
-    # Of lines that count and are joined to nothing: see judge_left.
+    # Of lines that count and are joined to nothing: see ``unmatched.judge_left``.
     "before_opening": OutcomeTraits(counts=True, asks="nobody"),
     "opening_day": OutcomeTraits(counts=True, asks="person", answers=("counts", "aside")),
     "not_yet_read": OutcomeTraits(counts=True, asks="later", answers=("ours",)),

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final, LiteralString
 
+import msgspec
+
 from pixconnect.domain.institutions.day import DayCases, ItemGroup
+from pixconnect.domain.institutions.institution import ItemParts
 from pixconnect.domain.institutions.joining import (
     DAYS_APART_MAX,
     NO_PIX,
@@ -21,16 +24,26 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
 from pixconnect.store.institutions import item_part as part_store
 
+_PARTS: Final = msgspec.json.Decoder(ItemParts)
+_encode = msgspec.json.Encoder().encode
+
+
+def _decode_parts(told: str | None) -> ItemParts | None:
+    return None if told is None else _PARTS.decode(told)
+
+
 ITEM: Final = Table(
     "institution_item",
     RecordedItem,
     """
     institution_id smallint, item_id text, day date, settled_at timestamptz, direction text, amount_cents bigint, kind text,
     end_to_end_id text, return_id text, txid text, tax_id text, counterparty text, text text, source text,
-    recorded_at timestamptz, joined_kind text, joined_id text, joined_by text, is_reversal boolean, fee_of_kind text,
-    fee_of_id text, waits text
+    parts jsonb, recorded_at timestamptz, joined_kind text, joined_id text, joined_by text, is_reversal boolean,
+    fee_of_kind text, fee_of_id text, waits text
     """,
     key=("institution_id", "item_id"),
+    read={"parts": (_decode_parts, "parts")},
+    write={"parts": lambda item: None if item.parts is None else _encode(item.parts).decode()},
 )
 
 _RECORDING: Final = 0x1D58

@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from datetime import date
 from typing import Final, LiteralString
 
-from pixconnect.domain.institutions.joining import PIX, ItemJoin, LineKey, read_form
+from pixconnect.domain.institutions.joining import PIX, ItemJoin, LineKey
+from pixconnect.domain.institutions.sum_line import read_form
 from pixconnect.foundation.pool import Connection
 
 _ADD_PART: Final[LiteralString] = """

@@ -106,6 +106,28 @@ async def list_unmatched(
     return [line for line in map(_read, rows) if days[0] <= line.day <= days[1]]
 
 
+_SUM_ALONE: Final[LiteralString] = f"""
+    select direction, sum(amount_cents)::bigint as cents from (
+        {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
+    ) as line
+    where $4 = (case when abs(extract(epoch from settled_at - network_settled_at)) >= 60
+        then network_settled_at else settled_at end at time zone 'America/Sao_Paulo')::date and not exists (
+        select from institution_item as item
+        where item.institution_id = $1 and item.joined_kind = 'transfer' and item.joined_id = line.id and not item.is_reversal
+    ) and not exists (
+        select from institution_item_part as part where part.institution_id = $1 and part.transfer_id = line.id::bigint
+    )
+    group by direction having count(*) > 1
+"""
+
+
+async def sum_unmatched(connection: Connection, institution_id: int, day: date) -> dict[tuple[str, date], int]:
+    """The sum of a day's settled transfers that no item is joined to, by direction and that day, where they are several."""
+    begin, end = _begin_of(day - timedelta(days=1)), _begin_of(day + timedelta(days=2))
+    rows = await connection.fetch(_SUM_ALONE, institution_id, begin, end, day)
+    return {(row["direction"], day): row["cents"] for row in rows}
+
+
 _LIST_UNSETTLED: Final[LiteralString] = f"""
     {_OF_TRANSFERS} and transfer.direction = 'OUT' and transfer.network_settled_at is null and transfer.settled_at is null
         and transfer.created_at >= $2 and transfer.created_at < $3 and transfer.amount_cents = any($4)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Final, LiteralString
 
-from pixconnect.domain.institutions.joining import FileSource, RecordedFile
+from pixconnect.domain.institutions.recorded_file import FileSource, RecordedFile
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table

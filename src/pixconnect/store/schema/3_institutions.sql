@@ -838,6 +838,7 @@ create table institution_item (
     counterparty text,
     text text not null,
     source text not null,
+    parts jsonb,
     recorded_at timestamp with time zone not null,
     joined_kind text,
     joined_id text collate "C",
@@ -859,6 +860,7 @@ create table institution_item (
     constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement', 'sum')),
     constraint institution_item_kind_check check (kind in ('pix', 'refund', 'opening_balance', 'fee', 'wire', 'boleto',
         'by_hand', 'reversal', 'judicial', 'other')),
+    constraint institution_item_parts_check check ((parts ->> 'count')::integer > 1),
     constraint institution_item_recorded_at_check check (isfinite(recorded_at)),
     constraint institution_item_return_id_check check (length(return_id) >= 1 and length(return_id) <= 64),
     constraint institution_item_settled_at_check check (isfinite(settled_at)),
@@ -891,6 +893,7 @@ comment on column institution_item.tax_id is 'The other side''s CPF or CNPJ, as 
 comment on column institution_item.counterparty is 'The other side''s name, where it is told.';
 comment on column institution_item.text is 'The institution''s text.';
 comment on column institution_item.source is 'Where it was read: a file''s form, or the institution''s API.';
+comment on column institution_item.parts is 'Of a sum of many Pix, how many they are and their names on the network, as told.';
 comment on column institution_item.recorded_at is
     'As of when it was first told: when its file was made, or first read; in service time.';
 comment on column institution_item.joined_kind is

@@ -12,11 +12,12 @@ from typing import Final
 from msgspec import structs
 
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions import joining, judging
+from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, RecordedItem
-from pixconnect.domain.institutions.judging import OpenAmounts, UnmatchedItem
 from pixconnect.domain.institutions.outcome import SET_ASIDE
+from pixconnect.domain.institutions.sum_line import is_sum, may_be_sum
+from pixconnect.domain.institutions.unmatched import LeftLines, OpenAmounts, UnmatchedItem, judge_left
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
@@ -67,7 +68,8 @@ async def _join_named(
     joined_ids, released = set[str](), list[RecordedItem]()
     for start in range(0, len(alone), AT_ONCE):
         items = alone[start : start + AT_ONCE]
-        names = sorted({name for item in items for name in item.names})
+        named = {item.item_id: item.names if item.parts is None else item.parts.names for item in items}
+        names = sorted({name for told in named.values() for name in told})
         ids = [joining.make_movement_id(item.item_id) for item in items]
         lines = await line_store.find_named(connection, account.id, names, ids)
         debited, reversed_, alike = await part_store.find_joined(connection, account.id, [line.key for line in lines])
@@ -77,8 +79,7 @@ async def _join_named(
         )
         # What only looks alike is looked for later, among all lines of its days.
         joined = joining.join_items(items, [line for line in lines if line.key not in reversed_], debited - claimed)
-        named_ids = {item.item_id for item in items if item.names}
-        joins = [join for join in joined.joins if join.by == "name" or join.item_id in named_ids]
+        joins = [join for join in joined.joins if join.by == "name" or named[join.item_id]]
         async with connection.transaction():
             if claimed:
                 found = await item_store.release(connection, account.id, [alike[key] for key in claimed])
@@ -93,12 +94,11 @@ async def _join_alike(connection: Connection, account: InstitutionAccount, bare:
     lines = await _list_near(connection, account, bare)
     on = [line.day for line in lines]
     days = await day_store.list_days(connection, account.id, min(on), max(on)) if on else []
-    has_sum = any(map(joining.is_sum, bare))
     joined = joining.join_items(
         bare,
         lines,
         whole={day.day for day in days if day.was_read_whole},
-        sum_forms=await part_store.list_sum_forms(connection, account.id) if has_sum else (),
+        sum_forms=await part_store.list_sum_forms(connection, account.id),
     )
     async with connection.transaction():
         await item_store.join(connection, account.id, joined.joins)
@@ -114,7 +114,7 @@ async def _list_near(
         return []
     apart = timedelta(days=DAYS_APART_MAX)
     days = min(item.day for item in bare) - apart, max(item.day for item in bare) + apart
-    amounts = None if any(map(joining.is_sum, bare)) else sorted({item.amount_cents for item in bare})
+    amounts = None if any(map(is_sum, bare)) else sorted({item.amount_cents for item in bare})
     return await line_store.list_unmatched(connection, account.id, days, amounts)
 
 
@@ -125,7 +125,7 @@ async def _judge_left(
     now: datetime,
     waiting_ids: Collection[str],
 ) -> list[UnmatchedItem]:
-    lines = await _list_near(connection, account, left)
+    lines = LeftLines(await _list_near(connection, account, left))
     names = sorted({name for item in left for name in item.names})
     known = OpenAmounts(
         unnamed_cents=await line_store.read_open_amounts(connection, account.id),
@@ -135,7 +135,14 @@ async def _judge_left(
         today=to_day(now),
     )
     known = structs.replace(known, sent_there=await _find_sent_there(connection, account, left, lines, known))
-    verdicts = [judging.judge_left(item, lines, known) for item in left]
+    verdicts = [judge_left(item, lines, known) for item in left]
+    # What would be posted is no sum of transfers that no line is.
+    days = {one.item.day for one in verdicts if one.waits is None and may_be_sum(one.item)}
+    lone = dict[tuple[str, date], int]()
+    for day in sorted(days):
+        lone |= await line_store.sum_unmatched(connection, account.id, day)
+    known = structs.replace(known, lone=lone)
+    verdicts = [judge_left(one.item, lines, known) if one.item.day in days else one for one in verdicts]
     verdicts = [
         structs.replace(one, waits="order_unknown") if one.waits is None and one.item.item_id in waiting_ids else one
         for one in verdicts
@@ -148,7 +155,7 @@ async def _find_sent_there(
     connection: Connection,
     account: InstitutionAccount,
     left: Sequence[RecordedItem],
-    lines: Sequence[BookLine],
+    lines: LeftLines,
     known: OpenAmounts,
 ) -> frozenset[tuple[str, int]]:
     """What the reversals that are left may be of; what seems to have come back twice is for a person."""
@@ -159,6 +166,6 @@ async def _find_sent_there(
     sent = await item_store.find_sent_there(connection, account.id, names, amounts)
     for item in left:
         is_pix = item.direction == "OUT" and item.kind == "pix"
-        if is_pix and judging.judge_left(item, lines, known).waits is None:
+        if is_pix and judge_left(item, lines, known).waits is None:
             sent |= {(name, item.amount_cents) for name in item.names}
     return frozenset(pair for pair in sent if names.count(pair[0]) == 1)

@@ -17,7 +17,7 @@ from pixconnect.domain.institutions import judging
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.day import sum_groups
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import RecordedItem
+from pixconnect.domain.institutions.joining import RecordedItem, Waiting
 from pixconnect.domain.institutions.judging import Evidence, JudgedLine, Judgement
 from pixconnect.domain.institutions.outcome import SET_ASIDE
 from pixconnect.domain.institutions.second_form import compare, count_by
@@ -102,7 +102,7 @@ async def _find_again(
     if not new:
         return
     days = min(item.day for item in new), max(item.day for item in new)
-    counts, same = Counter(map(count_by, new)), dict[str, judging.Waiting | None]()
+    counts, same = Counter(map(count_by, new)), dict[str, Waiting | None]()
     for item in await item_store.list_set_aside(connection, account_id, days):
         if item.source != source and item.waits == "contradicts" and counts[count_by(item)] > 0:
             counts[count_by(item)] -= 1
@@ -110,7 +110,7 @@ async def _find_again(
     await item_store.note_waiting(connection, account_id, same)
 
 
-def _waits(line: JudgedLine) -> judging.Waiting | None:
+def _waits(line: JudgedLine) -> Waiting | None:
     return None if line.outcome in ("new", "known") else line.outcome
 
 

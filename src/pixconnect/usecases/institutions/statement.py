@@ -20,11 +20,9 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import (
-    RecordedFile,
-)
-from pixconnect.domain.institutions.judging import JudgedLine, Judgement, UnmatchedItem
+from pixconnect.domain.institutions.judging import JudgedLine, Judgement
 from pixconnect.domain.institutions.outcome import OUTCOMES, SET_ASIDE
+from pixconnect.domain.institutions.recorded_file import RecordedFile
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
     StatedBalance,
@@ -32,6 +30,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     find_final_balance,
     note_ongoing,
 )
+from pixconnect.domain.institutions.unmatched import UnmatchedItem
 from pixconnect.domain.money.kept_report import storable
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store

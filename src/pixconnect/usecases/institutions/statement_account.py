@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.joining import FileSource
+from pixconnect.domain.institutions.recorded_file import FileSource
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount, merge
 from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,

@@ -16,7 +16,7 @@ from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ItemJoin
-from pixconnect.domain.institutions.judging import UnmatchedItem
+from pixconnect.domain.institutions.unmatched import UnmatchedItem
 from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.domain.proof.case import CaseEnding

@@ -25,9 +25,9 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import ItemJoin, RecordedItem
-from pixconnect.domain.institutions.judging import count_as_movement
 from pixconnect.domain.institutions.outcome import ANSWERS, OUTCOMES, Answer
 from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.institutions.unmatched import count_as_movement
 from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import item as item_store

@@ -10,8 +10,9 @@ from msgspec import Struct
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.joining import BookLine, RecordedItem
-from pixconnect.domain.institutions.judging import count_as_movement
 from pixconnect.domain.institutions.outcome import OUTCOMES, Answer
+from pixconnect.domain.institutions.sum_line import is_sum
+from pixconnect.domain.institutions.unmatched import count_as_movement
 from pixconnect.domain.money.rail import MovementKind
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import line as line_store
@@ -81,9 +82,10 @@ async def list_answers(
 
 async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[str]:
     """What of ours a line may be, the nearest days first."""
-    if joining.is_sum(item):
-        lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
-        return [SUM] if joining.find_parts(item, lines) else []
+    lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
+    sums = [SUM] if joining.find_parts(item, lines) else []
+    if is_sum(item):
+        return sums
     days = item.day - OURS_APART_MAX, item.day + OURS_APART_MAX
     lines = await line_store.list_unmatched(connection, account.id, days, [item.amount_cents])
 
@@ -91,7 +93,7 @@ async def _list_own(connection: Connection, account: InstitutionAccount, item: R
         return abs((line.day - item.day).days)
 
     fitting = [line for line in lines if line.key[0] != "movement" and joining.fits(item, line)]
-    return [f"{line.key[0]}:{line.key[1]}" for line in sorted(fitting, key=measure)[:OWN_MAX]]
+    return [*sums, *(f"{line.key[0]}:{line.key[1]}" for line in sorted(fitting, key=measure)[:OWN_MAX])]
 
 
 def run_balance(day: DayLines, waiting: Sequence[RecordedItem]) -> list[BalancePoint]:

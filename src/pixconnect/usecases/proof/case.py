@@ -16,8 +16,9 @@ from msgspec import Struct, structs
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.joining import RecordedFile, RecordedItem
+from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.proposal import Proposal
+from pixconnect.domain.institutions.recorded_file import RecordedFile
 from pixconnect.domain.money import kept_report
 from pixconnect.domain.money.adjustment import Adjustment
 from pixconnect.domain.proof.case import TEXT_LENGTH_MAX, Case, CaseEnding, CaseKind, CaseNote, Difference

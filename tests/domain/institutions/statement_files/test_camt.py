@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from domain.institutions.statement_files.own_lines import any_lines
 from pixconnect.api.contract import statement_camt053
+from pixconnect.domain.institutions.institution import ItemParts
 from pixconnect.domain.institutions.statement_files.camt import read_camt
 from pixconnect.domain.institutions.statement_files.statement_account import StatementAccount
 from pixconnect.domain.institutions.statement_files.statement_file import (
@@ -20,6 +21,7 @@ from support.records import AT, E2E, LINES, RETURN_ID, make_fee_line, make_state
 from support.statement import write_whole
 from support.statement_files import make_camt, make_camt_entry
 
+OTHER_E2E = E2E[:-1] + "z"
 BALANCES = """<Bal><Tp><CdOrPrtry><Cd>OPBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">5.00</Amt><CdtDbtInd>DBIT</CdtDbtInd><Dt><Dt>2026-11-01</Dt></Dt></Bal>
 <Bal><Tp><CdOrPrtry><Cd>CLBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">5.50</Amt><CdtDbtInd>CRDT</CdtDbtInd><Dt><Dt>2026-11-02</Dt></Dt></Bal>"""  # noqa: E501  one element a line
 
@@ -56,6 +58,27 @@ def test_parties_and_names_are_read_from_their_fields() -> None:
     assert (item.counterparty, item.signed_cents) == ("Rui", -1050)
 
 
+def test_an_entry_of_several_transactions_tells_their_count_and_names_and_no_party() -> None:
+    transactions = "".join(
+        f"<TxDtls><Refs><AcctSvcrRef>T</AcctSvcrRef><EndToEndId>{name}</EndToEndId></Refs><RltdPties><Dbtr><Nm>Ana</Nm>"
+        "</Dbtr></RltdPties><RmtInf><Ustrd>529.982.247-25</Ustrd></RmtInf></TxDtls>"
+        for name in (E2E, OTHER_E2E)
+    )
+    for batch, count in (("<Btch><NbOfTxs>2</NbOfTxs></Btch>", 2), ("", 2), ("<Btch><NbOfTxs>3</NbOfTxs></Btch>", 3)):
+        details = f"<NtryDtls>{batch}{transactions}</NtryDtls><AddtlNtryInf>CREDITOS</AddtlNtryInf>"
+        (item,) = read_camt(make_camt(make_camt_entry(details=details))).items
+        assert item.parts == ItemParts(count=count, names=(E2E, OTHER_E2E))
+        assert (item.item_id, item.kind, item.text, item.names) == ("N1", "pix", "CREDITOS", ())
+        assert (item.counterparty, item.tax_id) == (None, None)
+    (item,) = read_camt(
+        make_camt(make_camt_entry(details="<NtryDtls><Btch><NbOfTxs>7</NbOfTxs></Btch></NtryDtls>"))
+    ).items
+    assert item.parts == ItemParts(count=7)
+    for told in ("1", "x", "0"):
+        details = f"<NtryDtls><Btch><NbOfTxs>{told}</NbOfTxs></Btch></NtryDtls>"
+        assert read_camt(make_camt(make_camt_entry(details=details))).items[0].parts is None
+
+
 @pytest.mark.parametrize(
     ("remittance", "bank", "kind"),
     [("tarifa de julho", "PIX RECEBIDO", "pix"), ("boleto 12", "CREDITO RECEBIDO", "other"), ("TARIFA", "", "fee")],
@@ -89,7 +112,7 @@ def test_what_is_only_expected_is_no_line() -> None:
         ("<Id>517613</Id>", "", "Id/Othr/Id: is missing"),
         ("</BookgDt>", "</BookgDt>" + "<x>" * 50, "elements stand more than 40 deep"),
         ("<Id>517613", "<Id>" + "5" * 5000, "Id: has more than 4096 characters"),
-        ("</BookgDt>", "</BookgDt>" + "<x>1</x>" * 500, "one element has more than 400 texts"),
+        ("</BookgDt>", "</BookgDt>" + "<x>1</x>" * 50_001, "one element has more than 50000 texts"),
     ],
 )  # fmt: skip
 def test_a_fault_names_the_rule(old: str, new: str, rule: str) -> None:

@@ -16,7 +16,7 @@ from xml.parsers import expat
 from msgspec import Struct
 
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.institution import InstitutionItem, ItemParts
 from pixconnect.domain.institutions.statement_files import statement_file as files
 from pixconnect.domain.institutions.statement_files.statement_account import (
     StatementAccount,
@@ -34,8 +34,12 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
 
 _DEPTH_MAX: Final = 40
 _TEXT_LENGTH_MAX: Final = 4096
-_TEXTS_COUNT_MAX: Final = 400
-"""Elements with a text in one entry, balance or account."""
+_PARTS_COUNT_MAX: Final = 400
+"""Accounts, spans and balances of a statement, each."""
+_TEXTS_COUNT_MAX: Final = 50_000
+"""Elements with a text in one of these, or in one entry, which may be a batch of a thousand Pix."""
+_NAMES_COUNT_MAX: Final = 5_000
+_TRANSACTION: Final = "NtryDtls/TxDtls"
 _BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
 
 _NO_REFERENCES: Final = {"NONREF", "NOTPROVIDED"}
@@ -48,6 +52,8 @@ class _Part(Struct, kw_only=True):
 
     line: int
     texts: list[tuple[str, str]]
+    transactions_count: int = 0
+    """Of an entry."""
 
     def find(self, *paths: str) -> str | None:
         """The first text at the first of the paths that has one."""
@@ -120,6 +126,8 @@ class _Reader:
                 self._part = _Part(line=self._line, texts=[])
             case _:
                 pass
+        if self._part is not None and self._path_in_part() == _TRANSACTION:
+            self._part.transactions_count += 1
         if self._part is not None and (currency := attributes.get("Ccy")) is not None:
             self._tell(self._path_in_part() + "@Ccy", currency)
         self._text, self._text_length = [], 0
@@ -148,8 +156,8 @@ class _Reader:
                 self._add_entry(part)
             else:
                 self._parts[self._path[-1]].append(part)
-                if len(self._parts[self._path[-1]]) > _TEXTS_COUNT_MAX:
-                    raise InvalidStatement(f"{self._path[-1]}: there are more than {_TEXTS_COUNT_MAX}", self._line)
+                if len(self._parts[self._path[-1]]) > _PARTS_COUNT_MAX:
+                    raise InvalidStatement(f"{self._path[-1]}: there are more than {_PARTS_COUNT_MAX}", self._line)
             self._part = None
         if self._path[1:] == ["BkToCstmrStmt", "Stmt"]:
             self._statements.append(self._conclude())
@@ -250,6 +258,11 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
     cents = _read_cents(entry)
     if cents == 0:
         return None
+    parts = _find_parts(entry)
+    if parts is not None:
+        # What its transactions tell is of one of them each.
+        own = [(path, text) for path, text in entry.texts if not path.startswith(_TRANSACTION)]
+        entry = _Part(line=entry.line, texts=own)
     # An entry's own reference (NtryRef) is unique in its statement alone.
     reference = entry.find("AcctSvcrRef", "NtryDtls/TxDtls/Refs/AcctSvcrRef")
     is_named = reference is not None and reference.upper() not in _NO_REFERENCES
@@ -262,21 +275,39 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
     name = entry.find(f"{parties}/Pty/Nm", f"{parties}/Nm")
     texts = [*entry.find_all("/RmtInf/Ustrd"), *entry.find_all("AddtlNtryInf"), *entry.find_all("AddtlTxInf")]
     tax_id = entry.find(*(f"{parties}/{pty}Id/{kind}/Othr/Id" for pty in ("Pty/", "") for kind in ("OrgId", "PrvtId")))
+    kind = _find_kind(entry)
     item = InstitutionItem(
         item_id=item_id,
         day=day,
         settled_at=settled_at,
         direction="IN" if is_in else "OUT",
         amount_cents=abs(cents),
-        kind=_find_kind(entry),
+        kind=kind if kind != "other" or parts is None or not parts.names else "pix",
         txid=files.clean_text(entry.find("NtryDtls/TxDtls/Refs/TxId") or "") or None,
         tax_id=files.clean_text(tax_id or "") or None,
         counterparty=files.clean_text(name or "") or None,
         text=files.clean_text(" | ".join(texts)),
+        parts=parts,
     )
+    if parts is not None:
+        return item
     # A field says what a line is; texts only where no field does.
     named = files.add_found_names(item, (), (*entry.find_all("/Refs/EndToEndId"), *entry.find_all("/Refs/Prtry/Ref")))
     return files.add_found_names(named, texts, (item_id,))
+
+
+def _find_parts(entry: _Part) -> ItemParts | None:
+    """Of an entry of several transactions, how many the bank says or lists, and what names of the network they have."""
+    told = [
+        int(text)
+        for text in entry.find_all("NtryDtls/Btch/NbOfTxs")
+        if text.isascii() and text.isdigit() and len(text) < 8
+    ]
+    count = max(sum(told), entry.transactions_count)
+    if count < 2:
+        return None
+    names = files.find_names(text for path, text in entry.texts if path.startswith(f"{_TRANSACTION}/Refs/"))
+    return ItemParts(count=count, names=tuple(names) if len(names) <= _NAMES_COUNT_MAX else ())
 
 
 def _find_kind(entry: _Part) -> ItemKind:

@@ -160,7 +160,7 @@ class _FreeTexts:
             name for name in FREE_TEXTS if layout.closed or 2 * text.count(f"</{name}>") > text.count(f"<{name}>")
         }
         self._name: str | None = None
-        self._stood = set[str]()
+        self._stood: set[str] = set()
         """Fields of the line of money so far: none comes twice."""
         self._is_inside = False
         self._line_end = -1

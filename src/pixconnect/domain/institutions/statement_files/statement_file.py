@@ -247,6 +247,12 @@ _TAX_ID: Final = re.compile(
 )
 
 
+def find_names(texts: Iterable[str]) -> Sequence[str]:
+    """The end-to-end ids and ids of returns in some texts, each once, in their order."""
+    words = dict.fromkeys(word for text in texts for word in _NAME.findall(text))
+    return [word for word in words if identifiers.is_end_to_end_id(word) or identifiers.is_return_id(word)]
+
+
 def add_found_names(item: InstitutionItem, texts: Sequence[str], ids: Sequence[str] = ()) -> InstitutionItem:
     """Add the names of the network and the tax id that its texts have and its fields do not.
 
@@ -254,7 +260,7 @@ def add_found_names(item: InstitutionItem, texts: Sequence[str], ids: Sequence[s
 
     Of two that differ nobody knows which is meant, so neither is taken.
     """
-    words = {word for text in (*texts, *ids) for word in _NAME.findall(text)}
+    words = find_names((*texts, *ids))
     written = {tax_ids.unmask_tax_id(word) for text in texts for word in _TAX_ID.findall(text)}
     return structs.replace(
         item,

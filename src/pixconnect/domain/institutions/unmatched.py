@@ -1,0 +1,109 @@
+"""What becomes of a line that counts and is joined to no transfer, refund or movement: it waits, or is a movement."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from msgspec import Struct, structs
+
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, PIX, BookLine, Waiting
+from pixconnect.domain.institutions.sum_line import is_sum, may_be_sum
+from pixconnect.domain.money.rail import MovementKind
+
+_MOVEMENT_KINDS: Final = dict[str, MovementKind](
+    pix="by_hand",
+    by_hand="by_hand",
+    refund="reversal",
+    reversal="reversal",
+    fee="fee",
+    wire="wire",
+    boleto="boleto",
+    judicial="judicial",
+)
+"""Of what is left over: a Pix that left the account and that nobody ordered here was sent by hand there."""
+
+
+class OpenAmounts(Struct, frozen=True, kw_only=True):
+    """What items are judged by beside the lines: orders under way, and where the books begin."""
+
+    unnamed_cents: frozenset[int]
+    """Amounts of open orders and refunds whose name on the network nobody knows yet."""
+    our_names: frozenset[str]
+    """Names of the items that a transfer or refund of ours has, whatever its day, amount and side."""
+    begins_at: datetime
+    """The opening balance's instant: what was before it is in it."""
+    begins_on: date
+    today: date
+    lone: Mapping[tuple[str, date], int] = {}
+    """Sums of the transfers of a direction and a day that no item is, where they are several."""
+    sent_there: frozenset[tuple[str, int]] = frozenset()
+    """Names and cents of Pix that a person sent there and that are movements, or become some now, and did not come back."""
+
+
+class UnmatchedItem(Struct, frozen=True, kw_only=True):
+    """What becomes of an item that is joined to nothing: it waits, or is a movement of a kind."""
+
+    item: InstitutionItem
+    waits: Waiting | None
+    kind: MovementKind
+
+
+class LeftLines:
+    """Lines of ours that no item is, by what an item may have in common with them."""
+
+    def __init__(self, lines: Iterable[BookLine]) -> None:
+        self._days = defaultdict[tuple[str, int | None], list[date]](list)
+        for line in sorted(lines, key=lambda line: line.day):
+            self._days[line.direction, line.amount_cents].append(line.day)
+            self._days[line.direction, None].append(line.day)
+
+    def has_near(self, item: InstitutionItem) -> bool:
+        """Whether one is about the item's day, of its direction and amount; of a sum, of any amount."""
+        apart = timedelta(days=DAYS_APART_MAX)
+        days = self._days.get((item.direction, None if is_sum(item) else item.amount_cents), [])
+        place = bisect_left(days, item.day - apart)
+        return place < len(days) and days[place] <= item.day + apart
+
+
+def judge_left(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> UnmatchedItem:
+    """Judge a line that counts, and that is joined to nothing of ours."""
+    return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
+
+
+def count_as_movement(item: InstitutionItem) -> UnmatchedItem:
+    return UnmatchedItem(item=item, waits=None, kind=_MOVEMENT_KINDS.get(item.kind, "other"))
+
+
+def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> Waiting | None:
+    if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
+        return "before_opening"
+    if item.day == known.begins_on and item.settled_at is None:
+        return "opening_day"  # a day alone does not tell whether the opening balance has it
+    # A fee names the Pix that it is taken for, and is given back for; other words for a kind may be a payer's.
+    is_fee = item.kind == "fee" and any(name in known.our_names for name in item.names)
+    if not is_fee and any(name in known.our_names for name in item.names):
+        # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
+        return "not_yet_read"
+    # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
+    is_pix = item.kind in PIX
+    is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
+    # What is called a sum, and no Pix, may be of Pix that are not read yet.
+    is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
+    if is_whole or (not item.names and lines_left.has_near(item)):
+        return "could_be_ours"
+    if item.direction == "IN":
+        # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
+        is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
+        # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
+        if is_pix or (item.names and not is_fee and not is_back):
+            return "not_yet_read"
+        if item.day >= known.today and not item.names:
+            return "day_not_over"
+    elif item.amount_cents in known.unnamed_cents and not is_fee:
+        return "order_unknown"
+    return None

@@ -1,5 +1,6 @@
 """What each line of a file is, by the lines and balances that are recorded: pure, without a database."""
 
+import time
 from collections import Counter
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -282,5 +283,54 @@ def test_a_line_of_an_older_file_is_not_taken_back_by_a_newer_one_that_was_read_
     recorded.read(FEE)
     assert recorded.items["B1"].waits == "perhaps_balance"
     recorded.newer = frozenset()
-    recorded.read(FEE)
+    recorded.read(FEE, closing=9_900)
     assert recorded.items["B1"].waits == "withdrawn"
+
+
+@pytest.mark.parametrize(
+    ("lines", "closing", "waits"),
+    [
+        ([FEE, a_line("T1", 300, "TED")], 10_200, "withdrawn"),
+        # A filtered file, or one that does not show that it is whole, ends no question.
+        ([FEE], 10_200, "contradicts"),
+        ([a_line("T1", 300, "TED")], 10_200, "contradicts"),
+        ([FEE, a_line("T1", 300, "TED")], None, "contradicts"),
+        ([FEE, a_line("T1", 300, "TED")], 10_300, "contradicts"),
+    ],
+)
+def test_only_a_file_that_shows_to_be_whole_ends_a_question(
+    lines: list[InstitutionItem], closing: int | None, waits: str
+) -> None:
+    recorded = Recorded()
+    known = [FEE, a_line("T1", 300, "TED")]
+    recorded.read(*known, closing=10_200)
+    recorded.closed = frozenset({july(1)})
+    recorded.read(*known, a_line("T2", 500, "TED 2"), closing=10_200)
+    assert recorded.items["T2"].waits == "contradicts"
+    recorded.ends = {JUNE_ENDS: 10_000, july(1): 10_200}
+    recorded.read(*lines, closing=closing)
+    assert recorded.items["T2"].waits == waits
+
+
+@pytest.mark.parametrize(
+    ("lines", "closing"),
+    [
+        ([a_line(f"B{number}", 1000, f"SALDO {number}") for number in range(6_000)], 10_000 + 3_000_000),
+        (
+            [
+                *(a_line(f"B{number}", 3 << number, f"SALDO {number}") for number in range(13)),
+                *(a_line(f"C{number}", 1, "SALDO") for number in range(20_000)),
+            ],
+            10_000 + 30_000,
+        ),
+        ([a_line("D", -1, "TARIFA X", counterparty=str(number)) for number in range(20_000)], None),
+    ],
+)
+def test_many_doubts_and_many_lines_under_one_id_are_judged_in_bounded_time(
+    lines: list[InstitutionItem], closing: int | None
+) -> None:
+    begun_s = time.process_time()
+    recorded = Recorded()
+    outcomes = recorded.read(*lines, closing=closing)
+    assert {*outcomes} == {"new" if closing is None else "perhaps_balance"}
+    assert (len(recorded.items), time.process_time() - begun_s < 20) == (len(lines), True)

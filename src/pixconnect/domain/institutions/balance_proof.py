@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from datetime import date, timedelta
 from itertools import accumulate
-from typing import Final
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -20,6 +20,9 @@ from pixconnect.domain.institutions.statement_files.statement_file import Stated
 
 _CHOICES_MAX: Final = 20_000
 """Sums that are tried for one span of balances; beyond it, none of its lines is decided."""
+_STEPS_MAX: Final = 1_000_000
+"""As many additions: a second's work, while nobody else can record lines of the account."""
+_Taken: TypeAlias = tuple[int, "_Taken"] | None
 
 
 class Balances(Struct, frozen=True, kw_only=True):
@@ -145,23 +148,23 @@ def choose(doubts: Sequence[tuple[int, Doubt]], target: int) -> dict[int, bool]:
     sums = [values[group[0]] * len(group) for group in reversed(ordered)]
     highest = [*accumulate((max(total, 0) for total in sums), initial=0)][::-1]
     lowest = [*accumulate((min(total, 0) for total in sums), initial=0)][::-1]
-    # How often each sum is reached, and by how many of each group it was first.
-    ways: dict[int, tuple[int, tuple[int, ...]]] = {0: (1, ())}
+    # Whether each sum is reached in one way alone, and by how many of each group it was first, the last group in front.
+    ways: dict[int, tuple[bool, _Taken]] = {0: (True, None)}
+    left = _STEPS_MAX
     for place, group in enumerate(ordered, 1):
-        reached = dict[int, tuple[int, tuple[int, ...]]]()
-        for total, (count, taken) in ways.items():
+        reached = dict[int, tuple[bool, _Taken]]()
+        left -= len(ways) * (len(group) + 1)
+        if left < 0 or len(ways) > _CHOICES_MAX:
+            return {}
+        for total, (is_only, taken) in ways.items():
             for more in range(len(group) + 1):
                 now = total + more * values[group[0]]
                 if lowest[place] <= target - now <= highest[place]:
-                    reached[now] = (
-                        (reached[now][0] + count, reached[now][1]) if now in reached else (count, (*taken, more))
-                    )
-        if len(reached) > _CHOICES_MAX:
-            return {}
+                    reached[now] = (False, reached[now][1]) if now in reached else (is_only, (more, taken))
         ways = reached
-    count, taken = ways.get(target, (0, ()))
-    if count != 1:
-        return {}
-    return {
-        number: place < more for group, more in zip(ordered, taken, strict=True) for place, number in enumerate(group)
-    }
+    is_only, taken = ways.get(target, (False, None))
+    chosen = dict[int, bool]()
+    for group in reversed(ordered) if is_only else ():
+        more, taken = taken or (0, None)
+        chosen |= {number: place < more for place, number in enumerate(group)}
+    return chosen

@@ -29,8 +29,8 @@ from pixconnect.domain.institutions.balance_line import find_balances, find_mark
 from pixconnect.domain.institutions.balance_proof import Balances, Doubt, decide
 from pixconnect.domain.institutions.institution import InstitutionItem
 from pixconnect.domain.institutions.joining import RecordedItem
-from pixconnect.domain.institutions.outcome import SET_ASIDE, Outcome
-from pixconnect.domain.institutions.striking import find_struck, list_moved
+from pixconnect.domain.institutions.outcome import OUTCOMES, SET_ASIDE, Outcome
+from pixconnect.domain.institutions.striking import find_opening, find_struck, list_moved
 
 _PROVED_NO_MONEY: Final[Mapping[Outcome, Outcome]] = {"perhaps_balance": "balance_line", "perhaps_known": "same_line"}
 """What a doubt becomes where the balances agree without the line."""
@@ -42,6 +42,10 @@ class Evidence(Balances, frozen=True, kw_only=True):
 
     known: Sequence[RecordedItem] = ()
     """Recorded lines: of the file's days, with an id of the file, and those set aside on the days that ``nets`` covers."""
+    taken: Collection[str] = ()
+    """Further ids of recorded lines."""
+    is_whole: bool = False
+    """The lines are known to lack none, as those of an API's list are; otherwise the balances must show it."""
     ids_are_stable: bool = False
     """This account's overlapping files have named each line by the same id, and no two lines by one id."""
 
@@ -73,14 +77,17 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     evidence = structs.replace(evidence, lacking=frozenset(item.day for item in missing))
     outcomes = _judge_one_by_one(lines, matches, missing, {"NONREF", *reused}, evidence)
     aside = [item for item in unlisted if _is_set_aside(item) and item.waits != "no_money"]
-    # What the file covers and does not list is no question any more.
+    # What a whole file covers and does not list is no question any more; a filtered one ends none.
+    covered = [item for item in aside if evidence.covers(item.day) and item.day not in evidence.newer]
+    whole_until = date.max if evidence.is_whole else _find_whole(lines, outcomes, evidence)
     others = [
         JudgedLine(item=item, outcome="withdrawn", known_id=item.item_id)
-        for item in aside
-        if evidence.covers(item.day) and item.day not in evidence.newer
+        for item in covered
+        if item.day <= whole_until or OUTCOMES[item.waits or "new"].asks == "nobody"
     ]
+    covered_ids = {item.item_id for item in covered}
     left: list[tuple[InstitutionItem, Outcome]] = [
-        (item, item.waits or "new") for item in aside if not evidence.covers(item.day) or item.day in evidence.newer
+        (item, item.waits or "new") for item in aside if item.item_id not in covered_ids
     ]
     judged = [*zip(lines, outcomes, strict=True), *left]
     moved = list_moved(judged, missing)
@@ -107,11 +114,24 @@ def judge_lines(lines: Sequence[InstitutionItem], evidence: Evidence) -> Judgeme
     ]
     are_same = [match.item_id == line.item_id for line, match in zip(lines, matches, strict=True) if match is not None]
     return Judgement(
-        lines=(*_name_lines(lines, matches, outcomes, evidence.known), *others),
+        lines=(*_name_lines(lines, matches, outcomes, evidence), *others),
         replaced_from=min(replaced, default=None),
         same_ids_count=are_same.count(True),
         other_ids_count=are_same.count(False) + len(reused) + _count_taken(lines, matches, outcomes, evidence.known),
     )
+
+
+def _find_whole(lines: Sequence[InstitutionItem], outcomes: Sequence[Outcome], evidence: Evidence) -> date:
+    """The last day until which the file lacks no line: its lines make its closing balance of the one before it."""
+    opening, closing = find_opening(evidence), evidence.closing
+    if closing is None or opening is None:
+        return date.min
+    moved = sum(
+        line.signed_cents
+        for line, outcome in zip(lines, outcomes, strict=True)
+        if line.day <= closing.on and OUTCOMES[outcome].counts
+    )
+    return closing.on if opening + moved == closing.cents else date.min
 
 
 def _decide(
@@ -305,17 +325,18 @@ def _name_lines(
     lines: Sequence[InstitutionItem],
     matches: Sequence[RecordedItem | None],
     outcomes: Sequence[Outcome],
-    known: Iterable[RecordedItem],
+    evidence: Evidence,
 ) -> list[JudgedLine]:
     """Each line under an id of its own: the file's where it is free, else one made of it."""
-    taken = {item.item_id for item in known}
+    taken, numbers = {*evidence.taken, *(item.item_id for item in evidence.known)}, Counter[str]()
     judged: list[JudgedLine] = []
     for line, match, outcome in zip(lines, matches, outcomes, strict=True):
-        name, number = line.item_id, 1
+        name = line.item_id
         if match is None:
+            stem = f"{line.item_id[:230]}~{line.day:%Y%m%d}"
             while name in taken:
-                number += 1
-                name = f"{line.item_id[:230]}~{line.day:%Y%m%d}.{number}"
+                numbers[stem] += 1
+                name = f"{stem}.{numbers[stem] + 1}"
             taken.add(name)
         named = line if match is None else match
         item = named if named.item_id == name or match is not None else structs.replace(line, item_id=name)

@@ -5,7 +5,7 @@ Texts and ids differ between forms, so lines are counted by day, direction and a
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Sequence
 from datetime import date
 
@@ -47,25 +47,40 @@ def compare(lines: Sequence[InstitutionItem], recorded: Sequence[RecordedItem], 
         free[count_by(lines[place])].append(place)
     for key, count in counts.items():
         free[key] = free[key][: max(len(free[key]) - count, 0)]
-    matches: list[RecordedItem | None] = [None] * len(lines)
-    unlisted = [item for item in recorded if item.source != form]
-    # First by a name that both have.
-    for is_named in (True, False):
-        left: list[RecordedItem] = []
-        for item in unlisted:
-            of_key = free[count_by(item)]
-            place = next((place for place in of_key if _may_be(lines[place], item, is_named=is_named)), None)
-            if place is None:
-                left.append(item)
-            else:
-                of_key.remove(place)
-                matches[place] = item
-        unlisted = left
-    more = {place for of_key in free.values() for place in of_key}
-    return ComparedForm(matches=matches, is_more=[place in more for place in range(len(lines))], unlisted=unlisted)
+    pairs = _Pairs(lines, [place for places in free.values() for place in places])
+    unlisted = [item for item in recorded if item.source != form and not pairs.take_named(item)]
+    unlisted = [item for item in unlisted if not pairs.take_other(item)]
+    more = {place for place in pairs.free if pairs.matches[place] is None}
+    return ComparedForm(
+        matches=pairs.matches, is_more=[place in more for place in range(len(lines))], unlisted=unlisted
+    )
 
 
-def _may_be(line: InstitutionItem, item: RecordedItem, *, is_named: bool) -> bool:
-    if line.names and item.names:
-        return not set(line.names).isdisjoint(item.names)
-    return not is_named
+class _Pairs:
+    """Lines that are still alone, each looked at once for each of its names and once without."""
+
+    def __init__(self, lines: Sequence[InstitutionItem], free: Sequence[int]) -> None:
+        self.free = free
+        self.matches: list[RecordedItem | None] = [None] * len(lines)
+        self._named = defaultdict[tuple[LineCount, str], deque[int]](deque)
+        self._others = defaultdict[tuple[LineCount, bool], deque[int]](deque)
+        for place in free:
+            for name in lines[place].names:
+                self._named[count_by(lines[place]), name].append(place)
+            self._others[count_by(lines[place]), bool(lines[place].names)].append(place)
+
+    def take_named(self, item: RecordedItem) -> bool:
+        return any(self._take(item, self._named[count_by(item), name]) for name in item.names)
+
+    def take_other(self, item: RecordedItem) -> bool:
+        """Take a line without names, or for an item without names any; lines that name different Pix differ."""
+        is_taken = not item.names and self._take(item, self._others[count_by(item), True])
+        return is_taken or self._take(item, self._others[count_by(item), False])
+
+    def _take(self, item: RecordedItem, places: deque[int]) -> bool:
+        while places:
+            place = places.popleft()
+            if self.matches[place] is None:
+                self.matches[place] = item
+                return True
+        return False

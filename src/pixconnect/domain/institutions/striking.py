@@ -46,9 +46,7 @@ def find_struck(
         missing: Recorded lines that count, are of days that the file covers, and are not listed in it.
         balances: What the file and the recorded days tell.
     """
-    closing, before, opening = balances.closing, balances.first_on - timedelta(days=1), balances.opening_cents
-    if opening is None and before in balances.closed | balances.agreed:
-        opening = balances.ends.get(before)
+    closing, before, opening = balances.closing, balances.first_on - timedelta(days=1), find_opening(balances)
     if not missing or closing is None or opening is None or not balances.first_on <= closing.on <= balances.last_on:
         return _NONE
     struck, listed_cents = _compare(lines, outcomes, missing, closing.on)
@@ -63,6 +61,14 @@ def find_struck(
     ]
     chosen = frozenset(number for number, counts in choose(doubts, beyond_cents).items() if counts)
     return (struck if chosen else (), chosen)
+
+
+def find_opening(balances: Balances) -> int | None:
+    """What was on the account before the file's days, by the file or by a day that nothing contradicts."""
+    before = balances.first_on - timedelta(days=1)
+    if balances.opening_cents is None and before in balances.closed | balances.agreed:
+        return balances.ends.get(before)
+    return balances.opening_cents
 
 
 def _compare(

@@ -31,7 +31,6 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.institutions.line_judging import write_judged
 
-_NAME_LENGTH_MAX: Final = ITEM_ID_LENGTH_MAX - len("~20260701")
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines that wait for one of these are no line of their day."""
 
@@ -49,10 +48,13 @@ async def judge_second(
     days: Collection[date],
     lines: Sequence[InstitutionItem],
     dated: tuple[datetime, date],
+    *,
+    is_whole: bool,
 ) -> SecondForm:
     """Compare lines of days that another form has told whole, in the caller's transaction.
 
-    What both have is known. What this form alone has is recorded and waits for a person: it moves no money by itself.
+    What both have is known. What this form alone has is recorded and waits for a person: it moves no money by itself. Lines
+    that are known to lack none (``is_whole``) end questions about what they do not list any more.
     """
     if not days:
         return SecondForm(lines=(), unlisted=Counter())
@@ -63,16 +65,17 @@ async def judge_second(
     own_aside = [item for item in recorded if item.source == source and item.waits in SET_ASIDE]
     compared = compare(lines, [item for item in standing if item not in own_aside], source)
     more = [line for line, is_more in zip(lines, compared.is_more, strict=True) if is_more]
-    named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:_NAME_LENGTH_MAX]) for line in more]
+    named = [structs.replace(line, item_id=f"{source}:{line.item_id}"[:ITEM_ID_LENGTH_MAX]) for line in more]
     # A reference may come again on another day, or for a line that a person has answered.
     found = await item_store.find(connection, account_id, [line.item_id for line in named])
-    taken = found.keys() - {item.item_id for item in own_aside}
-    named = [
-        structs.replace(line, item_id=f"{line.item_id}~{line.day:%Y%m%d}") if line.item_id in taken else line
-        for line in named
-    ]
     evidence = Evidence(
-        first_on=span[0], last_on=span[1], closed=frozenset(days), today=dated[1], known=tuple(own_aside)
+        first_on=span[0],
+        last_on=span[1],
+        closed=frozenset(days),
+        today=dated[1],
+        known=tuple(own_aside),
+        taken={*found, *(item.item_id for item in recorded)},
+        is_whole=is_whole,
     )
     judged = judging.judge_lines(named, evidence).lines
     await write_judged(connection, account_id, source, judged, dated[0])

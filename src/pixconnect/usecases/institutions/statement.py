@@ -28,6 +28,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     StatedBalance,
     StatementFile,
     find_final_balance,
+    is_whole,
     note_ongoing,
 )
 from pixconnect.domain.institutions.unmatched import UnmatchedItem
@@ -212,7 +213,11 @@ async def _record(
     others = {day: one for day, one in told.items() if one.source == "api" or one.was_read_whole}
     judged = await judge_file(connection, account, file, others, dated)
     second = [item for item in file.items if item.day in others]
-    compared = await judge_second(connection, account.id, file.format, others, second, dated)
+    first = others.get(file.first_on)
+    compared = await judge_second(
+        *(connection, account.id, file.format, others, second, dated),
+        is_whole=is_whole(file, None if first is None else first.opening_cents),
+    )
     judged_lines = [*judged.lines, *compared.lines]
     await note_second(connection, file, others, compared, as_of)
     lines = {outcome: [line.item for line in judged_lines if line.outcome == outcome] for outcome in OUTCOMES}

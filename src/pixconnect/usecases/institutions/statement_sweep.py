@@ -138,7 +138,7 @@ async def _compare(
     async with write_alone(context.pool) as connection:
         # Pages shift while they are read.
         lines = list({line.item_id: line for line in lines}.values())
-        compared = await judge_second(connection, account.id, "api", days, lines, (now, to_day(now)))
+        compared = await judge_second(connection, account.id, "api", days, lines, (now, to_day(now)), is_whole=True)
         for day in days.values():
             await day_store.note_second(connection, day, compared.unlisted[day.day], (None, None))
 

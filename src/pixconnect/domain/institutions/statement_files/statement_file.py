@@ -83,6 +83,20 @@ class StatementFile(Struct, frozen=True, kw_only=True):
         return read_at, min(today, closing.on) if closing is not None and is_dated else today
 
 
+def is_whole(file: StatementFile, opening_cents: int | None) -> bool:
+    """Whether a file's lines make its closing balance of the one before it.
+
+    Args:
+        file: A statement.
+        opening_cents: That balance, where the file does not tell it.
+    """
+    opening_cents = file.opening.cents if file.opening is not None else opening_cents
+    if file.closing is None or opening_cents is None:
+        return False
+    moved = sum(item.signed_cents for item in file.items if item.day <= file.closing.on)
+    return opening_cents + moved == file.closing.cents
+
+
 def join_statements(statements: Sequence[StatementFile]) -> StatementFile:
     """The statements of one file: the first, with the others in it."""
     if len(statements) > STATEMENTS_MAX:

@@ -18,7 +18,7 @@ from pixconnect.domain.institutions.sent_return import SentReturn
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
-from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.institutions import return_name as name_store
 from pixconnect.usecases.institutions import inquiry
 from pixconnect.usecases.institutions.refund import record_returns
@@ -199,7 +199,7 @@ def end_beside(shop: Shop, refund: Refund, moment: str, monkeypatch: pytest.Monk
     if moment == "posting":
         run_once(monkeypatch, movement_usecases, "post_statement_item", lambda: end(shop, refund), is_before=True)
         return lambda: tell_line(shop)
-    run_once(monkeypatch, item_store, "find_mistaken", lambda: tell_line(shop), is_before=False)
+    run_once(monkeypatch, mistaken_store, "find_mistaken", lambda: tell_line(shop), is_before=False)
     return lambda: end(shop, refund)
 
 
@@ -236,7 +236,7 @@ async def test_a_return_and_its_line_count_once(shop: Shop, moment: str, monkeyp
             with pytest.raises(errors.ServiceUnavailable):
                 await tell_line(shop, return_id=name)
 
-        run_once(monkeypatch, item_store, "find_mistaken", tell, is_before=False)
+        run_once(monkeypatch, mistaken_store, "find_mistaken", tell, is_before=False)
     for _ in range(2):
         await record_returns(shop.at, shop.account, returned)
         await settle_items(shop.at, shop.account)

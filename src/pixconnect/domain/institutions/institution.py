@@ -212,20 +212,18 @@ SendAnswer = SentPix | CertainRefusal | NotSent | UnknownOutcome
 
 
 class ItemParts(Struct, frozen=True, kw_only=True):
-    """Of a line that sums several Pix, what the institution tells of them."""
+    """How many Pix a line sums, and their names on the network, as far as they are told."""
 
     count: int
     names: tuple[str, ...] = ()
-    """On the network."""
 
 
 class InstitutionItem(Struct, frozen=True, kw_only=True):
-    """One line of the account's own statement there."""
+    """One line of the account's own statement there; its day is one of Sao Paulo."""
 
     item_id: str
     """The institution's; unique on the account."""
     day: date
-    """Of Sao Paulo."""
     settled_at: datetime | None
     """Where the institution tells more than the day."""
     direction: Literal["IN", "OUT"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date
 from typing import Final, LiteralString
 
 import msgspec
@@ -11,8 +11,6 @@ import msgspec
 from pixconnect.domain.institutions.day import DayCases, ItemGroup
 from pixconnect.domain.institutions.institution import ItemParts
 from pixconnect.domain.institutions.joining import (
-    DAYS_APART_MAX,
-    NO_PIX,
     ItemJoin,
     LineKey,
     RecordedItem,
@@ -55,17 +53,20 @@ async def lock_recording(connection: Connection, institution_id: int) -> None:
     await connection.execute("select pg_advisory_xact_lock($1, $2)", _RECORDING, institution_id)
 
 
-_ADDED_AT_ONCE: Final = 5_000
+_AT_ONCE: Final = 5_000
 _ADD: Final[LiteralString] = f"insert into institution_item ({ITEM.names}) values ({ITEM.parameters})"
 
 
 async def add(connection: Connection, items: Sequence[RecordedItem]) -> None:
     """Keep items that are new; in the order of their ids, so that no two processes wait for each other."""
     ordered = sorted(items, key=lambda item: item.item_id)
-    # One statement of all would take longer than any may.
-    for start in range(0, len(ordered), _ADDED_AT_ONCE):
-        part = ordered[start : start + _ADDED_AT_ONCE]
-        await connection.executemany(_ADD, [ITEM.values(item) for item in part])
+    await _write(connection, _ADD, [ITEM.values(item) for item in ordered])
+
+
+async def _write(connection: Connection, statement: LiteralString, rows: Sequence[Sequence[object]]) -> None:
+    """Write many lines in parts: one statement of all would take longer than any may."""
+    for start in range(0, len(rows), _AT_ONCE):
+        await connection.executemany(statement, rows[start : start + _AT_ONCE])
 
 
 # Before anybody has counted the lines of a new account, each of its columns is taken for one that leaves few of them. So
@@ -128,10 +129,9 @@ _JOIN: Final[LiteralString] = """
 
 async def join(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
     """Join items to what they are; sums in the caller's transaction."""
-    if joins:
-        rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
-        await connection.executemany(_JOIN, rows)
-        await part_store.add_parts(connection, institution_id, joins)
+    rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
+    await _write(connection, _JOIN, rows)
+    await part_store.add_parts(connection, institution_id, joins)
 
 
 _LOCK_ALONE: Final[LiteralString] = """
@@ -145,118 +145,6 @@ _LOCK_ALONE: Final[LiteralString] = """
 async def lock_alone(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> bool:
     """Keep others from joining these items until the transaction ends; whether all of them are alone."""
     return await connection.fetchval(_LOCK_ALONE, institution_id, item_ids) == len(item_ids)
-
-
-# Words for a kind may be a payer's. A name of the network says more; but a fee names the Pix that it is taken for.
-_MAY_BE_PIX: Final[LiteralString] = """
-    (item.kind <> all({no_pix}) or item.return_id is not null or item.end_to_end_id is not null and item.kind <> 'fee')
-"""
-
-# Who died after posting the movement has not joined its line yet.
-# By its names wherever it has some. Without one it is the only line of its amount and day, and says nothing else.
-_FIND_MISTAKEN: Final[LiteralString] = f"""
-    select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
-        item.end_to_end_id is not null or item.return_id is not null as is_named
-    from (
-        select * from institution_item
-        where institution_id = $1 and joined_kind = 'movement' and direction = 'OUT' and amount_cents = $2
-        union all select * from institution_item
-        where institution_id = $1 and joined_kind is null and direction = 'OUT' and amount_cents = $2
-    ) as item
-    join movement on movement.institution_id = item.institution_id
-        and movement.item_id = coalesce(item.joined_id, item.item_id)
-    where {_MAY_BE_PIX.format(no_pix="$7")}
-        and case
-            when item.return_id is not null then item.return_id = any($3)
-            when item.end_to_end_id is not null then item.end_to_end_id = any($3) or item.end_to_end_id = any($4)
-            else item.day = $5 and item.joined_by is distinct from 'answer'
-        end
-        and item.day between $5 - $6::integer and $5 + $6::integer
-        and movement.status = 'POSTED' and movement.opposite_of is null and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
-    order by is_named desc, item.day, item.item_id
-"""
-
-
-async def find_mistaken(
-    connection: Connection | Pool,
-    institution_id: int,
-    amount_cents: int,
-    names: Sequence[str],
-    of: Sequence[str],
-    day: date,
-) -> ReversedMovement | None:
-    """The movement that a transfer or refund has proved to be, if its line was read before.
-
-    Args:
-        connection: Where to look.
-        institution_id: The account.
-        amount_cents: What left.
-        names: Of the transfer or refund on the network.
-        of: Those of what it returns.
-        day: On which it settled, in Sao Paulo.
-    """
-    no_pix = list(NO_PIX)
-    rows = await connection.fetch(_FIND_MISTAKEN, institution_id, amount_cents, names, of, day, DAYS_APART_MAX, no_pix)
-    # Several that only look alike may each be something else: a person finds out.
-    if not rows or (not rows[0]["is_named"] and len(rows) > 1):
-        return None
-    return ReversedMovement(**{name: rows[0][name] for name in ("institution_id", "line_id", "holder_id", "item_id")})
-
-
-_LIST_MOVED: Final[LiteralString] = f"""
-    select distinct item.amount_cents from institution_item as item
-    join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
-    where item.institution_id = $1 and item.day between $2 and $3 and item.joined_kind = 'movement' and item.direction = 'OUT'
-        and {_MAY_BE_PIX.format(no_pix="$4")} and not exists (
-            select from movement as opposite
-            where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-        )
-"""
-
-
-async def list_moved_amounts(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[int]:
-    """Amounts of the items of some days that left, could be a Pix, and are movements that nobody has taken back."""
-    rows = await connection.fetch(_LIST_MOVED, institution_id, *days, list(NO_PIX))
-    return [row["amount_cents"] for row in rows]
-
-
-# An order is committed before its line can be read: no line of before the loss is a forgotten order's. The hour is for clocks.
-_MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
-    select exists (
-        select from (
-            select known_until, (noticed_at at time zone 'America/Sao_Paulo')::date + $5::integer as last_on,
-                (coalesce(known_until, noticed_at - $4::interval) at time zone 'America/Sao_Paulo')::date as first_on
-            from database_loss where noticed_at > $3::timestamptz - $4::interval
-        ) as loss
-        join institution_item as item on item.institution_id = $1 and item.day between first_on and last_on
-            and item.recorded_at > coalesce(known_until - interval '1 hour', '-infinity')
-        left join movement on movement.institution_id = item.institution_id and movement.item_id = item.joined_id
-        where item.direction = 'OUT' and item.amount_cents = $2 and {_MAY_BE_PIX.format(no_pix="$6")}
-            and coalesce(item.joined_kind, 'movement') = 'movement' and not exists (
-                select from movement as opposite
-                where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id
-            )
-    )
-"""
-
-
-async def may_be_forgotten(
-    pool: Pool, institution_id: int, amount_cents: int, now: datetime, known_for: timedelta
-) -> bool:
-    """Whether so much left an account, as no order of ours, in a time that the database has forgotten.
-
-    Args:
-        pool: Where to look.
-        institution_id: The account.
-        amount_cents: What left.
-        now: Of the service.
-        known_for: How long ago the loss was noticed at most; so much may be forgotten where nobody knows how much.
-    """
-    asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))
-    return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)
 
 
 _RELEASE: Final[LiteralString] = """
@@ -299,9 +187,7 @@ _NOTE_FEES: Final[LiteralString] = """
 
 
 async def note_fees(connection: Connection, institution_id: int, fees: dict[str, LineKey]) -> None:
-    if fees:
-        rows = [(institution_id, item_id, *map(str, key)) for item_id, key in fees.items()]
-        await connection.executemany(_NOTE_FEES, rows)
+    await _write(connection, _NOTE_FEES, [(institution_id, name, *map(str, key)) for name, key in fees.items()])
 
 
 _NOTE_WAITING: Final[LiteralString] = """
@@ -313,8 +199,7 @@ _NOTE_WAITING: Final[LiteralString] = """
 
 
 async def note_waiting(connection: Connection, institution_id: int, waiting: dict[str, Waiting | None]) -> None:
-    if waiting:
-        await connection.executemany(_NOTE_WAITING, [(institution_id, *one) for one in waiting.items()])
+    await _write(connection, _NOTE_WAITING, [(institution_id, *one) for one in waiting.items()])
 
 
 _FIND_SENT_THERE: Final[LiteralString] = """

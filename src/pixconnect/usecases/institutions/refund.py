@@ -35,6 +35,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.institutions import rail_step as step_store
 from pixconnect.store.institutions import return_name as name_store
 from pixconnect.store.money import holder as holder_store
@@ -246,7 +247,7 @@ async def _find_mistaken(
     names = [] if report.return_id is None else [report.return_id]
     day = to_day(report.settled_at or context.clock.now())
     of = [report.original_end_to_end_id]
-    return await item_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
+    return await mistaken_store.find_mistaken(context.pool, account.id, report.amount_cents, names, of, day)
 
 
 async def _record_without_original(

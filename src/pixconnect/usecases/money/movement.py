@@ -26,6 +26,7 @@ from pixconnect.domain.money.movement import Movement, announce_movement
 from pixconnect.domain.money.rail import Acknowledgement, MovementReport
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
+from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.money import infraction as infraction_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import movement as movement_store
@@ -200,12 +201,14 @@ async def take_back_proved(context: Writer, institution_id: int, days: tuple[dat
     proved: list[OrderItem] = []
     async with context.pool.acquire() as connection:
         apart = timedelta(days=DAYS_APART_MAX)
-        amounts = await item_store.list_moved_amounts(connection, institution_id, (days[0] - apart, days[1] + apart))
+        amounts = await mistaken_store.list_moved_amounts(
+            connection, institution_id, (days[0] - apart, days[1] + apart)
+        )
         alone = await line_store.list_unmatched(connection, institution_id, days, amounts) if amounts else []
         for line in alone:
             if not line.is_order or line.state != "settled":
                 continue
-            mistaken = await item_store.find_mistaken(
+            mistaken = await mistaken_store.find_mistaken(
                 connection, institution_id, line.amount_cents, line.names, line.original, line.day
             )
             if mistaken is not None:

@@ -21,7 +21,7 @@ from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 from pixconnect.domain.money.transfer import NewTransfer, Payee, SendingTerms, TransferRequest
 from pixconnect.store.institutions import allowance as allowance_store
 from pixconnect.store.institutions import day as day_store
-from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.money import holder as holder_store
 from pixconnect.store.money import order as order_store
 from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
@@ -174,7 +174,7 @@ def _explain_unread(request: TransferRequest) -> errors.OutcomeUnknown:
 async def _admit_forgotten_there(context: Context, account_id: int, request: TransferRequest, until: str) -> None:
     if await is_lost(context.institutions, account_id):
         raise _explain_unread(request)
-    if await item_store.may_be_forgotten(
+    if await mistaken_store.may_be_forgotten(
         context.pool, account_id, request.amount_cents, context.clock.now(), REPEATED_FOR
     ):
         raise errors.OutcomeUnknown(

@@ -49,6 +49,7 @@ from pixconnect.domain.money.refund import Refund
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import mistaken_item as mistaken_store
 from pixconnect.store.institutions.rail_step import ENDED_STEPS
 from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import order as order_store
@@ -175,7 +176,7 @@ async def find_mistaken(
     names = [name for name in (name_of(ordered), ordered.network_id, settled.network_id) if name is not None]
     of = [ordered.original_end_to_end_id] if isinstance(ordered, Refund) else []
     day = to_day(settled.settled_at)
-    return await item_store.find_mistaken(connection, institution_id, ordered.amount_cents, names, of, day)
+    return await mistaken_store.find_mistaken(connection, institution_id, ordered.amount_cents, names, of, day)
 
 
 def is_surely_not_ours(context: Context, name: str) -> bool:

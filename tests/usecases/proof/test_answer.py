@@ -386,6 +386,25 @@ async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: 
     )
     assert [(row["item_id"], row["amount_cents"]) for row in rows] == [
         ("camt.053:DOC", 700),
-        ("camt.053:DOC~20260702", 900),
+        ("camt.053:DOC~20260702.2", 900),
     ]
     assert await moved(shop) == [-100, -100]
+
+
+async def test_what_is_no_money_in_one_form_is_none_in_the_other(shop: Shop) -> None:
+    await read(shop, FEE, closing="99.00")
+    entries = [
+        make_camt_entry(item_id=name, amount=cents, indicator="DBIT", at="2026-07-01")
+        for name, cents in (("a", "1.00"), ("DOC", "7.00"))
+    ]
+    content = make_camt(*entries, account="12345-6", first="2026-07-01", last="2026-07-01")
+    recorded = await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account, recorded.first_on)
+    (case,) = await look(shop)
+    await answer(shop, case.id, aside=["camt.053:DOC"])
+    for number in range(2):
+        await read(shop, FEE, (f"F{number + 2}", "-7.00", "TARIFA X"), closing="99.00")
+        assert (await moved(shop), await waiting(shop)) == ([-100], {"camt.053:DOC": "no_money"})
+    # A second such line is another one.
+    await read(shop, FEE, ("F2", "-7.00", "TARIFA X"), ("F5", "-7.00", "TARIFA X"), closing="92.00")
+    assert (await moved(shop), await waiting(shop)) == ([-700, -100], {"camt.053:DOC": "no_money"})

@@ -62,7 +62,9 @@ async def judge_file(
     evidence = await _read_evidence(connection, account, file, lines, dated)
     evidence = structs.replace(evidence, elsewhere=frozenset(others))
     # What another form has told already, under its own texts and ids, is that line.
-    matches = compare(lines, [item for item in evidence.known if item.waits not in SET_ASIDE], file.format).matches
+    told = [item for item in evidence.known if item.waits not in SET_ASIDE]
+    told += [item for item in evidence.known if item.waits == "no_money" and item.source != file.format]
+    matches = compare(lines, told, file.format).matches
     lines = [match or line for line, match in zip(lines, matches, strict=True)]
     judgement = judging.judge_lines(lines, evidence)
     other_forms_count = sum(match is not None for match in matches)
@@ -166,8 +168,8 @@ async def _read_evidence(
 
 
 def _is_of(item: RecordedItem, source: ItemSource) -> bool:
-    """Whether a line of this form may be the item; what another form has set aside is judged by that form alone."""
-    return item.source == source or item.waits not in SET_ASIDE
+    """Whether a line of this form may be the item: what another form has set aside is that form's, unless people answered."""
+    return item.source == source or item.waits == "no_money" or item.waits not in SET_ASIDE
 
 
 def _list_ends(days: Sequence[RecordedDay]) -> dict[date, int]:

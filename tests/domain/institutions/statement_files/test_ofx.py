@@ -167,6 +167,23 @@ def test_each_statement_of_a_file_is_read() -> None:
     ]
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+@pytest.mark.parametrize("end", ["", "</CCSTMTRS></CCSTMTTRNRS></CREDITCARDMSGSRSV1>"])
+def test_the_statement_of_a_card_beside_an_account_is_passed_over_and_named(end: str, is_first: bool) -> None:
+    text = make_ofx(make_ofx_line()).decode()
+    card = "<CREDITCARDMSGSRSV1><CCSTMTTRNRS><CCSTMTRS><CURDEF>USD<CCACCTFROM><ACCTID>4</CCACCTFROM><BANKTRANLIST>"
+    card += f"<DTSTART>20260101<DTEND>20260131\n{make_ofx_line(item_id='C') * 500}</BANKTRANLIST>"
+    card += f"<LEDGERBAL><BALAMT>7<DTASOF>20260131</LEDGERBAL>{end}\n"
+    mark = "<BANKMSGSRSV1>" if is_first else "</OFX>"
+    found = read_ofx(text.replace(mark, card + mark).encode())
+    expected = read_ofx(text.encode())
+    assert (found.items, found.account, found.closing) == (expected.items, expected.account, expected.closing)
+    line = 13 if is_first else 22
+    assert found.notes == (
+        f"line {line}: CCSTMTRS: it is the statement of a card or of investments, and is passed over",
+    )
+
+
 @pytest.mark.parametrize(
     ("old", "new", "note"),
     [

@@ -36,7 +36,9 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
 )
 from pixconnect.domain.money.rail import MovementKind
 
-_OF_OTHER_ACCOUNTS: Final = {"CCSTMTRS", "INVSTMTRS", "CCACCTFROM", "INVACCTFROM"}
+_OTHER_STATEMENTS: Final = {"CCSTMTRS", "INVSTMTRS"}
+_AROUND: Final = {"STMTRS", "STMTTRNRS", "BANKMSGSRSV1", "OFX"}
+"""What does not stand in one of these."""
 _TYPES: Final = dict[str, MovementKind](FEE="fee", SRVCHG="fee")
 _TAGS_MAX: Final = 400
 """Directly in one element, lines of money apart."""
@@ -70,6 +72,9 @@ class _Reader:
         self._line = 1
         self._top = _Aggregate(name="the file", line=1, texts={})
         self._open: list[_Aggregate] = []
+        self._passed: str | None = None
+        """What is said of the last statement that is no bank account's."""
+        self._is_passing = False
         self._statements: list[StatementFile] = []
         self._begin()
 
@@ -87,14 +92,19 @@ class _Reader:
         for tag in self._tags:
             self._line = tag.line
             self._take(tag)
-            self._count(tag.name)
+            if not self._is_passing:
+                self._count(tag.name)
         self._close_to(None)
         return files.join_statements([*self._statements, self._conclude()])
 
     def _take(self, tag: Tag) -> None:
         name = tag.name
-        if name in _OF_OTHER_ACCOUNTS:
-            raise self._fail(f"{name}: it is the statement of a card or of investments")
+        if name in _OTHER_STATEMENTS and not tag.is_end:
+            self._passed, self._is_passing = f"{name}: it is the statement of a card or of investments", True
+            self._notes.append(f"line {tag.line}: {self._passed}, and is passed over")
+        self._is_passing &= name not in _AROUND and not (tag.is_end and name in _OTHER_STATEMENTS)
+        if self._is_passing:
+            return
         if name in PARENTS and not tag.is_end:
             self._open_aggregate(name)
         elif not tag.is_end and not tag.is_empty and self._open:
@@ -210,6 +220,8 @@ class _Reader:
     def _conclude(self) -> StatementFile:
         accounts, lists = self._found.get("BANKACCTFROM"), self._found.get("BANKTRANLIST")
         if accounts is None or lists is None:
+            if self._passed is not None:
+                raise self._fail(self._passed)
             raise self._fail("it has no BANKACCTFROM with a BANKTRANLIST: it is no statement of a bank account")
         if not self._is_whole:
             raise self._fail("it is cut off: neither BANKTRANLIST nor OFX ends")

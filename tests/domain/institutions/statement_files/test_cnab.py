@@ -118,6 +118,13 @@ def test_what_banks_leave_out_is_noted() -> None:
     found = read_cnab(make_cnab(CnabLot(lines=[FEE], status="P")))
     assert (found.opening, found.closing, len(found.items)) == (None, None, 1)
     assert found.notes[1] == "line 4: the balance after the lot is a partial one (column 170), and is not read"
+    for day in (b"31062026", b"01010001", b"99999999"):
+        # The day of the balance before the lot is the header's last one.
+        records = make_cnab(CnabLot(lines=[FEE])).split(b"\r\n")
+        records[1] = records[1][:142] + day + records[1][150:]
+        found = read_cnab(b"\r\n".join(records))
+        assert (found.opening, found.closing and found.closing.on, found.first_on) == (None, LAST, LAST)
+        assert found.notes[0].startswith("line 2: the day of the balance before the lot (columns 143 to 150): ")
     found = read_cnab(make_cnab(CnabLot(lines=[FEE], closing_cents=9_900)))
     assert found.notes == ("line 4: the balance after the lot is 50 cents above what its lines make it",)
     # A line of no money may lack everything; of another one the accounting day counts where the day is missing.
@@ -170,12 +177,7 @@ def test_lines_that_are_missing_doubled_or_in_disorder_are_refused_by_their_plac
         (2, 171, "USD", "the currency (columns 171 to 173): the account is in 'USD', and not in BRL"),
         (2, 151, "1.0", "the balance before the lot (columns 151 to 168): '1.0000000000010000' is no number"),
         (2, 169, "X", "the balance before the lot (column 169): 'X' is neither C nor D"),
-        (
-            2,
-            143,
-            "31062026",
-            "the day of the balance before the lot (columns 143 to 150): '31062026' is no day as DDMMYYYY",
-        ),
+        (3, 143, "31062026", "the day (columns 143 to 150): '31062026' is no day as DDMMYYYY"),
         (3, 4, "0009", "the line stands outside of its lot (columns 4 to 7)"),
         (3, 14, "A", "segment 'A' (column 14) is no line of a statement"),
         (3, 59, "9", "the line is of account 900000012345-6, and its lot of 12345-6"),

@@ -135,12 +135,24 @@ def test_what_is_none_of_them_is_refused(content: bytes) -> None:
         read_statement_file(content)
 
 
-def test_days_beyond_the_calendar_are_refused_by_a_sentence() -> None:
+def test_days_beyond_the_calendar_are_no_days() -> None:
     opening = (
         '<Bal><Tp><CdOrPrtry><Cd>OPBD</Cd></CdOrPrtry></Tp><Amt Ccy="BRL">1.00</Amt><CdtDbtInd>CRDT</CdtDbtInd>'
         "<Dt><Dt>0001-01-01</Dt></Dt></Bal>"
     )
+    found = read_statement_file(make_camt(make_camt_entry(), first="0001-01-01", balances=opening))
+    assert (found.first_on, found.opening, len(found.notes)) == (date(2026, 11, 2), None, 3)
+    with pytest.raises(InvalidStatement, match=r"^line 7: BookgDt: '0001-01-01' is no date"):
+        read_statement_file(make_camt(make_camt_entry(at="0001-01-01")))
     with pytest.raises(InvalidStatement, match="no calendar"):
-        read_statement_file(make_camt(make_camt_entry(at="0001-01-01"), first="0001-01-01", balances=opening))
+        read_statement_file(make_efi_file(day="0001-01-01", balances="SD0;1.00;0001-01-01"))
     made_long_ago = make_camt(make_camt_entry()).replace(b"2026-11-03T08:00:00-03:00", b"0001-01-01T01:00:00Z")
     assert read_statement_file(made_long_ago).made_at is None
+
+
+@pytest.mark.parametrize(
+    "made", ["00010101000000", "99991231235959[+99]", "20261131120000", "20261104250000[-3]", "<x>", ""]
+)
+def test_an_impossible_instant_of_its_making_refuses_no_file(made: str) -> None:
+    found = read_statement_file(make_ofx(make_ofx_line(), made=made))
+    assert (len(found.items), found.made_at) == (1, None)

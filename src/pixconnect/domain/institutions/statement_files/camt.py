@@ -347,9 +347,9 @@ def _parse_instant(text: str) -> datetime | None:
 def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:
     """A date, or an instant; one without a zone tells no more than its day."""
     try:
-        if "T" not in text:
-            return date.fromisoformat(text[:10]), None
-        told = datetime.fromisoformat(text)
-        return (told.date(), None) if told.tzinfo is None else (to_day(told), told)
-    except (ValueError, OverflowError):
-        raise InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line) from None
+        told = datetime.fromisoformat(text if "T" in text else text[:10])
+    except ValueError:
+        told = None
+    if told is None or told.year not in files.YEARS:
+        raise InvalidStatement(f"{field}: {text[:40]!r} is no date as XML writes it", line)
+    return (told.date(), None) if told.tzinfo is None else (to_day(told), told)

@@ -70,9 +70,12 @@ class _Record(Struct, frozen=True):
         if not text.strip("0"):
             return None
         try:
-            return date(int(text[4:]), int(text[2:4]), int(text[:2]))
+            told = date(int(text[4:]), int(text[2:4]), int(text[:2]))
         except ValueError:
-            raise self.fail(f"{field} (columns {first} to {first + 7}): {text!r} is no day as DDMMYYYY") from None
+            told = None
+        if told is None or told.year not in files.YEARS:
+            raise self.fail(f"{field} (columns {first} to {first + 7}): {text!r} is no day as DDMMYYYY")
+        return told
 
     @property
     def account(self) -> StatementAccount:
@@ -181,7 +184,12 @@ class _Reader:
 
     def _read_balance(self, record: _Record, name: str) -> StatedBalance | None:
         """``None`` where it is told for no day, or only as it stood in the middle of one."""
-        on, cents = record.read_day(143, f"the day of {name}"), record.read_cents(name)
+        cents = record.read_cents(name)
+        try:
+            on = record.read_day(143, f"the day of {name}")
+        except InvalidStatement as error:
+            self._of.notes.append(f"{error}, and the balance is not read")
+            return None
         is_partial = record.cut(170, 170).upper() in ("P", "I")
         if on is None or is_partial:
             rule = "is a partial one (column 170)" if is_partial else "has no day (columns 143 to 150)"

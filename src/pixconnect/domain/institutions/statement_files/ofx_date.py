@@ -7,7 +7,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from typing import Final
 
 from pixconnect.domain.frame.civil_time import to_day
-from pixconnect.domain.institutions.statement_files.statement_file import InvalidStatement, check_instant
+from pixconnect.domain.institutions.statement_files.statement_file import YEARS, InvalidStatement, check_instant
 
 # The year is first, or has a century: then nobody can take a month for a year.
 _DAYS: Final = (
@@ -17,8 +17,6 @@ _DAYS: Final = (
 )
 # 010726 could be the first of July or the seventh of January, or a day of 2001.
 _AMBIGUOUS: Final = re.compile(r"[0-9]{6}(?![0-9]).*|[0-9]{1,2}[-/. ][0-9]{1,2}[-/. ][0-9]{2}(?![0-9]).*", re.DOTALL)
-_YEARS: Final = range(1990, 2100)
-"""Programs write 0001, 1900 or 9999 where they have no date."""
 _REST: Final = re.compile(
     r"(?:[T ]?(?P<hour>[0-9]{2}):?(?P<minute>[0-9]{2})(?::?(?P<second>[0-9]{2}))?(?:[.,](?P<part>[0-9]{1,6})[0-9]{0,6})?)?"
     r"\s*(?:\[\s*(?P<zone>[^\[\]]{0,40})\]?|(?P<bare>[+-][0-9:.]{1,6}|[A-Za-z]{1,4}))?\s*"
@@ -59,7 +57,7 @@ def parse_instant(text: str) -> datetime | None:
 
 def _is_day(year: int, month: int, day: int) -> bool:
     try:
-        return date(year, month, day).year in _YEARS
+        return date(year, month, day).year in YEARS
     except ValueError:
         return False
 

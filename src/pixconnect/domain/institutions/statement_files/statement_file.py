@@ -236,12 +236,13 @@ def check_item_id(text: str, field: str, line: int) -> str:
     return text
 
 
-_YEARS: Final = (1970, 2200)
+YEARS: Final = range(1990, 2100)
+"""Programs write 0001, 1900 or 9999 where they have no date."""
 
 
 def check_instant(told: datetime | None) -> datetime | None:
     """When a file was made, in Brazil if no zone is given; midnight is how programs write a day without a time."""
-    if told is None or told.time() == time() or not _YEARS[0] <= told.year <= _YEARS[1]:
+    if told is None or told.time() == time() or told.year not in YEARS:
         return None
     return told.replace(tzinfo=told.tzinfo or SAO_PAULO)
 

@@ -254,7 +254,8 @@ def test_a_line_that_is_called_a_fee_gives_way_to_another_that_names_the_same() 
 def test_a_line_that_names_a_pix_takes_it_from_one_that_looks_like_it(
     looks: dict[str, Any], names: dict[str, Any], is_claimed: bool
 ) -> None:
-    pix = a_line(names=(E2E,))
+    pix, posted = a_line(names=(E2E,)), a_line(key=("movement", E2E), names=(E2E,))
+    assert find_claimed([an_item("B", end_to_end_id=E2E)], [posted], {posted.key: an_item(E2E)}) == set()
     claimed = find_claimed([an_item("B", end_to_end_id=E2E, **names)], [pix], {pix.key: an_item(**looks)})
     assert claimed == ({pix.key} if is_claimed else set())
 

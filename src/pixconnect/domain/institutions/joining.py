@@ -338,7 +338,8 @@ def find_claimed(
         if not may_be_fee(item)
         for name in (item.names if item.parts is None else item.parts.names)
         for line in by_name[name]
-        if (fits(item, line) or item.parts is not None)
+        if line.key[0] != "movement"
+        and (fits(item, line) or item.parts is not None)
         and (item.day == line.day or not _is_its_pix(alike[line.key], line))
     }
 

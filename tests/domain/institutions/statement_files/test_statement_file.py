@@ -9,6 +9,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
     InvalidStatement,
     StatementFile,
     choose_statements,
+    find_kind,
     join_statements,
 )
 
@@ -92,3 +93,23 @@ def test_a_file_without_one_statement_of_the_account_is_refused(statements: list
     wanted = StatementAccount(number="7") if statements[0].account.number == "7" else WANTED
     with pytest.raises(InvalidStatement, match=rule):
         choose_statements(join_statements(statements), wanted, "loja")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("BOLETO PAGO", "boleto"),
+        ("PAGAMENTO ELETRONICO DE BOLETO", "boleto"),
+        ("LIQUIDACAO DE TITULO", "boleto"),
+        ("BLOQUEIO JUDICIAL", "judicial"),
+        ("TED RECEBIDA", "wire"),
+        ("TARIFA PIX", "fee"),
+        ("PIX DEVOLVIDO", "refund"),
+        # A payer writes behind the bank's words and the payer's name.
+        ("TRANSF RECEBIDA ANA SOUZA boleto 12", "other"),
+        ("CREDITO ANA MARIA SOUZA ordem judicial", "other"),
+        ("PIX RECEBIDO tarifa de julho", "pix"),
+    ],
+)
+def test_a_kind_is_what_a_text_begins_with(text: str, kind: str) -> None:
+    assert find_kind(text) == kind

@@ -297,12 +297,13 @@ _PIX_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
     ("refund", re.compile(r"\W*((PIX\W+)?(DEV\b|DEVOLU|DEVOLVID)|REFUND\b)", re.IGNORECASE)),
 )
+# Two of these may stand behind the bank's own first words.
 _OTHER_KINDS: Final[tuple[tuple[ItemKind, re.Pattern[str]], ...]] = (
-    ("judicial", re.compile(r"\b(JUDICIAL|BACENJUD|SISBAJUD)", re.IGNORECASE)),
+    ("judicial", re.compile(r"(?:\W*+\w++){0,3}?\W*+(JUDICIAL|BACENJUD|SISBAJUD)", re.IGNORECASE)),
     ("reversal", re.compile(r"\W*(ESTORNO|EST|REVERSAL)\b", re.IGNORECASE)),
     ("fee", re.compile(r"\W*(TARIFA|TAR|FEE)\b", re.IGNORECASE)),
     ("wire", re.compile(r"\W*(TED|DOC)\b", re.IGNORECASE)),
-    ("boleto", re.compile(r"\b(BOLETO|T[IÍ]TULO)", re.IGNORECASE)),
+    ("boleto", re.compile(r"(?:\W*+\w++){0,3}?\W*+(BOLETO|T[IÍ]TULO)", re.IGNORECASE)),
 )
 
 
@@ -315,8 +316,7 @@ def find_kind(text: str) -> ItemKind:
     """
     is_pix = _PIX.search(text) is not None
     for kind, pattern in _PIX_KINDS if is_pix else _OTHER_KINDS:
-        # Two of the others may stand behind the bank's own first word.
-        if pattern.search(text) if kind in ("judicial", "boleto") else pattern.match(text):
+        if pattern.match(text):
             return kind
     return "pix" if is_pix else "other"
 

@@ -12,6 +12,7 @@ import pytest
 
 from pixconnect.http import limits
 from pixconnect.http.asgi import WholeAnswer
+from pixconnect.http.connection import Connection
 from pixconnect.http.limits import BODY_HELD_MAX, HEAD_MAX, UNREAD_BODY_MAX
 from pixconnect.http.open_connections import Connections
 from pixconnect.http.server import Server
@@ -527,8 +528,11 @@ async def test_a_trailer_is_no_header(pieces: int) -> None:
         CHUNKED + b"0\r\nx: " + b"y" * 20_000,
         CHUNKED + b"1;" + b"y" * 20_000,
         CHUNKED[:-2] + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n0\r\n" + b"ab:cd\r\n" * 200,
+        CHUNKED + b"1\r\na\r\n" * 400,
+        CHUNKED + (b"1;" + b"y" * 1000 + b"\r\na\r\n") * 2,
+        CHUNKED + b"1000\r\n" + b"\r\n" * 0x800 + b"\r\n",
     ],
-    ids=["fields", "complete", "value", "extension", "upgrade"],
+    ids=["fields", "complete", "value", "extension", "upgrade", "octets", "extensions", "blank lines"],
 )
 async def test_more_than_1_kib_around_chunks_is_refused_once_and_hung_up_on(octets: bytes) -> None:
     async with connected(tell_headers) as client:
@@ -602,6 +606,28 @@ async def test_a_request_that_was_answered_already_is_not_refused_for_its_body_a
         assert (await client.answer())[0] == b"HTTP/1.1 401 Unauthorized"
         await client.send(b"xyz\r\n")
         assert await client.is_hung_up()
+
+
+async def test_no_chunk_is_parsed_after_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    monkeypatch.setattr(Connection, "on_body", lambda _, body: parsed.append(body))
+    async with connected(refuse) as client:
+        await client.send(CHUNKED)
+        status, headers, _ = await client.answer()
+        assert (status, headers[b"connection"]) == (b"HTTP/1.1 401 Unauthorized", b"close")
+        for _ in range(10):
+            await client.send(b"1000\r\n" + b"x" * 0x1000 + b"\r\n")
+            await asyncio.sleep(0.001)
+        assert await client.is_hung_up()
+    assert not parsed
+
+
+async def test_chunks_of_64_octets_and_trailers_are_taken() -> None:
+    chunks = b"40\r\n" + b"x" * 64 + b"\r\n"
+    async with connected(echo) as client:
+        for _ in range(2):
+            await client.send(CHUNKED + chunks * 1000 + b"0\r\n" + b"ab:cd\r\n" * 100 + b"\r\n")
+            assert len((await client.answer())[2]) == len("POST /? ") + 64_000
 
 
 async def test_a_half_of_the_next_head_does_not_cost_the_answer_to_the_request_before() -> None:

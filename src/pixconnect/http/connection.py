@@ -6,11 +6,10 @@
                 │ pause                     │
                 └── rest of the slice ◄─────┘ until it is answered
 
-- A slice is cut into parts so that each head begins and ends one: a part holds at most one request, we know a head's octets
-  exactly, and can check its first line as it was sent.
+- A slice is cut into parts so that each head begins and ends one: we know its octets exactly, and check its first line as sent.
 - While a request waits for the answer to the one before it, nothing more is parsed and the rest of the slice is kept. Reading
   goes on when no rest is left.
-- Trailers after a chunked body are counted and dropped; they never become headers.
+- Trailers after a chunked body are dropped; they never become headers. All that stands around chunks is bounded.
 - An accepted request gets its answer. After octets that are not HTTP/1.1 nothing more is parsed: answers that we owe are sent,
   the last with ``connection: close``. A bare 400 is sent only if we owe none.
 - When the client goes away its request is cancelled: if it waits for a batch it is dropped, if it is in one it is committed.
@@ -37,7 +36,6 @@ from pixconnect.http.open_connections import Connections
 
 _LINE_BREAKS: Final = b"\r\n"
 _FOR_EVER: Final = float("inf")
-# No host is equal to this.
 _NO_HOST: Final = b" "
 
 
@@ -52,7 +50,7 @@ class Connection(asyncio.BufferedProtocol):
         self.connections = connections
         # The peer's IPv4 address, or the /64 of its IPv6 address. No forwarded header is trusted here.
         self.address = ""
-        # The thumbprint of the certificate that the client showed, where it speaks TLS to us.
+        # Where the client speaks TLS to us, the thumbprint of its certificate.
         self.client_certificate: str | None = None
         self.client_name: str | None = None
         self.held_octets = 0
@@ -66,21 +64,16 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting: deque[Exchange] = deque()
         self._read: Exchange | None = None
         self._rest: bytes | bytearray = b""
-        # Whether we drop everything that the client sends from now on.
-        self._is_stopped = False
-        # Whether we have refused, and only wait until the client has read the refusal.
-        self._is_lingering = False
+        # Whether we drop all that the client sends from now on; and whether only until it has read a refusal.
+        self._is_stopped = self._is_lingering = False
         self._has_begun = False
-        # What is being read, if anything: a head, or what follows one.
+        # A head is being read, or what follows one, or neither.
         self._head: Head | None = None
-        self._head_octets = 0
         self._body: MessageBody | None = None
-        # The host of the last request that was accepted.
-        self._host: bytes = _NO_HOST
-        # The last octets before a part: the blank line that ends a head or trailers may be split there.
-        self._tail = b""
-        self._unread_octets = 0
-        self._stalled_since_s = 0.0
+        self._head_octets = 0
+        self._host: bytes = _NO_HOST  # of the last request that was accepted
+        self._tail = b""  # the last octets before a part: a blank line may be split there
+        self._unread_octets, self._unread_octets_max, self._stalled_since_s = 0, limits.UNREAD_MAX, 0.0
 
     @property
     def keeps_us_waiting(self) -> bool:
@@ -114,8 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_stopped:
             self._drop(nbytes)
             return
-        octets = self.connections.slice[:nbytes]
-        # A small request in one piece costs no accounting.
+        octets = self.connections.slice[:nbytes]  # a small request in one piece costs no accounting
         if nbytes > limits.SMALL_MAX or self._head is not None or self._body is not None:
             self.connections.hold(self, nbytes)
             if self.transport.is_closing():
@@ -181,13 +173,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_body(self, body: bytes) -> None:
         if self._body is not None:
-            self._body.overhead_octets = 0
+            self._body.octets += len(body)
             self._body.left -= min(self._body.left, len(body))
         if self._read is not None and not self._read.is_answered:
             self._read.feed(body)
         elif self._read is not None:
-            # The request is answered already, so its body is dropped, up to a limit.
-            self._unread_octets += len(body)
+            self._unread_octets += len(body)  # dropped: the request is answered
             if self._unread_octets > limits.UNREAD_BODY_MAX:
                 self.transport.close()
 
@@ -225,11 +216,25 @@ class Connection(asyncio.BufferedProtocol):
             return
         opening = STATUS_LINES[status] + self.connections.common_head
         self.transport.write(opening + b"connection: close\r\ncontent-length: 0\r\n\r\n")
-        self.transport.write_eof()
+        self._linger(limits.UNREAD_MAX)
+
+    def close_after_answer(self) -> None:
+        """Close after an answer; what is still to come of its request is dropped unparsed."""
+        if self._body is None or self.transport.is_closing():
+            self._running = None
+            self.transport.close()
+        else:
+            self._linger(limits.UNREAD_BODY_MAX)
+
+    def _linger(self, unread_octets_max: int) -> None:
         # What the client still sends is dropped for a moment: if we closed at once, it might never see the answer.
+        self.transport.write_eof()
         self._is_stopped = self._is_lingering = True
-        self._running = None
+        self._unread_octets_max = unread_octets_max
+        self._running = self._read = self._body = None
+        self._rest = b""
         self.waits_since_s = self.loop.time()
+        self.connections.release(self, 0)
         self.flow.resume_reading()
 
     def shutdown(self) -> None:
@@ -254,9 +259,8 @@ class Connection(asyncio.BufferedProtocol):
     def _waits_max_s(self) -> float:
         if self._is_lingering:
             return limits.LINGER_S
-        # As long as requests wait for their turn, it is we who do not read.
         if self._waiting:
-            return _FOR_EVER
+            return _FOR_EVER  # it is we who do not read
         if self._head is not None:
             return limits.HEAD_TIMEOUT_S
         if self._body is not None:
@@ -286,6 +290,8 @@ class Connection(asyncio.BufferedProtocol):
                 self.waits_since_s = self.loop.time()
             # A part ends with a head, a body or the slice. One cut too many does no harm.
             cut = min(position + left, end) if left else find_end(octets, position, end, self._tail)
+            if cut < end and not left and self._body is not None:
+                self._body.wire_octets += limits.CUT_COSTS
             self._feed(octets if cut - position == end else octets[position:cut])
             position = cut
         if position < end or self._body is not None or self.held_octets or self.flow.read_paused:
@@ -317,7 +323,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._stop(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
                 return
         elif self._body is not None and not self._body.left:
-            self._body.overhead_octets += len(part)
+            self._body.wire_octets += len(part)
         try:
             parser.feed_data(part)
         # We speak no other protocol; the request itself is answered.
@@ -330,12 +336,11 @@ class Connection(asyncio.BufferedProtocol):
             self._stop(HTTPStatus.BAD_REQUEST)
         if self._head is not None or (self._body is not None and not self._body.left):
             self._tail = (self._tail + part[-3:])[-3:]
-            if self._body is not None and self._body.overhead_octets > limits.TRAILERS_MAX:
+            if self._body is not None and self._body.is_overhead_too_large:
                 self._stop(HTTPStatus.BAD_REQUEST)
 
     def _read_skipped(self, body: MessageBody) -> None:
-        # Java's client offers h2c with its first request. The parser then takes the following octets for the other
-        # protocol, so we start a new parser and tell it how long the body is.
+        # Java's client offers h2c at first. The parser takes what follows for that, so a new one reads how long the body is.
         framing, body.skipped_framing = body.skipped_framing, b""
         self._parser = httptools.HttpRequestParser(self)
         body.trailer_octets = 0
@@ -377,13 +382,12 @@ class Connection(asyncio.BufferedProtocol):
             elif self._read is self._running:
                 self._read.break_off()
         self._is_stopped = True
-        self._head = self._body = None
-        self._read = None
+        self._head = self._body = self._read = None
         self._rest = b""
         if self.transport.is_closing():
             return
         if self._close_after_last():
-            # Octets that are unread when we close would reset the connection, perhaps before the client has the answer.
+            # Closing with unread octets would reset the connection, perhaps before the client has the answer.
             self.flow.resume_reading()
         elif refusal is not None and is_between_answers:
             self.refuse(refusal)
@@ -392,8 +396,5 @@ class Connection(asyncio.BufferedProtocol):
 
     def _drop(self, octets: int) -> None:
         self._unread_octets += octets
-        if self._unread_octets > limits.UNREAD_MAX:
-            if self._is_lingering:
-                self.hang_up()
-            else:
-                self.flow.pause_reading()
+        if self._unread_octets > self._unread_octets_max:
+            self.hang_up() if self._is_lingering else self.flow.pause_reading()

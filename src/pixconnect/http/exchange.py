@@ -188,8 +188,9 @@ class Exchange:
 
     def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._has_started = True
-        # We have not asked for the body, so the client may or may not send it: we cannot tell which octets come next.
-        if self.more_body and self._expects_continue:
+        # We have not asked for the body, so the client may or may not send it: we cannot tell which octets come next. And
+        # without parsing chunks, which may cost more than they carry, we do not see their end.
+        if self.more_body and (self._expects_continue or b"transfer-encoding" in dict(self.scope["headers"])):
             self.keeps_alive = False
         # RFC 9110, 6.4.1: these have no body, so neither a length nor chunks.
         self._is_chunked = status not in _BODILESS
@@ -217,6 +218,7 @@ class Exchange:
             self._channel.transport.write(head + body)
         if is_last:
             self.is_answered = True
-            if not self.keeps_alive:
-                self._channel.transport.close()
-            self._channel.answered()
+            if self.keeps_alive:
+                self._channel.answered()
+            else:
+                self._channel.close_after_answer()

@@ -10,7 +10,7 @@ from typing import Final
 import httptools
 
 from pixconnect.http.asgi import HTTP, Scope
-from pixconnect.http.limits import FIELDS_MAX
+from pixconnect.http.limits import FIELDS_MAX, TRAILERS_MAX
 
 _BLANK: Final = 0x20
 _END: Final = b"\r\n\r\n"
@@ -75,16 +75,20 @@ class Head:
 class MessageBody:
     """What is still to come of a request after its head."""
 
-    __slots__ = ("left", "overhead_octets", "skipped_framing", "trailer_octets")
+    __slots__ = ("left", "octets", "skipped_framing", "trailer_octets", "wire_octets")
 
     def __init__(self, left: int, skipped_framing: bytes) -> None:
         # Octets of a body with a content-length.
         self.left = left
         # The fields that say how long the body is, where the parser goes no further because of an offer to upgrade.
         self.skipped_framing = skipped_framing
-        # Octets since the last one of a chunked body, and those of them that are complete trailers.
-        self.overhead_octets = 0
-        self.trailer_octets = 0
+        # Octets of a chunked body: its own, those on the wire, and those of complete trailers.
+        self.octets = self.wire_octets = self.trailer_octets = 0
+
+    @property
+    def is_overhead_too_large(self) -> bool:
+        """Whether what stands around the chunks is more than chunks of 64 octets need."""
+        return self.wire_octets - self.octets > TRAILERS_MAX + self.octets // 8
 
 
 def find_end(octets: bytes | bytearray, position: int, end: int, tail: bytes) -> int:

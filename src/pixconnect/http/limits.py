@@ -8,8 +8,10 @@ SLICE_MAX: Final = 16 * 1024
 HEAD_MAX: Final = 16 * 1024
 # Headers of a request.
 FIELDS_MAX: Final = 128
-# Octets after a chunked body, or around chunks without one octet of body. They are read and dropped.
+# Octets around and after the chunks of a body, and one more for each eight octets of body. They are read and dropped.
 TRAILERS_MAX: Final = 1024
+# As many of those octets count for each blank line in a chunk, where what we read is cut.
+CUT_COSTS: Final = 32
 # Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
 # Octets that we read and drop of what follows octets that are not HTTP/1.1.

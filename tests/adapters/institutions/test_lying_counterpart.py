@@ -251,6 +251,20 @@ async def test_one_bad_item_stops_none_of_the_others(liar: Liar, institution: In
     assert (first.end_to_end_id, "valor" in first.reason, "12.34" in first.content) == (E2E, True, True)
 
 
+async def test_many_bad_items_of_one_answer_are_one_and_stop_none_of_the_others(
+    liar: Liar, institution: Institution
+) -> None:
+    liar.said = answer(page(*({"valor": "1.00"} for _ in range(20_000)), PIX))
+    pix, told = await list_all(institution)
+    assert isinstance(pix, ReceivedPix)
+    assert isinstance(told, MalformedItem)
+    assert "20000 items of one answer" in told.reason
+    liar.said = answer(page({**PIX, "devolucoes": [{}] * 25}))
+    pix, told = await list_all(institution)
+    assert isinstance(pix, ReceivedPix)
+    assert isinstance(told, MalformedItem)
+
+
 async def test_a_return_that_cannot_be_read_is_told_beside_its_pix(liar: Liar, institution: Institution) -> None:
     refund = dict(
         id="a1", rtrId="D" + E2E[1:], valor="1.00", status="DEVOLVIDO", horario=dict(liquidacao=PIX["horario"])

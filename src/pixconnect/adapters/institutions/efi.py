@@ -291,7 +291,7 @@ class EfiInstitution(StandardInstitution):
         self, since: datetime, until: datetime
     ) -> AsyncGenerator[Sequence[SentReturn | MalformedItem]]:
         async for rows in list_rows(self._calls, _RETURNED, since, until):
-            yield [item for row in rows for item in read_returns(row)]
+            yield wire.bound_malformed([item for row in rows for item in read_returns(row)])
 
     async def request_day_file(self, day: date) -> str:
         body = {"dataMovimento": day.isoformat(), "tipoRegistros": dict.fromkeys(_RECORDS, True)}

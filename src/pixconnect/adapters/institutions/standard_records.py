@@ -292,14 +292,9 @@ def decode_pix(item: object) -> tuple[ReceivedPix, Sequence[MalformedItem]]:
 
 def read_items(rows: Sequence[object]) -> Sequence[ReceivedPix | MalformedItem]:
     items = list[ReceivedPix | MalformedItem]()
-    for row in rows:
-        try:
-            pix, unreadable = decode_pix(row)
-        except wire.Malformed as error:
-            items.append(wire.keep_malformed(row, error.reason))
-        else:
-            items += [pix, *unreadable]
-    return items
+    for found in wire.read_each(rows, decode_pix):
+        items += [found] if isinstance(found, MalformedItem) else [found[0], *found[1]]
+    return wire.bound_malformed(items)
 
 
 def _list_refunds(members: Mapping[str, object]) -> Sequence[object]:

@@ -34,6 +34,8 @@ _NAMED: Final = re.compile(r"[a-zA-Z0-9]{32}")
 _BALANCE_MAX_CENTS: Final = 10**17
 _YEARS: Final = range(2010, 2100)
 _CONTENT_MAX: Final = 2000
+MALFORMED_MAX: Final = 24
+"""So many unreadable items of one answer are kept each by itself."""
 
 
 class Malformed(Exception):  # noqa: N818  the institution's answer is
@@ -198,12 +200,27 @@ def find_any_txid(members: Mapping[str, object], name: str) -> str | None:
 def read_each(rows: Sequence[object], read: Callable[[Mapping[str, object]], ReadT]) -> list[ReadT | MalformedItem]:
     """The rows of a list; one that cannot be read is kept beside the others."""
     items = list[ReadT | MalformedItem]()
+    broken_count = 0
     for row in rows:
         try:
             items.append(read(as_members(row) or {}))
         except Malformed as error:
-            items.append(keep_malformed(row, error.reason))
-    return items
+            broken_count += 1
+            # Of a list that is broken as a whole, 100,000 rows must not take a second to be shown.
+            if broken_count <= MALFORMED_MAX:
+                items.append(keep_malformed(row, error.reason))
+    return bound_malformed(items, broken_count)
+
+
+def bound_malformed(items: list[ReadT | MalformedItem], broken_count: int = 0) -> list[ReadT | MalformedItem]:
+    """The same, with one item for all of an answer that cannot be read where those are many: each is a report to a person."""
+    broken = [item for item in items if isinstance(item, MalformedItem)]
+    broken_count = max(broken_count, len(broken))
+    if broken_count <= MALFORMED_MAX:
+        return items
+    reason = f"{broken_count} items of one answer, the first of them because {broken[0].reason}"
+    told = MalformedItem(reason=reason, end_to_end_id=None, content=broken[0].content)
+    return [*(item for item in items if not isinstance(item, MalformedItem)), told]
 
 
 def keep_malformed(item: object, reason: str) -> MalformedItem:
@@ -214,7 +231,7 @@ def keep_malformed(item: object, reason: str) -> MalformedItem:
         content = repr(item)[:_CONTENT_MAX]
     named = (as_members(item) or {}).get("endToEndId")
     end_to_end_id = named if isinstance(named, str) and identifiers.is_end_to_end_id(named) else None
-    content = cut_text(keep_storable(content), _CONTENT_MAX)
+    content = cut_text(keep_storable(content[: 2 * _CONTENT_MAX]), _CONTENT_MAX)
     return MalformedItem(reason=reason, end_to_end_id=end_to_end_id, content=content)
 
 

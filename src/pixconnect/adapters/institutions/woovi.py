@@ -176,7 +176,8 @@ class WooviInstitution:
                     middle = begin + (end - begin) / 2
                     waiting[:0] = [(begin, middle), (middle, end)]
                     break
-                yield [item for row in rows for item in await self._read_row(row, only_returned=only_returned)]
+                items = [item for row in rows for item in await self._read_row(row, only_returned=only_returned)]
+                yield wire.bound_malformed(items)
                 skip += _LIMIT
 
     async def read_received(self, end_to_end_id: str) -> ReceivedPix | None:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pixconnect.api.application import make_application
+from pixconnect.api.application import Application, make_application
 from pixconnect.api.frame.decoding import FORM_FIELDS_MAX, FORM_MAX, PARAMETERS_MAX, READ_SLOWLY_MAX
+from pixconnect.domain.frame import errors
 from pixconnect.flow.overload import COSTLY_EACH_MIN_S, EACH_S, RefusalPace
 from pixconnect.foundation import jose
 from pixconnect.foundation.logging import AccessLog
@@ -164,3 +165,31 @@ async def test_a_flood_of_malformed_bodies_is_told_later_and_later(
     for _ in range(30):
         assert (await api.call("POST", LOGIN, b"a", token=None, content_type=FORM)).status == 400
     assert waited_s == pytest.approx([EACH_S * (number + 1) for number in range(10)])
+
+
+async def test_no_body_is_read_of_a_holder_that_hangs_up_on_the_refusals_before(
+    services: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services = structs.replace(services, context=a_context(clock=FakeClock(monotonic_s=0.0)))
+    application = make_application(services, AccessLog(services.context.clock, wanted="off"))
+    api = Api(application)
+
+    async def hang_up(_: float) -> None:
+        pass
+
+    monkeypatch.setattr(asyncio, "sleep", hang_up)
+    monkeypatch.setattr(RefusalPace, "interval_s", lambda *_, **__: 1.0)
+    monkeypatch.setattr(Application, "_decode", refuse := _RefuseDearly())
+    statuses = [(await api.post(CHARGE, b"{")).status for _ in range(5)]
+    assert (statuses, refuse.count) == ([400, 400, 429, 429, 429], 2)
+
+
+class _RefuseDearly:
+    """In the place of decoding: each body is malformed, and took long to be found so."""
+
+    count = 0
+
+    def __call__(self, progress: Any, *_: object) -> None:
+        self.count += 1
+        progress.cost_s = 0.05
+        raise errors.BadRequest("body: must be valid JSON")

@@ -1,5 +1,8 @@
 """A flood of refusals is told slowly; nobody else's is."""
 
+import pytest
+
+from pixconnect.domain.frame import errors
 from pixconnect.flow.overload import AT_ONCE_COUNT, EACH_S, LATER_MAX_S, RefusalPace
 
 
@@ -30,3 +33,16 @@ def test_each_party_has_a_pace_of_its_own() -> None:
     for _ in range(1_000):
         pace.delay_s("a", 100.0)
     assert pace.delay_s("b", 100.0) == 0.0
+
+
+def test_who_does_not_wait_for_costly_refusals_is_refused_before_the_work_until_the_wait_is_over() -> None:
+    pace = RefusalPace()
+    for _ in range(1_000):
+        pace.delay_s("in a crowd", 100.0)
+        pace.delay_s("hangs up", 100.0, 2.0, is_costly=True)
+    pace.refuse_owing("in a crowd", 100.0)
+    pace.refuse_owing("another", 100.0)
+    with pytest.raises(errors.RateLimited, match="too many malformed requests"):
+        pace.refuse_owing("hangs up", 101.9)
+    pace.refuse_owing("hangs up", 102.0)
+    assert not pace.owing_until_s

@@ -142,7 +142,7 @@ class Application:
             if status >= _REFUSED_FROM:
                 is_known = progress.caller is not NOBODY
                 if interval_s := self._refusal_pace.interval_s(status, progress.cost_s, is_known=is_known):
-                    await self._slow_down(progress, interval_s)
+                    await self._slow_down(progress, interval_s, is_costly=is_known and progress.cost_s > 0)
             await send_response(send, scope, status, [*own_headers, (b"x-request-id", request_id.encode())], content)
         finally:
             # Otherwise a client that guesses could hang up before we send the refusal, and leave no line in the log.
@@ -192,6 +192,8 @@ class Application:
             # A token without the scope is refused first and costs nothing of the holder's rate.
             if self._rates is not None:
                 self._rates.spend(progress.caller)
+            if self._refusal_pace.owing_until_s:
+                self._refusal_pace.refuse_owing(progress.caller.holder_id, progress.started_s)
         party = current_party.get()
         # Not reads: one may wait for events for half a minute and costs nothing meanwhile.
         is_admitted = prepared.has_body and not prepared.is_public
@@ -301,14 +303,14 @@ class Application:
         own_headers = [*refusal_headers(refused), (b"x-request-id", request_id.encode())]
         return WholeAnswer(refused.status, own_headers, refused.content)
 
-    async def _slow_down(self, progress: _Progress, interval_s: float) -> None:
+    async def _slow_down(self, progress: _Progress, interval_s: float, *, is_costly: bool) -> None:
         """Delay a refusal if this party gets many of them."""
         party: Hashable = progress.caller.holder_id
         if not party:
             # While the database is away nobody can be let in, and who shares an address would wait for all others there.
             authorization = progress.headers.get(b"authorization")
             party = (authorization and self._services.verifier.recall_party(authorization)) or progress.address
-        delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s)
+        delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly)
         if delay_s:
             await asyncio.sleep(delay_s)
 

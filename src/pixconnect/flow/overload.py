@@ -21,7 +21,8 @@ there is nothing to make room for.
 The refusals of a flood are told slowly, so that refusing costs the others little. A caller that asks again at once after each
 refusal could fill the event loop with nothing but refusals. So each party gets its first refusals at once, and each further one
 a little after the one before; where the caller has made a mistake of its own, the longer its request took to read, the longer
-the next refusal waits. Nothing that is accepted waits for it, and no refusal becomes another one. Public operations also have
+the next refusal waits. Nothing that is accepted waits for it. A caller that hangs up instead of waiting gets 429, before its
+next body is read, while it owes a wait. Public operations also have
 limits of their own (``api/frame/rates.py``). The number of connections bounds how many answers wait, since each connection has
 one request at a time.
 """
@@ -218,6 +219,8 @@ EACH_S: Final = 0.02
 LATER_MAX_S: Final = 1.0
 """No refusal waits longer than this."""
 _SPREAD: Final = 256
+_OWING_MAX: Final = 1024
+_OWING: Final = "too many malformed requests: wait for the answer to each"
 # A token is one refusal told at once; an overdraft is what the next one waits for, and is soon forgotten.
 _REFUSALS: Final = RatePolicy(
     name="refusals", tokens_max=AT_ONCE_COUNT, refill_per_s=1 / EACH_S, overdraft_max=round(LATER_MAX_S / EACH_S)
@@ -230,6 +233,17 @@ class RefusalPace:
     def __init__(self) -> None:
         self._buckets = TokenBuckets()
         self._spread = 0
+        self.owing_until_s = dict[Hashable, float]()
+        """Parties that did not wait for refusals that took work; usually there are none."""
+
+    def refuse_owing(self, party: Hashable, now_s: float) -> None:
+        """Raise ``RateLimited``, before any work, for a party that owes a wait: who hangs up does not pay it by waiting."""
+        until_s = self.owing_until_s.get(party)
+        if until_s is None:
+            return
+        if now_s < until_s:
+            raise errors.RateLimited(_OWING, 1)
+        del self.owing_until_s[party]
 
     def interval_s(self, status: int, cost_s: float, *, is_known: bool) -> float:
         """How long it is from a refusal that cost so much to read to the next one of a flood; 0 where it is not paced."""
@@ -245,13 +259,21 @@ class RefusalPace:
         bucket.spend(1)
         return True
 
-    def delay_s(self, party: Hashable, now_s: float, each_s: float = EACH_S) -> float:
-        """How long to wait before telling a holder, or an address without a token, one more refusal; each takes ``each_s``."""
+    def delay_s(self, party: Hashable, now_s: float, each_s: float = EACH_S, *, is_costly: bool = False) -> float:
+        """How long to wait before telling a holder, or an address without a token, one more refusal; each takes ``each_s``.
+
+        Args:
+            is_costly: It was found by work, such as by decoding a body.
+        """
         bucket, tokens = self._buckets.find(_REFUSALS, party, now_s), each_s / EACH_S
         delay_s = max(0.0, (tokens - bucket.read(now_s)) * EACH_S)
         bucket.spend(tokens)
         if delay_s <= LATER_MAX_S:
             return delay_s
+        if is_costly:
+            if len(self.owing_until_s) >= _OWING_MAX:
+                self.owing_until_s.clear()
+            self.owing_until_s[party] = now_s + delay_s - LATER_MAX_S
         # Refusals that came together are sent one after the other, or they would come together again.
         self._spread = (self._spread + 1) % _SPREAD
         return LATER_MAX_S * (1 - self._spread / (2 * _SPREAD))

@@ -666,6 +666,10 @@ def test_what_can_no_longer_be_paid_is_read_too(status: str) -> None:
         (payload(chave="x" * 78), "chave"),
         (payload(txid=""), "txid"),
         (payload(txid="***"), "txid"),
+        (
+            payload(valor={"original": "1.00"}).replace(b'"1.00"', b'"1.00", "original": "9.00"'),
+            "original: stands twice",
+        ),
         (payload(txid="a" * 36), "txid"),
         (payload(txid="a\n"), "txid"),
         (payload(txid="٣"), "txid"),

@@ -13,11 +13,11 @@ from pixconnect.api.frame.operation import Services
 from pixconnect.api.frame.rates import make_request_rates
 from pixconnect.api.standard.lot import BODY_MAX
 from pixconnect.api.standard.problem import TYPE_PREFIX
+from pixconnect.api.standard.violations import ROWS_MAX
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.violation import Violated
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.rail import Abilities
-from pixconnect.domain.standard.charge_lot import REASONS_MAX
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.store.standard.charge_lot import ItemKey
 from pixconnect.usecases.standard.lot import PageBounds, do_due_items, list_lots
@@ -202,7 +202,7 @@ async def test_of_what_is_wrong_with_a_charge_no_more_is_kept_than_people_read(d
     await door.put(PATH, a_lot(an_item(1, infoAdicionais=[{}] * 50)))
     await work(service)
     rows = (await door.get(PATH)).body["cobsv"][0]["problema"]["violacoes"]
-    assert len(rows) == REASONS_MAX
+    assert len(rows) == ROWS_MAX
     assert rows[-1] == {"propriedade": "cobv", "razao": "há mais 81 violações, que aqui não são mostradas"}
 
 
@@ -228,6 +228,17 @@ async def test_a_txid_of_a_charge_that_is_there_is_in_no_lot(door: Api, service:
         assert told(await door.put(f"/v2/cob/{a_txid(2)}", immediate))[2] == [("txid", a_txid(2))]
         await work(service)
     assert await statuses(door) == [REFUSED]
+
+
+async def test_of_thousands_of_items_that_are_wrong_some_are_named(door: Api) -> None:
+    rows = told(await door.put(PATH, a_lot(*[an_item(number, txid=7) for number in range(1000)])))[2]
+    assert rows == [("loteCobV.cobsV", "7")] * (ROWS_MAX - 1) + [("loteCobV", None)]
+
+
+async def test_a_body_of_far_more_elements_than_a_lot_has_is_refused_unread(door: Api) -> None:
+    for part in (b"[],", b"{},", b'"a":1,'):
+        body = b'{"cobsv":[' + part * (BODY_MAX // len(part) - 8) + b"0]}"
+        assert (await door.call("PUT", PATH, body)).status == 413
 
 
 async def test_a_body_may_have_four_mebibytes_and_no_octet_more(door: Api) -> None:

@@ -3,7 +3,7 @@
 A body is first read by msgspec alone, which is fast, and right where the body is. A body that msgspec refuses, or that has an
 escape which could hide a NUL or half a character, is read again, slowly, as the contract wants it:
 
-- of a key that stands twice the last counts, whatever stood before it;
+- a member that stands twice in an object is refused: of two amounts another reader would take the other one;
 - an integer may have any length: we cut it to ``HUGE``, far outside of any range, so that it never has "the wrong
   type";
 - NUL and lone surrogates, which PostgreSQL and UTF-8 cannot hold, are refused by name.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from typing import Final, Generic, Literal, NoReturn, TypeVar, cast
@@ -28,6 +28,7 @@ from msgspec import inspect
 
 from pixconnect.api.frame.violation import alternatives, find_violation, show_name
 from pixconnect.domain.frame import errors
+from pixconnect.foundation.json_members import list_names, refuse_repeated, take_members
 
 Record = TypeVar("Record")
 
@@ -39,6 +40,9 @@ FORM_FIELDS_MAX: Final = 32
 PARAMETERS_MAX: Final = 64
 """The limit for a query."""
 READ_SLOWLY_MAX: Final = 8 * 1024
+ELEMENTS_MAX: Final = 256_000
+"""Of a body that may be larger than ``BODY_MAX``: a thousand charges that say all that they may have 191,000. Commas in texts
+count too."""
 
 BodyForm = Literal["json", "form", "form or json"]
 _JSON: Final = b"application/json"
@@ -74,6 +78,7 @@ class BodyDecoder(Generic[Record]):
         self._record = record
         self._media_types = MEDIA_TYPES[form]
         self._read_fast = msgspec.json.Decoder(record).decode
+        self._names = list_names(record)
 
     def decode(self, body: bytes, headers: Mapping[bytes, bytes]) -> Record:
         # Most callers send exactly this type; we check any other more closely.
@@ -91,9 +96,12 @@ class BodyDecoder(Generic[Record]):
         # field anyway.
         if b"\\u" not in body or (_NUL not in body if is_long else not _SUSPICIOUS.search(body)):
             try:
-                return self._read_fast(body)
+                found = self._read_fast(body)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 pass  # it may still be right by the contract; if not, the slow way finds a message
+            else:
+                refuse_repeated(body, self._names)
+                return found
         if is_long:
             raise errors.BadRequest(_UNREADABLE)
         return _convert(_read_json(body), self._record)
@@ -145,9 +153,15 @@ class QueryDecoder(Generic[Record]):
         values[name] = read(name, _text(raw_value, name))
 
 
-def read_object(body: bytes) -> dict[str, object] | None:
-    """The members of a JSON object, of any types; ``None`` if the body is none. It does not check texts."""
+def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, object] | None:
+    """The members of a JSON object, of any types; ``None`` if the body is none. It does not check texts.
+
+    Args:
+        names: As of ``refuse_repeated``.
+    """
     body = body.removeprefix(BOM_UTF8)
+    if len(body) > BODY_MAX and body.count(b",") + body.count(b"[") + body.count(b"{") > ELEMENTS_MAX:
+        raise errors.PayloadTooLarge(f"body: must have at most {ELEMENTS_MAX} members and elements")
     try:
         found: object = msgspec.json.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -158,6 +172,8 @@ def read_object(body: bytes) -> dict[str, object] | None:
             found = json.loads(body.decode(), parse_int=_cut, parse_constant=_refuse_constant)
         except (ValueError, RecursionError):
             return None
+    if len(body) <= BODY_MAX:
+        refuse_repeated(body, names)
     return cast("dict[str, object]", found) if isinstance(found, dict) else None
 
 
@@ -268,7 +284,7 @@ def _read_json(body: bytes) -> object:
     except UnicodeDecodeError:
         raise errors.BadRequest("body: must be UTF-8") from None
     try:
-        found = json.loads(text, parse_int=_cut, parse_constant=_refuse_constant)
+        found = json.loads(text, parse_int=_cut, parse_constant=_refuse_constant, object_pairs_hook=take_members)
     except (ValueError, RecursionError):
         raise errors.BadRequest("body: must be valid JSON") from None
     # Texts without an escape of this kind have neither: UTF-8 has no halves, and NUL must be escaped.

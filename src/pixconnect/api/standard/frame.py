@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import MAXYEAR, datetime, timedelta
+from functools import partial
 from typing import Annotated, Final, TypeVar
 from urllib.parse import unquote_to_bytes
 
@@ -36,6 +37,7 @@ from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import format_milliseconds
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.frame.violation import Violated
+from pixconnect.foundation.json_members import RepeatedMember, list_names
 from pixconnect.usecases.standard.pix import Instante
 
 PREFIXES: Final = ("/pix/v2", "/v2")
@@ -184,7 +186,7 @@ def _route(row: StandardOperation, path: str) -> AnyOperation:
         Reply,
         row.handler,
         refusals=make_form(row.types),
-        reader=READER,
+        reader=_make_reader(list_names(row.body)),
         body_max=row.body_max,
         may_be_old=row.may_be_old,
     )
@@ -195,7 +197,7 @@ def _read_path(raw: Sequence[bytes]) -> tuple[str, ...]:
     return tuple(octets.decode("utf-8", "replace") for octets in raw)
 
 
-def _read_body(raw: bytes, headers: Mapping[bytes, bytes]) -> Body:
+def _read_body(names: Sequence[bytes] | None, raw: bytes, headers: Mapping[bytes, bytes]) -> Body:
     if not raw:
         return Body()
     media_type = headers.get(b"content-type", b"")
@@ -204,10 +206,17 @@ def _read_body(raw: bytes, headers: Mapping[bytes, bytes]) -> Body:
         raise UnsupportedMediaType("Content-Type: must be application/json")
     if headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity"):
         raise UnsupportedMediaType("Content-Encoding: must be identity")
-    return Body(decoding.read_object(raw))
+    try:
+        return Body(decoding.read_object(raw, names))
+    except RepeatedMember as error:
+        raise MalformedRequest(f"O membro {error.name} aparece duas vezes no mesmo objeto do corpo.") from None
 
 
-READER: Final = Reader(path=_read_path, query=Query, body=_read_body)
+def _make_reader(names: Sequence[bytes] | None) -> Reader:
+    return Reader(path=_read_path, query=Query, body=partial(_read_body, names))
+
+
+READER: Final = _make_reader(None)
 
 
 async def refuse_uncontracted(services: Services, request: Asked) -> Reply:

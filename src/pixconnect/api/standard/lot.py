@@ -32,7 +32,6 @@ from pixconnect.domain.standard.charge_lot import (
     Refusal,
     ShownItem,
     WantedItem,
-    keep_reasons,
 )
 from pixconnect.domain.standard.location import WITH_DUE_DATE
 from pixconnect.usecases.standard import lot as lot_usecases
@@ -271,14 +270,14 @@ def _read_contents(members: Mapping[str, object]) -> ChargePut | Refusal:
     try:
         return charge_body.read_due_put(members)
     except Violated as violated:
-        return keep_reasons(violated.rows)
+        return tuple(violated.rows)
 
 
 def _read_change(members: Mapping[str, object]) -> ChargePatch | Refusal:
     try:
         return charge_body.read_patch(WITH_DUE_DATE, members)
     except Violated as violated:
-        return keep_reasons(violated.rows)
+        return tuple(violated.rows)
 
 
 def _merge(before: Mapping[str, object], members: Mapping[str, object]) -> Mapping[str, object]:

@@ -26,6 +26,8 @@ ChoiceT = TypeVar("ChoiceT", bound=str)
 TypeT = TypeVar("TypeT", bound=inspect.Type)
 
 TXID: Final = re.compile(r"[a-zA-Z0-9]{26,35}")
+ROWS_MAX: Final = 20
+"""Of one answer: a person mends these and asks again. A lot may have thousands."""
 _VALUE_LENGTH_MAX: Final = 200
 _JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _AMOUNT: Final = re.compile(r"([0-9]{1,10})\.([0-9]{2})")
@@ -39,17 +41,24 @@ NO_PIX_KEY: Final = "não é uma chave Pix: CPF, CNPJ, telefone com +55, e-mail 
 
 
 class Violations:
-    """What is wrong with one request, in the order in which it was read."""
+    """What is wrong with one request, in the order in which it was read: the first of it, and how much more there is."""
 
     def __init__(self, entity: str) -> None:
         self.entity = entity
         self.rows: list[Violation] = []
+        self._count = 0
 
     def add(self, name: str, reason: str, value: object = None) -> None:
         """Add a row; ``value`` as it was sent, ``None`` where nothing was."""
-        self.rows.append(Violation(property=name, reason=reason, value=None if value is None else show_value(value)))
+        self._count += 1
+        if self._count <= ROWS_MAX:
+            shown = None if value is None else show_value(value)
+            self.rows.append(Violation(property=name, reason=reason, value=shown))
 
     def raise_if_any(self) -> None:
+        if self._count > ROWS_MAX:
+            rest = f"há mais {self._count - ROWS_MAX + 1} violações, que aqui não são mostradas"
+            self.rows[-1] = Violation(property=self.entity, reason=rest)
         if self.rows:
             raise Violated(self.entity, self.rows)
 

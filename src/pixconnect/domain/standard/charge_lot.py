@@ -10,7 +10,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final, Literal
 
@@ -20,15 +19,12 @@ from msgspec import Struct
 from pixconnect.domain.frame.event import SLOTS_COUNT
 from pixconnect.domain.frame.violation import Violation
 from pixconnect.domain.money.charge_contents import ChargeContents, ContentsChange
-from pixconnect.domain.standard.location import WITH_DUE_DATE
 
 ITEMS_MAX: Final = 1000
 DESCRIPTION_LENGTH_MAX: Final = 255
 NUMBER_MAX: Final = 10**18 - 1
 WAITING_MAX: Final = 8
 """Requests of one charge that may wait for a worker at once."""
-REASONS_MAX: Final = 20
-"""Of one charge so many are kept: a few octets can be wrong in a hundred ways, and a lot has a thousand charges."""
 
 ItemStatus = Literal["PROCESSING", "CREATED", "REFUSED"]
 Refusal = tuple[Violation, ...]
@@ -101,15 +97,6 @@ class LotRequest(Struct, frozen=True, kw_only=True):
     slot: int
     asked: str
     asked_by: str
-
-
-def keep_reasons(rows: Sequence[Violation]) -> Refusal:
-    """The first of them, and how many there are more."""
-    if len(rows) <= REASONS_MAX:
-        return tuple(rows)
-    left_out = len(rows) - REASONS_MAX + 1
-    rest = Violation(property=WITH_DUE_DATE, reason=f"há mais {left_out} violações, que aqui não são mostradas")
-    return (*rows[: REASONS_MAX - 1], rest)
 
 
 def slot_of(lot_number: int) -> int:

@@ -75,6 +75,11 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
         """Who waits when it has failed too often: all of the address, or whoever shows these same credentials there."""
         return f"{self.address} {self.client_id}:{self.client_secret}" if self.is_every_request else self.address
 
+    @property
+    def guesses_of(self) -> str:
+        """Whose wrong credentials count together where each are limited by themselves; empty where the address is anyway."""
+        return f"{self.address} guesses" if self.is_every_request else ""
+
 
 class ScopeNotGranted(errors.BadRequest):
     """The caller asked for scopes, and the client has none of them."""
@@ -144,11 +149,21 @@ class TokenIssuer:
         try:
             # Once more: while this one waited, others of its address may have failed.
             self.refuse_limited(request.limited_as)
-            client = await self._batches.ask(request)
+            guesses = request.guesses_of
+            is_guessing = bool(guesses) and self._limited_until_s.get(guesses, 0.0) > self.now_s()
+            client = (await self._look([request]))[0] if is_guessing else await self._batches.ask(request)
             if client is None:
+                # Of an address that has shown ten wrong ones in a minute only good credentials get beyond here.
+                if is_guessing:
+                    self.refuse_limited(guesses)
                 async with self._alone.hold(address):
                     self.refuse_limited(request.limited_as)
-                    client = await judge_alone(self._context, request)
+                    try:
+                        client = await judge_alone(self._context, request)
+                    except errors.Refusal:
+                        if guesses:
+                            self._count_guess(guesses)
+                        raise
             return client
         finally:
             self._semaphore.release(address)
@@ -160,7 +175,7 @@ class TokenIssuer:
 
     async def _look(self, requests: Sequence[TokenRequest]) -> list[Client | None]:
         """The client of each request with the right credentials; ``None`` for one that we must check alone."""
-        asked = {request.limited_as for request in requests if request.address not in self._judged_alone}
+        asked = {request.limited_as for request in requests if not self._waits_for_others(request)}
         addresses = [failure_subject("address", limited_as) for limited_as in asked]
         client_ids = {id_ for request in requests if access_rules.is_client_id(id_ := request.client_id or "")}
         found: Mapping[str, StoredClient] = {}
@@ -174,12 +189,16 @@ class TokenIssuer:
         self._judged_alone.update(
             request.address
             for request, client in zip(requests, clients, strict=True)
-            if client is None and self._semaphore.is_held_by(request.address)
+            if client is None and self._semaphore.is_held_by(request.address) and not request.is_every_request
         )
         return [
-            None if request.address in self._judged_alone else client
+            None if self._waits_for_others(request) else client
             for request, client in zip(requests, clients, strict=True)
         ]
+
+    def _waits_for_others(self, request: TokenRequest) -> bool:
+        """Whether one of its address is judged alone; credentials that are limited by themselves do not wait for that."""
+        return request.address in self._judged_alone and not request.is_every_request
 
     def now_s(self) -> float:
         """As its clock says it, which never goes back."""

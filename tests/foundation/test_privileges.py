@@ -36,6 +36,13 @@ async def test_the_service_makes_no_temporary_tables(owner: "Connection", databa
     assert not await may_be_temporary(owner)
 
 
+async def test_the_service_writes_no_large_objects(database: postgres.Addresses) -> None:
+    async with postgres.kept_pools.take(database.service_url, role=None, connections_max=1, name="test") as pool:
+        for call in ("lo_creat(-1)", "lo_create(0)", "lo_from_bytea(0, 'a')"):
+            with pytest.raises(asyncpg.InsufficientPrivilegeError):
+                await pool.fetchval(f"select {call}")
+
+
 async def test_where_the_tables_owner_does_not_own_the_database_it_is_said_who_has_to_act(owner: "Connection") -> None:
     name = await owner.fetchval("select current_database()")
     await owner.execute(f"grant temporary on database {name} to public")

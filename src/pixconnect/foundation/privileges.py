@@ -82,6 +82,9 @@ async def let_verify(connection: Connection, schema: str) -> None:
         await _execute(connection, granted, schema, row["relname"], VERIFIER_ROLE)
 
 
+_OF_LARGE_OBJECTS: Final = tuple(
+    f"pg_catalog.{function}" for function in ("lo_creat(integer)", "lo_create(oid)", "lo_from_bytea(oid, bytea)")
+)
 _WHOLE_LOGIN: Final = """
     select rolsuper or pg_has_role($1, (select relowner from pg_class where oid = to_regclass($2)), 'USAGE')
     from pg_roles where rolname = $1
@@ -93,6 +96,9 @@ async def narrow(connection: Connection, schema: str, login: str, service_role: 
     database = await connection.fetchval("select current_database()")
     # If we may not, PostgreSQL only warns.
     await _execute(connection, "revoke temporary on database %I from public", database)
+    for function in _OF_LARGE_OBJECTS:
+        if await connection.fetchval("select has_function_privilege('public', $1, 'execute')", function):
+            await connection.execute(f"revoke execute on function {function} from public")
     if await connection.fetchval(_WHOLE_LOGIN, login, f"{schema}.schema_version"):
         return [
             f"the service logs in as {login}, which may do anything with the tables: give DATABASE_URL a role of its own "

@@ -130,13 +130,20 @@ async def test_what_is_younger_than_the_rules_stays_and_says_until_when(old: Ser
 
 
 async def test_no_rule_can_be_asked_away_by_the_service_itself(old: Service) -> None:
-    await open_holder(old)
+    holder = await open_holder(old)
     old.clock.real = datetime.now(UTC) - timedelta(days=80)
     await be_paid(old)
+    payer = Payer(name="Joana Prado", tax_id=JOANA)
+    request = ChargeRequest(amount_cents=100, key="holder-1@test.example", payer=payer)
+    await charge_usecases.create_charge(old.context, holder, request)
+    old.clock.real += timedelta(days=2)
+    await charge_usecases.expire_charges(old.context, range(256), old.clock.now(), 10)
     for kind in SWEPT:
         await old.fetch(f"select * from sweep_texts('{kind}', 10, '-1 day', '-1 day', '-1 day')")
     (row,) = await old.fetch("select counterparty ->> 'name' as name, payer_message from transfer")
     assert tuple(row) == ("Joana Prado", "pelo bolo")
+    rows = await old.fetch("select payer_name from charge where status = 'EXPIRED'")
+    assert [row["payer_name"] for row in rows] == ["Joana Prado"]
 
 
 async def test_the_debtor_of_a_charge_that_nobody_paid_goes_at_once_and_that_of_an_open_one_stays(old: Service) -> None:

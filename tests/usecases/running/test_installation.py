@@ -111,6 +111,10 @@ async def test_sequences_that_are_ahead_are_left_alone(pool: "Pool", watch: Serv
     before = await pool.fetchval("select nextval('charge_id')")
     async with pool.acquire() as connection:
         assert await installation_store.catch_up_sequences(connection) == []
+        # Asked for all the same, it uses up no ids.
+        await connection.execute("select catch_up_sequence('charge_id') from generate_series(1, 100)")
+        with pytest.raises(asyncpg.RaiseError, match="no sequence of ids is called audit_id_seq"):
+            await connection.execute("select catch_up_sequence('audit_id_seq')")
     assert await pool.fetchval("select nextval('charge_id')") == before + 512
 
 

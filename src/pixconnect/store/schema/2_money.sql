@@ -2815,7 +2815,9 @@ as $function$
 #variable_conflict use_column
 declare
     walk text_sweep;
-    young_at timestamptz := clock_timestamp() - least(unpaid_age, message_age);
+    -- Only a person erases an unpaid charge's texts earlier, on request.
+    unpaid_least interval := greatest(unpaid_age, interval '90 days');
+    young_at timestamptz := clock_timestamp() - least(unpaid_least, message_age);
     ids bigint[];
     holders bigint[];
     next_id bigint;
@@ -2845,7 +2847,7 @@ begin
             when 'transfer' then (select count(*) from erase_transfers(ids, holders, message_age, party_age))
             when 'refund' then (select count(*) from erase_refunds(ids, holders, message_age))
             when 'infraction' then (select count(*) from erase_infractions(ids, holders, party_age))
-            else (select count(*) from erase_charges(ids, holders, unpaid_age, message_age, party_age))
+            else (select count(*) from erase_charges(ids, holders, unpaid_least, message_age, party_age))
         end;
     end if;
     -- Ids rise with time: behind the first that is too young there is nothing to find.

@@ -503,6 +503,9 @@ declare
 begin
     -- One at a time: nobody may set it back to where it was when he looked.
     perform from id_high_water where sequence = wanted for update;
+    if not found then
+        raise exception 'no sequence of ids is called %', wanted;
+    end if;
     largest := case wanted
         when 'charge_id' then (select max(id) from charge)
         when 'transfer_id' then (select max(id) from transfer)
@@ -513,9 +516,10 @@ begin
         when 'webhook_endpoint_id' then (select max(id) from webhook_endpoint)
         when 'event_feed_position' then (select max(position) from event_feed)
     end;
-    -- Whoever asks the sequence meanwhile gets less than 64 blocks.
+    -- Whoever asks the sequence meanwhile gets less than 64 blocks. One that is not behind is left as it is.
     execute format(
-        'select setval(%L, greatest(last_value + 64 * seqincrement, $1)) from %I, pg_sequence where seqrelid = $2', wanted, wanted
+        'select setval(%L, greatest(last_value + 64 * seqincrement, $1)) from %I, pg_sequence where seqrelid = $2
+            and $1 >= case when is_called then last_value + seqincrement else last_value end', wanted, wanted
     ) using coalesce(largest, 0), to_regclass(wanted);
 end $function$;
 grant execute on function catch_up_sequence(wanted text) to pixconnect_service;

@@ -65,6 +65,7 @@ _CHANGES: dict[str, Sequence[str]] = {
     "secrets reseal": (),
     "operator add": ("--name", "maria", "--role", "operator"),
     "operator reset": ("--name", "maria"),
+    "operator unlock": ("--name", "maria"),
     "operator remove": ("--name", "maria"),
     "operator link": (),
     "operator charge remove": ("--holder-id", "1", "--txid", "a" * 32),

@@ -51,6 +51,15 @@ def reset(*, name: Name, json: Json = False) -> None:
 
 
 @app.command
+def unlock(*, name: Name, json: Json = False) -> None:
+    """Let an operator sign in again after ten wrong codes within an hour; `operator list` shows which accounts are locked.
+
+    Each of those codes came with the right password: unless it was the operator who mistyped them, use `operator reset`.
+    """
+    output.show(_shown(operating.run(console_session.unlock_operator, name)), as_json=json)
+
+
+@app.command
 def remove(*, name: Name, json: Json = False) -> None:
     """Remove an operator's account and end its sessions at once. What the operator did stays in the audit."""
     removed = operating.run(console_session.remove_operator, name)
@@ -87,7 +96,7 @@ def _show_issued(issued: IssuedOperator, *, as_json: bool) -> None:
 
 def _shown(operator: ConsoleOperator) -> output.Shown:
     left = {"recovery_codes_left": len(operator.recovery_hashes)}
-    return output.pick(operator, "name role created_at reset_at") | left
+    return output.pick(operator, "name role is_locked created_at reset_at") | left
 
 
 @charge_app.command(name="remove")

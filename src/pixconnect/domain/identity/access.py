@@ -88,6 +88,11 @@ FAILURES_MAX = 10
 FAILURES_WINDOW_S = 60
 """How long a failed token request counts."""
 
+WRONG_CODES_MAX: Final = 10
+"""Wrong codes of an operator's second factor, with the right password, that lock the account until a person unlocks it."""
+WRONG_CODE_COUNTS: Final = timedelta(hours=1)
+"""How long a wrong code counts, unless it was the last of so many."""
+
 _HOPS_MAX: Final = 32
 _CLIENT_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 

@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 
 from msgspec import Struct
 
-from pixconnect.domain.identity.access import Role, VisitorKind
+from pixconnect.domain.identity.access import WRONG_CODES_MAX, Role, VisitorKind
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.frame.table import Table
 
@@ -24,8 +24,14 @@ class ConsoleOperator(Struct, frozen=True, kw_only=True):
     """The last one whose code was used."""
     recovery_hashes: tuple[bytes, ...]
     """Hashes of the unused codes."""
+    wrong_codes_at: tuple[datetime, ...] = ()
+    """When codes were wrong that came with the right password, within an hour."""
     created_at: datetime
     reset_at: datetime | None
+
+    @property
+    def is_locked(self) -> bool:
+        return len(self.wrong_codes_at) >= WRONG_CODES_MAX
 
 
 class ConsoleSession(Struct, frozen=True, kw_only=True):
@@ -52,10 +58,10 @@ _OPERATOR: Final = Table(
     ConsoleOperator,
     """
     name text, role text, password_hash text, totp_sealed bytea, totp_step bigint, recovery_hashes bytea[],
-    created_at timestamptz, reset_at timestamptz
+    wrong_codes_at timestamptz[], created_at timestamptz, reset_at timestamptz
     """,
     key=("name",),
-    read={"recovery_hashes": (tuple, "recovery_hashes")},
+    read={name: (tuple, name) for name in ("recovery_hashes", "wrong_codes_at")},
 )
 _SESSION: Final = Table(
     "console_session",
@@ -92,14 +98,15 @@ async def update_operator(connection: Connection, operator: ConsoleOperator) -> 
     await connection.execute(_UPDATE_OPERATOR, *_CHANGED.values(operator))
 
 
-_NOTE_CODE_USED: Final[LiteralString] = """
-    update console_operator set totp_step = $2, recovery_hashes = $3 where name = $1
+_NOTE_CODE: Final[LiteralString] = """
+    update console_operator set totp_step = $2, recovery_hashes = $3, wrong_codes_at = $4 where name = $1
 """
 
 
-async def note_code_used(connection: Connection, operator: ConsoleOperator) -> None:
-    """Keep which codes are good no more: all that the console may change of an operator."""
-    await connection.execute(_NOTE_CODE_USED, operator.name, operator.totp_step, list(operator.recovery_hashes))
+async def note_code(connection: Connection, operator: ConsoleOperator) -> None:
+    """Keep which codes are good no more, and when wrong ones came: all that the console may change of an operator."""
+    recovery_hashes, wrong_codes_at = list(operator.recovery_hashes), list(operator.wrong_codes_at)
+    await connection.execute(_NOTE_CODE, operator.name, operator.totp_step, recovery_hashes, wrong_codes_at)
 
 
 async def delete_operator(connection: Connection, name: str) -> None:

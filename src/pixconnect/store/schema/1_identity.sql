@@ -877,12 +877,14 @@ create table console_operator (
     totp_sealed bytea not null,
     totp_step bigint default 0 not null,
     recovery_hashes bytea[] not null,
+    wrong_codes_at timestamp with time zone[] default '{}'::timestamp with time zone[] not null,
     created_at timestamp with time zone not null,
     reset_at timestamp with time zone,
     constraint console_operator_pkey primary key (name),
     constraint console_operator_name_check check (name ~ '^[a-z0-9][a-z0-9._@-]{0,62}$'),
     constraint console_operator_password_hash_check check (length(password_hash) >= 1 and length(password_hash) <= 255),
-    constraint console_operator_role_check check (role in ('reader', 'operator'))
+    constraint console_operator_role_check check (role in ('reader', 'operator')),
+    constraint console_operator_wrong_codes_at_check check (cardinality(wrong_codes_at) <= 10)
 );
 comment on table console_operator is 'The people who may sign in to the console.';
 comment on column console_operator.name is 'The name by which they sign in.';
@@ -891,11 +893,13 @@ comment on column console_operator.password_hash is 'The hash of the password by
 comment on column console_operator.totp_sealed is 'The secret of the second factor, encrypted with the secret key.';
 comment on column console_operator.totp_step is 'The last step of 30 s whose code was used: each code is good once.';
 comment on column console_operator.recovery_hashes is 'The hashes of the recovery codes that are left.';
+comment on column console_operator.wrong_codes_at is
+    'When codes were wrong that came with the right password, in an hour; ten lock the account until it is unlocked.';
 comment on column console_operator.created_at is 'When the operator was made, in real time.';
 comment on column console_operator.reset_at is 'When password and second factor were last given anew, in real time.';
-grant select, update (totp_step, recovery_hashes) on table console_operator to pixconnect_console;
-grant delete, insert, select, update (password_hash, totp_sealed, totp_step, recovery_hashes, reset_at) on table
-    console_operator to pixconnect_operator;
+grant select, update (totp_step, recovery_hashes, wrong_codes_at) on table console_operator to pixconnect_console;
+grant delete, insert, select, update (password_hash, totp_sealed, totp_step, recovery_hashes, wrong_codes_at, reset_at) on
+    table console_operator to pixconnect_operator;
 
 create function refuse_in_live() returns trigger language plpgsql
 as $function$

@@ -2,8 +2,8 @@
 
 An operator gives a name, a password and a second factor; a holder gives a client's credentials. We slow guessing down as at
 the tokens: ten failures a minute for an address. Wrong passwords of one name count together only up to ten times as many, or
-anybody could keep an operator out; we make the passwords, and nobody guesses them. Codes have six digits: after ten wrong ones
-in a minute that came with the right password we take no code of this name, from wherever, and do not say so, because it would
+anybody could keep an operator out; we make the passwords, and nobody guesses them. Codes have six digits: ten wrong ones within
+an hour that came with the right password lock the account until `operator unlock`. The door does not say so, because it would
 tell that the password is right.
 
 A session of a client is good for as long as a token would be: a client that is disabled, deleted, or has a new secret has none.
@@ -35,6 +35,7 @@ from pixconnect.domain.identity.access import (
     READING_SCOPES,
     RECOVERY_CODES_COUNT,
     SEEN_EVERY,
+    WRONG_CODE_COUNTS,
     Client,
     Role,
     Visitor,
@@ -96,6 +97,16 @@ async def reset_operator(context: Operator, name: str) -> IssuedOperator:
     return structs.replace(issued, operator=after)
 
 
+async def unlock_operator(context: Operator, name: str) -> ConsoleOperator:
+    """Take codes again of an account that wrong ones have locked; its password, which somebody else may know, stays."""
+    async with write_alone(context.pool) as connection:
+        before = await _lock(connection, name)
+        await console_store.note_code(connection, after := structs.replace(before, wrong_codes_at=()))
+        was = dict(wrong_codes_at=before.wrong_codes_at)
+        await audit.record(context, connection, "operator unlock", _audited(name), before=was)
+    return after
+
+
 async def remove_operator(context: Operator, name: str) -> ConsoleOperator:
     """Remove an account, and end its sessions. What it did stays in the audit."""
     async with write_alone(context.pool) as connection:
@@ -111,10 +122,8 @@ async def list_operators(context: Operator) -> list[ConsoleOperator]:
 
 
 async def _issue(context: Operator, name: str, role: Role) -> IssuedOperator:
-    text, secret = (
-        context.entropy.token(_PASSWORD_LENGTH),
-        base64.b32encode(context.entropy.octets(_TOTP_LENGTH)).decode(),
-    )
+    text = context.entropy.token(_PASSWORD_LENGTH)
+    secret = base64.b32encode(context.entropy.octets(_TOTP_LENGTH)).decode()
     codes = tuple(_recovery_code(context.entropy) for _ in range(RECOVERY_CODES_COUNT))
     operator = ConsoleOperator(
         name=name,
@@ -287,8 +296,7 @@ async def revoke_session(context: Operator, visitor: Visitor, session_id: int) -
     async with write_alone(context.pool) as connection:
         client_id = visitor.name if visitor.kind == "holder" else None
         ended = await console_store.delete_session(connection, session_id, client_id)
-        if ended is None:
-            raise errors.NotFound("there is no such session")
+        ended = errors.found(ended, "there is no such session")
         acting, whose = context.acting_as(visitor.audit_name), ended.operator_name or ended.client_id
         await audit.record(acting, connection, "console sign-out", f"session {session_id}", before=dict(of=whose))
 
@@ -298,7 +306,6 @@ async def _judge_operator(
 ) -> ConsoleOperator | errors.Refusal:
     by_address = token_issuer.failure_subject("address", asked.address)
     by_name = token_issuer.failure_subject("operator", asked.name)
-    by_code = token_issuer.failure_subject("code of", asked.name)
     for lock_class, subject, bound in (
         (access_store.ADDRESS_LOCKS, by_address, FAILURES_MAX),
         (NAME_LOCKS, by_name, _NAME_TIMES * FAILURES_MAX),
@@ -307,24 +314,31 @@ async def _judge_operator(
         left_s = await access_store.limited_for_s(connection, subject, FAILURES_WINDOW_S, bound)
         if left_s is not None:
             return AddressLimited(left_s, bound)
-    # Asked whether the password is right or not, so that the time tells nothing.
-    takes_codes = await access_store.limited_for_s(connection, by_code, FAILURES_WINDOW_S, FAILURES_MAX) is None
     is_of_form = len(asked.password) <= _TEXT_LENGTH_MAX and len(asked.code) <= _TEXT_LENGTH_MAX
     is_name = access_rules.is_operator_name(asked.name)
     found = await console_store.lock_operator(connection, asked.name) if is_name and is_of_form else None
     # An unknown name costs as much time as a known one.
     is_right = await password.is_password(found and found.password_hash, asked.password[:_TEXT_LENGTH_MAX])
-    judges_code = takes_codes and is_right
-    after = _use_code(context, found, asked.code) if found and judges_code else None
-    if after is not None:
-        await console_store.note_code_used(connection, after)
-        return after
-    # A name that does not exist is not logged: it may be a password in the wrong field.
-    named = asked.name if found else None
+    if found is not None and is_right and not found.is_locked:
+        after = _use_code(context, found, asked.code)
+        if after is not None:
+            await console_store.note_code(connection, after)
+            return after
+        await _count_wrong_code(context, connection, found)
+    named = found and found.name  # one that does not exist is not logged: it may be a password in the wrong field
     _log.warning("sign-in refused", operator=named, address=asked.address, is_password_right=is_right)
-    await access_store.append_failures(connection, [by_address, by_name, *([by_code] if judges_code else [])])
+    await access_store.append_failures(connection, [by_address, by_name])
     await access_store.delete_old_failures(connection, FAILURES_WINDOW_S, token_issuer.FORGOTTEN_AT_ONCE_MAX)
     return errors.Unauthorized(_REFUSED)
+
+
+async def _count_wrong_code(context: Operator, connection: Connection, operator: ConsoleOperator) -> None:
+    now = context.clock.real_now()
+    counted = [each for each in (*operator.wrong_codes_at, now) if each > now - WRONG_CODE_COUNTS]
+    after = structs.replace(operator, wrong_codes_at=tuple(counted))
+    await console_store.note_code(connection, after)
+    if after.is_locked:
+        _log.critical("an operator's account is locked: ten wrong codes came with its password", operator=operator.name)
 
 
 def _use_code(context: Operator, operator: ConsoleOperator, code: str) -> ConsoleOperator | None:

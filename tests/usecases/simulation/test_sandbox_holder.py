@@ -6,7 +6,11 @@ from msgspec import structs
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller
+from pixconnect.domain.proof.rule import Finding
 from pixconnect.foundation import privileges
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.proof import look
+from pixconnect.store.proof.audit import AUDIT
 from pixconnect.store.running import installation
 from pixconnect.usecases.frame import audit
 from pixconnect.usecases.identity import access
@@ -14,8 +18,12 @@ from pixconnect.usecases.money import holder, ledger
 from pixconnect.usecases.simulation.sandbox_holder import NewSandboxHolder, open_sandbox_holder
 from support.books import check_books
 from support.operators import as_operator
-from support.postgres import LOGIN_ROLE
+from support.postgres import LOGIN_ROLE, Copy
 from support.service import Service
+
+
+async def find_unaudited(connection: Connection) -> list[Finding]:
+    return [found for rule in AUDIT for found in await look.ask(connection, rule, None, None)]
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +32,7 @@ async def mode(service: Service) -> None:
         assert await installation.take_mode(connection, "sandbox") == "sandbox"
 
 
-async def test_it_has_a_client_a_key_money_and_one_row_of_the_audit(service: Service, caller: Caller) -> None:
+async def test_it_has_a_client_a_key_money_and_its_rows_of_the_audit(service: Service, caller: Caller) -> None:
     made = await open_sandbox_holder(service.context, caller, NewSandboxHolder(name="Ana", balance_cents=1234))
     operator = as_operator(service.context)
     opened = await holder.read_holder(operator, made.holder_id)
@@ -37,12 +45,15 @@ async def test_it_has_a_client_a_key_money_and_one_row_of_the_audit(service: Ser
     assert (client.client_id, client.scopes) == (made.client_id, SCOPES)
     own = Caller(client_id=client.client_id, holder_id=made.holder_id, scopes=frozenset(client.scopes))
     assert (await ledger.read_balance(service.context, own)).available_cents == 1234
-    newest, *before = await audit.list_newest(operator, 9)
-    assert (newest.verb, newest.subject) == ("sandbox holder", f"holder {made.holder_id}")
-    assert newest.operator == f"client {caller.client_id}"
-    assert made.key in str(newest.after)
-    assert made.client_secret not in str(newest.after)
-    assert made.holder_id not in [int(entry.subject.removeprefix("holder ")) for entry in before]
+    rows = (await audit.list_newest(operator, 3))[::-1]
+    subjects = [f"holder {made.holder_id}"] * 2 + [f"client {made.client_id}"]
+    assert [(row.verb, row.subject) for row in rows] == list(
+        zip(("holder create", "key add", "client create"), subjects, strict=True)
+    )
+    assert {row.operator for row in rows} == {f"client {caller.client_id}"}
+    assert made.key in str(rows[1].after)
+    assert "secret" not in str(rows[2].after)
+    assert await Copy.ask(service.database, find_unaudited) == []
     await check_books(service)
 
 

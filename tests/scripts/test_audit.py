@@ -43,6 +43,16 @@ def test_where_nothing_can_be_asked_it_says_why(tmp_path: Path) -> None:
     assert audit.ask(missing, tmp_path / "lock.txt") == (set(), f"{missing}: FileNotFoundError")
 
 
+def test_an_audit_that_asked_for_nothing_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["audit", make_program(tmp_path, "", said="ConnectionError: no network")])
+    assert audit.main() == audit.NOTHING_ASKED
+    assert "0 of 6 locks asked" in capsys.readouterr().out
+    monkeypatch.setattr(sys, "argv", ["audit", make_program(tmp_path, {"dependencies": [GOOD]})])
+    assert audit.main() == 0
+
+
 def test_an_answer_has_its_reason_and_its_day() -> None:
     whole = '[[answer]]\npackage = "Jinja2"\nid = "PYSEC-1"\nreason = "no templates of others"\nday = 2026-11-24\n'
     assert audit.read_answers(whole) == {("jinja2", "PYSEC-1"): "answered on 2026-11-24: no templates of others"}

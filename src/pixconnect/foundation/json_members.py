@@ -1,7 +1,7 @@
 """What JSON is judged by before and beside its reading.
 
-Members that stand twice in one object: of two amounts one reader takes the first, and another one the last. And how much is in it:
-four mebibytes of empty lists take half a second to read, and as many octets of charges a thirtieth of that.
+Members that stand twice in one object: of two amounts one reader takes the first, and another one the last. And how much is in
+it: four mebibytes of empty lists take half a second to read, and as many octets of charges a thirtieth of that.
 """
 
 from __future__ import annotations

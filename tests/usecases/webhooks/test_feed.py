@@ -136,6 +136,27 @@ async def test_a_sweep_goes_on_behind_a_backlog_that_is_too_long_for_it(service:
     assert (await read_state(service))["swept_id"] >= event_ids[-1]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("count", [4_000, 100_000])
+async def test_a_sweep_under_a_generic_plan_takes_time_as_its_events(service: Service, count: int) -> None:
+    await service.execute_as_owner(
+        f"""
+        insert into event (id, holder_id, name, resource, resource_id, slot, body, created_at)
+        select id, 7, 'qrcode.pending', 'charge', id, 0, '{{}}', now() from generate_series(1, {count}) as id;
+        insert into event_feed (position, holder_id, event_ids)
+        select id, 7, array[id] from generate_series(1001, {count}) as id;
+        select setval('write_group_id', {count});
+        update event_feed_state set next_id = {count}, settled_id = {count}, last_position = {count};
+        analyze event, event_feed, event_feed_state;
+        """
+    )
+    async with service.context.pool.acquire() as connection, connection.transaction():
+        await connection.execute("set local plan_cache_mode = force_generic_plan")
+        # A loop over all pairs takes seconds where there are some thousand.
+        await connection.execute(f"set local statement_timeout = {max(1500, count // 10)}")
+        assert len(await connection.fetchval("select sweep_event_positions(200000)")) == 1000
+
+
 class Trial:
     """Writers that are slow or killed, sequencers that are killed, and what was committed."""
 

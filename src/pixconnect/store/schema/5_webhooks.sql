@@ -78,20 +78,21 @@ begin
             select id from event where id > state.swept_id and id <= least(state.next_id, state.settled_id)
             order by id desc limit count_max
         )
-        select array_agg(id) into late from seen where not exists (
-            select from event_feed cross join unnest(event_ids) as placed (id)
-            where position > state.swept_position and placed.id = seen.id
-        );
+        -- By a difference of sets: an anti join becomes a loop over all that have one in a generic plan.
+        select array_agg(id) into late from (
+            select id from seen
+            except select placed.id from event_feed cross join unnest(event_ids) as placed (id) where position > state.swept_position
+        ) as missed;
     end if;
     select * into state from event_feed_state for update;
     if late is not null then
         with given as (
             insert into event_feed (position, holder_id, event_ids)
             select nextval('event_feed_position'), holder_id, array[id] from (
-                select id, holder_id from event where id = any(late) and not exists (
-                    select from event_feed cross join unnest(event_ids) as placed (id)
-                    where position > state.swept_position and placed.id = event.id
-                ) order by id
+                select id, holder_id from event where id = any(array(
+                    select unnest(late) except select placed.id from event_feed cross join unnest(event_ids) as placed (id)
+                    where position > state.swept_position
+                )) order by id
             ) as missed
             returning *
         )

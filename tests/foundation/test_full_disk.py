@@ -45,6 +45,7 @@ async def full(service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
 @pytest.fixture(autouse=True)
 def disk() -> Iterator[FullDisk]:
     """What this process knows of the disk, which it forgets afterwards."""
+    database_disk._looks_at_s = 0.0
     yield database_disk
     database_disk.is_full = False
 
@@ -75,10 +76,22 @@ async def test_what_is_written_outside_of_batches_says_so_too(full: Service, cal
     assert database_disk.is_full
 
 
+async def test_a_process_that_writes_nothing_finds_it_out(
+    service: Service, caller: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(full_disk, "_NEEDS_ROOM", "select probe_room()")
+    await _fill(service, is_full=False)
+    await check_disk(service.context.pool)
+    await _fill(service, is_full=True)
+    await check_disk(service.context.pool)  # it has looked just now
+    database_disk._looks_at_s = 0.0
+    for _ in range(2):
+        with pytest.raises(errors.ServiceUnavailable, match=f"^{MESSAGE}$"):
+            await check_disk(service.context.pool)
+
+
 async def test_health_and_readiness_name_it_until_there_is_room(full: Service, caller: Caller) -> None:
     pool = full.context.pool
-    # Nobody has met it yet, and no small look would.
-    await check_disk(pool)
     with pytest.raises(errors.ServiceUnavailable):
         await make_charge(full, caller)
     for _ in range(2):

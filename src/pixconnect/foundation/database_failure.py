@@ -2,7 +2,8 @@
 
 A new kind of error belongs here and into the table in ``tests/foundation/test_database_failure.py``.
 
-Whether the database's disk is full: every connection notes it, and it counts until there is room again.
+Whether the database's disk is full: every connection notes it, and it counts until there is room again. Of what another process
+has noted this one knows nothing, so each also looks from time to time, when it is asked for its health.
 
 While it is full much can be read and little written, so no other look at the database finds it out. Some small writes go on for
 a while, so a success says nothing: only a file that needs room does.
@@ -10,6 +11,7 @@ a while, so a success says nothing: only a file that needs room does.
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final, LiteralString
 
 import asyncpg
@@ -28,12 +30,14 @@ _NEEDS_ROOM: Final[LiteralString] = """
         select repeat('x', 1000) as text from generate_series(1, 2000) as n order by text, n offset 0
     ) as sorted
 """
+LOOK_EVERY_S: Final = 10.0
 _log = structlog.get_logger(__name__)
 
 
 class FullDisk:
     def __init__(self) -> None:
         self.is_full = False
+        self._looks_at_s = 0.0
 
     def note(self) -> None:
         """Remember that the database had no room for a write."""
@@ -42,17 +46,30 @@ class FullDisk:
             _log.critical(f"{MESSAGE}: nothing is written until there is room")
 
     async def check(self, pool: Pool, timeout_s: float) -> None:
-        """Look whether there is room again, if there was none; raises ``ServiceUnavailable``."""
+        """Look whether there is room, if there was none or nobody has looked lately; raises ``ServiceUnavailable``."""
+        now_s = time.monotonic()
         if not self.is_full:
-            return
+            if now_s < self._looks_at_s:
+                return
+            timeout_s /= 3
+        self._looks_at_s = now_s + LOOK_EVERY_S
         try:
             async with pool.acquire(timeout=timeout_s) as connection, connection.transaction(readonly=True):
                 await connection.execute("set local work_mem = '64kB'", timeout=timeout_s)
                 await connection.fetchval(_NEEDS_ROOM, timeout=timeout_s)
-        except asyncpg.InsufficientResourcesError:
+        except asyncpg.DiskFullError:
+            self.note()
             raise errors.ServiceUnavailable(MESSAGE) from None
-        self.is_full = False
-        _log.warning("the database's disk has room again")
+        except DATABASE_FAILED as error:
+            # Other looks tell what else is wrong.
+            if not self.is_full:
+                return
+            if isinstance(error, asyncpg.InsufficientResourcesError):
+                raise errors.ServiceUnavailable(MESSAGE) from None
+            raise
+        if self.is_full:
+            self.is_full = False
+            _log.warning("the database's disk has room again")
 
 
 database_disk: Final = FullDisk()

@@ -251,6 +251,16 @@ async def test_one_bad_item_stops_none_of_the_others(liar: Liar, institution: In
     assert (first.end_to_end_id, "valor" in first.reason, "12.34" in first.content) == (E2E, True, True)
 
 
+@pytest.mark.parametrize(("status", "is_refusal"), [(401, True), (403, True), (500, False), (404, False)])
+async def test_who_refuses_the_credential_is_told_from_who_is_away(
+    liar: Liar, institution: Institution, status: int, *, is_refusal: bool
+) -> None:
+    liar.said = answer({}, status=status)
+    with pytest.raises(InstitutionUnavailable) as caught:
+        await list_all(institution)
+    assert caught.value.is_refusal is is_refusal
+
+
 async def test_many_bad_items_of_one_answer_are_one_and_stop_none_of_the_others(
     liar: Liar, institution: Institution
 ) -> None:

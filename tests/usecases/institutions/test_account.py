@@ -76,6 +76,17 @@ async def test_an_institution_that_is_away_adds_nothing(live: Service, there: Fa
     assert [row["institution_id"] for row in await live.fetch("select institution_id from holder")] == [None]
 
 
+async def test_a_credential_that_the_institution_does_not_take_is_refused_and_not_tried_again(
+    live: Service, there: FakeInstitution, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse() -> int:
+        raise InstitutionUnavailable("no token: the institution answered 401", is_refusal=True)
+
+    monkeypatch.setattr(there, "read_balance", refuse)
+    with pytest.raises(errors.BadRequest, match="takes no such credential, so nothing was added"):
+        await add(live, there)
+
+
 async def test_an_installation_is_of_one_environment(live: Service, there: FakeInstitution) -> None:
     await add(live, there)
     with pytest.raises(errors.BadRequest, match="environment"):

@@ -56,6 +56,7 @@ from pixconnect.http.client import ReceivedAnswer
 READ_PATIENCE_S: Final = 60.0
 CHANGE_PATIENCE_S: Final = 1.0
 _FILE_S: Final = 60.0
+_REFUSED: Final = (401, 403)
 _TRIED_FOR_S: Final = 5.0
 """What took longer is not asked again at once."""
 _TRIED_AFTER_S: Final = 0.1
@@ -129,7 +130,7 @@ class Calls:
         try:
             return await self._tokens.read_granted()
         except NoToken as refused:
-            raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
+            raise _unavailable(refused) from None
 
     async def lacks(self, scope: str) -> bool:
         """Whether the institution has said that we have it not; where we have no token, the call itself tells."""
@@ -143,7 +144,7 @@ class Calls:
         try:
             return await self._tokens.try_scopes(scopes)
         except NoToken as refused:
-            raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
+            raise _unavailable(refused) from None
 
     async def read(
         self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = BODY_MAX
@@ -192,7 +193,8 @@ class Calls:
 
     def refuse(self, content: Content, *secrets: str) -> InstitutionUnavailable:
         """For an answer that a call which reads can do nothing with."""
-        return InstitutionUnavailable(self.describe(content, *secrets), _as_wait(content.wait_s))
+        reason = self.describe(content, *secrets)
+        return InstitutionUnavailable(reason, _as_wait(content.wait_s), is_refusal=content.status in _REFUSED)
 
     async def _send(self, change: ChangingCall) -> _Sent | NotSent | UnknownOutcome:
         body = None if change.body is None else msgspec.json.encode(change.body)
@@ -255,7 +257,7 @@ class Calls:
             exchange_s = _FILE_S if body_max == FILE_MAX else None
             answer = await self._exchange(request, body_max, exchange_s=exchange_s)
         except NoToken as refused:
-            raise InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s)) from None
+            raise _unavailable(refused) from None
         except BudgetSpent as refused:
             raise InstitutionUnavailable(refused.reason, refused.retry_after) from None
         except (NoConnection, ValueError) as error:
@@ -322,7 +324,9 @@ class Calls:
                 f"the institution answered {status}: it leads elsewhere, where nothing of ours goes"
             )
         return InstitutionUnavailable(
-            f"the institution answered {status}", _as_wait(read_wait(answer, self._clock.real_now()))
+            f"the institution answered {status}",
+            _as_wait(read_wait(answer, self._clock.real_now())),
+            is_refusal=status in _REFUSED,
         )
 
     def _pause(self, route: Route, answer: ReceivedAnswer) -> timedelta:
@@ -332,6 +336,10 @@ class Calls:
         return read_answer(answer, self._clock.real_now())
 
 
+def _unavailable(refused: NoToken) -> InstitutionUnavailable:
+    return InstitutionUnavailable(refused.reason, _as_wait(refused.wait_s), is_refusal=refused.is_wrong)
+
+
 def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:
     if answer.status_code == 200 and not {"content-length", "transfer-encoding"} & answer.headers.keys():
         raise MalformedAnswer("the file came without its length, so that nobody knows whether it is whole")
@@ -339,7 +347,7 @@ def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:
 
 
 def _name_outcome(status: int) -> str:
-    if status in (401, 403):
+    if status in _REFUSED:
         return "refused"
     if status == 429:
         return "throttled"

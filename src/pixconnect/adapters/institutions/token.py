@@ -38,11 +38,16 @@ _log = structlog.get_logger(__name__)
 class NoToken(Exception):  # noqa: N818  the institution gave none, which is no error of ours
     """There is no token, so the call that needs it was not sent. The text is for the operator, and holds nothing secret."""
 
-    def __init__(self, reason: str, wait_s: float | None = None, *, is_refusal: bool = False) -> None:
+    def __init__(
+        self, reason: str, wait_s: float | None = None, *, is_refusal: bool = False, is_wrong: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.wait_s = wait_s
         self.is_refusal = is_refusal
+        """The scopes that were asked for are refused."""
+        self.is_wrong = is_wrong
+        """The credential itself is."""
 
 
 class Token(Struct, frozen=True, kw_only=True):
@@ -218,13 +223,14 @@ class AccountTokens:
             raise NoToken("no token of these scopes", is_refusal=True)
         if not content.is_success:
             said = f" {content.name}" if content.name else ""
-            raise self._pause(f"no token: the institution answered {content.status}{said}", content.wait_s)
+            reason = f"no token: the institution answered {content.status}{said}"
+            raise self._pause(reason, content.wait_s, is_wrong=content.status in (400, 401, 403))
         token = self._read(content.members, asked_at_s, needed)
         self._paces.note_success("token")
         return token
 
-    def _pause(self, reason: str, asked_s: float | None) -> NoToken:
-        return NoToken(reason, self._paces.pause("token", asked_s))
+    def _pause(self, reason: str, asked_s: float | None, *, is_wrong: bool = False) -> NoToken:
+        return NoToken(reason, self._paces.pause("token", asked_s), is_wrong=is_wrong)
 
     def _read(self, members: Mapping[str, object], asked_at_s: float, needed: Sequence[str]) -> Token:
         value, told, scope = (members.get(name) for name in ("access_token", "expires_in", "scope"))

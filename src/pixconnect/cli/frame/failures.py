@@ -33,7 +33,7 @@ class ExitStatus(IntEnum):
     ENDED_BADLY = 5
     """The event, trigger or payment that the verb watched ended in another way than expected."""
     FOUND = 6
-    """`doctor` found something that must be mended."""
+    """`doctor` or `institution check` found something that must be mended."""
     BROKEN = 7
     """`verify` found something wrong in the books."""
     INTERRUPTED = 130

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +10,7 @@ from cyclopts import App, Parameter
 from cyclopts.validators import Number
 
 from pixconnect.cli.frame import operating, output, terminal
-from pixconnect.cli.frame.failures import CommandError
+from pixconnect.cli.frame.failures import CommandError, ExitStatus
 from pixconnect.cli.frame.operating import AccountName, HolderId, make_opener, run_with_opener, run_with_settings
 from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.cli.frame.whole_number import WHOLE_NUMBER
@@ -230,6 +231,8 @@ def check(
 ) -> None:
     """Try each permission without moving money, see when certificates end, and who is told there of what comes in.
 
+    It ends with 6 where a permission is missing.
+
     With `--penny` one cent is sent instead, as any transfer of the account's house: the services must run, and
     `institution allow` let it leave. It tells what is known of the fee, asks, follows it, and waits until its receiver has sent
     something back by hand; it ends with 5 where the transfer fails or nothing comes back in time.
@@ -244,21 +247,26 @@ def check(
         send_penny(name, penny, key_type=key_type, is_agreed=yes, timeout_s=timeout, as_json=json)
         return
 
-    async def do(context: Operator, opener: OpenInstitution) -> list[PermissionTried]:
+    async def do(
+        context: Operator, opener: OpenInstitution
+    ) -> tuple[Sequence[PermissionTried], Sequence[PermissionTried]]:
         account = (await account_usecases.read_account(context, name)).account
         tried = await credential_usecases.try_permissions(context, opener, account)
-        return [*tried, *webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))]
+        return tried, webhook_usecases.judge_webhooks(await webhook_usecases.read_webhooks(context, opener, name))
 
-    tried = run_with_opener(do)
+    tried, webhooks = run_with_opener(do)
     shown: list[Shown] = [
         dict(
             permission=one.name,
             given="unknown" if one.is_given is None else "yes" if one.is_given else "no",
             explanation=one.explanation,
         )
-        for one in tried
+        for one in (*tried, *webhooks)
     ]
     output.show_list("permissions", shown, as_json=json)
+    # Without a webhook payments are only seen later.
+    if missing := [one.name for one in tried if one.is_given is False]:
+        raise CommandError(f"missing on {name}: {', '.join(missing)}", status=ExitStatus.FOUND)
 
 
 @app.command

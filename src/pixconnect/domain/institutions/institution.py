@@ -32,12 +32,14 @@ class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
     Args:
         reason: For the operator; it holds nothing secret.
         retry_after: How long the institution asks us to wait, where it does.
+        is_refusal: It does not take our credential: the same again is refused again.
     """
 
-    def __init__(self, reason: str, retry_after: timedelta | None = None) -> None:
+    def __init__(self, reason: str, retry_after: timedelta | None = None, *, is_refusal: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.retry_after = retry_after
+        self.is_refusal = is_refusal
 
 
 class InstitutionTraits(Struct, frozen=True, kw_only=True):

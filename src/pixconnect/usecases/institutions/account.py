@@ -309,6 +309,10 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
                 return OpeningBalance(cents=before, at=at)
             await asyncio.sleep(2)
     except InstitutionUnavailable as error:
+        if error.is_refusal:
+            raise errors.BadRequest(
+                f"the institution takes no such credential, so nothing was added: {error.reason}"
+            ) from error
         raise errors.ServiceUnavailable(
             f"the institution gave no answer, so nothing was added: {error.reason}"
         ) from error

@@ -36,6 +36,14 @@ def test_a_file_says_where_the_account_is_and_as_whom_we_speak() -> None:
     assert said.sending is None
 
 
+@pytest.mark.parametrize(
+    ("field", "file"), [("client_secret_file", "secret"), ("private_key_file", "key.pem"), ("ca_file", "ca.pem")]
+)
+def test_a_file_that_is_not_there_is_named_with_its_field(field: str, file: str) -> None:
+    with pytest.raises(errors.BadRequest, match=f"^{field}: missing: is not there$"):
+        read_account_file(SAID.replace(f'{field} = "{file}"', f'{field} = "missing"'), read)
+
+
 def test_receiving_has_a_credential_of_its_own_where_the_file_says_so() -> None:
     said = read_account_file(f'{SAID}[receive]\nclient_id = "reader"\nclient_secret_file = "other"\n[send]\n', read)
     assert (said.receiving.client_id, said.receiving.client_secret, said.receiving.certificate) == (

@@ -133,7 +133,7 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
         tax_id=tax_id,
         base_url=said.base_url.rstrip("/"),
         token_url=said.token_url,
-        authorities=read_file(said.ca_file) if said.ca_file else "",
+        authorities=_read_named("ca_file", said.ca_file, read_file),
         account=_judge_account(said.account),
         keys=_judge_keys(said.keys),
         poll_s=said.poll_s,
@@ -145,6 +145,13 @@ def read_account_file(text: str, read_file: ReadFile) -> AccountDescription:
     if fault is not None:
         raise errors.BadRequest(fault)
     return description
+
+
+def _read_named(field: str, path: str, read_file: ReadFile) -> str:
+    try:
+        return read_file(path) if path else ""
+    except errors.BadRequest as error:
+        raise errors.BadRequest(f"{field}: {error.message}") from None
 
 
 def _judge_profile(said: _AccountFile) -> str:
@@ -217,8 +224,7 @@ def read_credential_files(credential: Credential, read_file: ReadFile) -> Creden
     """
 
     def read(name: str) -> str:
-        path = cast("str", getattr(credential, name))
-        return read_file(path) if path else ""
+        return _read_named(name, cast("str", getattr(credential, name)), read_file)
 
     certificate, private_key = read("certificate_file"), read("private_key_file")
     # Some institutions hand out both in one file.

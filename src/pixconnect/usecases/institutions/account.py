@@ -247,8 +247,13 @@ async def refuse_use(connection: Connection, account: InstitutionAccount, now: d
         raise errors.BadRequest(f"name: the account {account.name} cannot be removed: {use}; pause it instead")
 
 
-async def put_on_account(connection: Connection, account: InstitutionAccount, holder_id: int) -> None:
+async def put_on_account(
+    connection: Connection, account: InstitutionAccount, holder_id: int, field: str = "holder_id"
+) -> None:
     """Put a holder on an account; it has never had money, payments or charges on another one.
+
+    Args:
+        field: What the operator has named of the holder.
 
     Raises:
         BadRequest: It has, is the house of another account, or is of another owner.
@@ -264,7 +269,7 @@ async def put_on_account(connection: Connection, account: InstitutionAccount, ho
         return
     if not may_lie_on(account.tax_id, holder.tax_id):
         raise errors.BadRequest(
-            "holder_id: its CPF, or the first eight characters of its CNPJ, are not those of the account's owner: only the "
+            f"{field}: the CPF, or the first eight characters of the CNPJ, are not those of the account's owner: only the "
             "owner's own money may lie on an account"
         )
     past = await holder_store.find_past(connection, holder_id)

@@ -17,7 +17,7 @@ async def create_holder_there(context: Operator, new: NewHolder, name: str) -> H
     async with write_alone(context.pool) as connection:
         account = await find_account(connection, name)
         holder = await make_holder(context, connection, new)
-        await put_on_account(connection, account, holder.id)
+        await put_on_account(connection, account, holder.id, field="tax_id")
     return structs.replace(holder, institution_id=account.id)
 
 

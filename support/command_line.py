@@ -12,7 +12,7 @@ from pixconnect.adapters.secret_box import AesSecretBox
 from pixconnect.adapters.system import SystemEntropy
 from pixconnect.domain.webhooks.endpoint import endpoint_seal
 from support.identity import SECRET_KEY
-from support.postgres import Addresses
+from support.postgres import LOGIN_ROLE, SECOND_LOGIN_ROLE, Addresses
 from support.verbs import run_forked
 
 _SECRET = AesSecretBox(SECRET_KEY, SystemEntropy()).seal(b"a secret of an endpoint", endpoint_seal(5))
@@ -43,12 +43,14 @@ LIVE = dict(
     PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
 )
 """What live mode needs of its environment."""
+_WHO_CONFIRM = ("bia", "rui")
 
 
 class CommandLine:
     """``pixconnect`` beside a database; all settings come from ``environment``."""
 
     def __init__(self, database: Addresses, home: Path, **environment: str) -> None:
+        self._second_url = database.service_url.replace(LOGIN_ROLE, SECOND_LOGIN_ROLE, 1)
         self._environment = {
             "PATH": os.environ["PATH"],
             "PIXCONNECT_HOME": str(home),
@@ -59,7 +61,10 @@ class CommandLine:
         } | environment
 
     def run(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run a verb, whatever comes of it."""
+        """Run a verb, whatever comes of it; those who confirm have another login of the database than who proposes."""
+        named = arguments[arguments.index("--operator") + 1] if "--operator" in arguments else ""
+        if environment.get("PIXCONNECT_OPERATOR", named) in _WHO_CONFIRM:
+            environment["PIXCONNECT_OPERATOR_DATABASE_URL"] = self._second_url
         return run_forked(arguments, self._environment | environment)
 
     def json(self, *arguments: str) -> dict[str, Any]:

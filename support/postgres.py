@@ -26,6 +26,7 @@ from support.kept_pools import kept_pools
 Answer = TypeVar("Answer")
 
 TEMPLATE = "pixconnect_template"
+SECOND_LOGIN_ROLE = "pixconnect_second_login"
 SCHEMAS = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox", "verify": "pixconnect.store.proof"}
 
 
@@ -79,6 +80,10 @@ async def make_template(owner_url: str) -> None:
             await schema_history.migrate(connection, schema, read_steps(package))
         # In tests one login plays both; elsewhere the service's may not.
         await connection.execute(f"grant pixconnect_operator to {LOGIN_ROLE}")
+        # A second operator's, with the same password.
+        hashed = await connection.fetchval("select rolpassword from pg_authid where rolname = $1", LOGIN_ROLE)
+        await connection.execute(f"create role {SECOND_LOGIN_ROLE} login password '{hashed}'")
+        await connection.execute(f"grant pixconnect_operator to {SECOND_LOGIN_ROLE}")
         await connection.execute(f"grant {privileges.VERIFIER_ROLE} to {LOGIN_ROLE}")
         await privileges.let_verify(connection, "pixconnect")
         await privileges.allow_play(connection, "pixconnect", LOGIN_ROLE)

@@ -14,7 +14,7 @@ from support.account_shop import open_shop
 from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
 from support.operators import as_operator
-from support.postgres import Addresses, execute_as_owner, make_live
+from support.postgres import SECOND_LOGIN_ROLE, Addresses, execute_as_owner, make_live
 from support.service import FakeClock, open_service
 
 NOTHING = dict(refunds_day_cents=0, transfer_cents=0, transfers_day_cents=0, to="own")
@@ -111,12 +111,17 @@ def test_another_operator_confirms_what_was_proposed(live: CommandLine, database
     (waiting,) = read_account(live)["waiting"]
     assert waiting.startswith(f"{proposed}, proposed by ana, code ")
     assert "another operator" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="ana")
+    # Another name alone is no other person.
+    refused = live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="leo")
+    assert "proposed by pixconnect_login, the database login of this command too" in refused
     assert read_account(live)["allowed"]["refunds_day_cents"] == 0
     done = live.run("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
     assert done.returncode == 0, done.stderr
     assert f"loja: confirmed: {proposed}" in done.stdout
     assert read_account(live)["allowed"] == dict(NOTHING, refunds_day_cents=500, by="rui")
     assert read_newest_verb(live) == ("rui", "institution confirm", "institution loja")
+    (newest,) = live.json("audit", "list", "--limit", "1")["entries"]
+    assert (newest["login"], newest["door"]) == (SECOND_LOGIN_ROLE, "pixconnect_operator")
     assert "nothing waits" in live.refusal("institution", "confirm", "loja", PIXCONNECT_OPERATOR="rui")
 
 

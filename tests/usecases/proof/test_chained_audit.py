@@ -172,7 +172,8 @@ async def test_anybody_can_compute_the_chain_from_its_rows(written: Service, own
         head = next_head(head, [digest])
         assert (row["person_digest"], row["digest"], row["head"]) == (person_digest, digest, head)
     # This form never changes: heads that were written down stay true for ever.
-    assert chained[-1]["facts"] == '["audit", 1000, "2026-07-01T15:00:00.25", "holder set", null]'
+    facts = '["audit", 1000, "2026-07-01T15:00:00.25", "holder set", null, "pixconnect_owner", "none"]'
+    assert chained[-1]["facts"] == facts
     assert chained[-1]["person"] == '["ana", "holder 1", null, {"name": "João", "cents": 1}]'
 
 

@@ -21,6 +21,7 @@ from pixconnect import config, environment
 from pixconnect.cli.frame import failures, live_mode
 from pixconnect.cli.frame.failures import CommandError
 from pixconnect.config import Settings, SettingsError
+from pixconnect.domain.frame import confirmation
 from pixconnect.domain.profiles.profile import FaceListener, parse_answers, parse_listeners
 from pixconnect.local import home
 from pixconnect.local.postgres_placement import PLACEMENT_FILE
@@ -79,6 +80,10 @@ def read_settings() -> Settings:
         if not 1 <= len(named) <= _NAME_LENGTH_MAX or not named.isprintable():
             raise SettingsError(f"--operator: must have 1 to {_NAME_LENGTH_MAX} printable characters")
         settings = dataclasses.replace(settings, operator=named)
+    if confirmation.names_another_door(settings.operator):
+        raise SettingsError(
+            "--operator: must not begin with console or client: the audit names people so who come by those doors"
+        )
     # With a database of its own, the environment means another service than the one that may run here.
     if settings.database_url:
         return settings

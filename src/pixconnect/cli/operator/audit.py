@@ -28,5 +28,5 @@ def list_entries(
     """
     subjects = None if subject is None else [subject]
     entries = operating.run(audit_usecases.list_entries, subjects=subjects, count_max=limit)
-    shown = [output.pick(entry, "id at operator verb subject before after request_id") for entry in entries]
+    shown = [output.pick(entry, "id at operator login door verb subject before after request_id") for entry in entries]
     output.show_list("entries", shown, as_json=json)

@@ -11,18 +11,36 @@ def name_person(operator: str) -> str:
     """Who acts, by whichever door, host and typing: ``console ana`` is ana, and ``ana@host`` who has given no name.
 
     Each run of a container may be another host; so of one name at two places there is one person.
-    Names of the command line are free, so this keeps one person from confirming by a slip, and not by intent.
+    Names of the command line are free, so this keeps one person from confirming by a slip, and not by intent: in live mode a
+    confirmation on the command line also needs another login of the database than the proposal (``check_second_login``).
     """
-    folded = unicodedata.normalize("NFKC", operator).casefold()
-    seen = "".join(character for character in folded if unicodedata.category(character) != "Cf")
-    words = seen.split()
+    words = _fold(operator)
     while words[:1] == ["console"]:
         del words[0]
     name = " ".join(words)
     return name.partition("@")[0].rstrip() or name
 
 
+def names_another_door(operator: str) -> bool:
+    """Whether a name of the command line would read as one of the console's, or as a client's, in the audit."""
+    return _fold(operator)[:1] in (["console"], ["client"])
+
+
+def _fold(operator: str) -> list[str]:
+    folded = unicodedata.normalize("NFKC", operator).casefold()
+    return "".join(character for character in folded if unicodedata.category(character) != "Cf").split()
+
+
 def check_second_operator(verb: str, operator: str, proposed_by: str) -> None:
     """Raise ``Forbidden``, which names the verb, for the person who has proposed it."""
     if name_person(operator) == name_person(proposed_by):
         raise errors.Forbidden(f"{verb}: {operator} has proposed it: another operator confirms")
+
+
+def check_second_login(verb: str, login: str, proposed_login: str) -> None:
+    """Raise ``Forbidden`` where both were written by one login of the database, whatever names stand there."""
+    if login == proposed_login:
+        raise errors.Forbidden(
+            f"{verb}: it was proposed by {login}, the database login of this command too: another operator confirms, by a "
+            "login of their own (PIXCONNECT_OPERATOR_DATABASE_URL)"
+        )

@@ -22,8 +22,14 @@ class AuditEntry(Struct, frozen=True, kw_only=True):
     """JSON; ``None`` where there was nothing before."""
     after: str | None
     request_id: str | None
+    login: str
+    """The login of the database by which it was written, and the role that it had taken: defaults of the table."""
+    door: str
 
 
+_COLUMNS: Final[LiteralString] = (
+    "id, at, operator, verb, subject, before::text, after::text, request_id, login, door from audit"
+)
 _APPEND: Final[LiteralString] = """
     insert into audit (operator, verb, subject, before, after) values ($1, $2, $3, $4::text::jsonb, $5::text::jsonb)
 """
@@ -36,17 +42,15 @@ async def append(
     await connection.execute(_APPEND, operator, verb, subject, before, after)
 
 
-_LIST: Final[LiteralString] = """
-    select id, at, operator, verb, subject, before::text, after::text, request_id from audit order by id desc limit $1
-"""
+_LIST: Final[LiteralString] = f"select {_COLUMNS} order by id desc limit $1"
 
 
 async def list_newest(connection: Connection, count_max: int) -> list[AuditEntry]:
     return [AuditEntry(**row) for row in await connection.fetch(_LIST, count_max)]
 
 
-_LIST_BEFORE: Final[LiteralString] = """
-    select id, at, operator, verb, subject, before::text, after::text, request_id from audit
+_LIST_BEFORE: Final[LiteralString] = f"""
+    select {_COLUMNS}
     where id < coalesce($1, 9223372036854775807) and ($2::text[] is null or subject = any($2))
     order by id desc limit $3
 """

@@ -61,6 +61,18 @@ async def list_waiting(connection: Connection | Pool, institution_id: int) -> li
     return [PROPOSAL.read(row) for row in await connection.fetch(_LIST, institution_id)]
 
 
+_READ_LOGINS: Final[LiteralString] = """
+    select session_user::text as own, proposed_login as proposed from institution_proposal
+    where institution_id = $1 and act = $2 and confirmed_at is null
+"""
+
+
+async def read_logins(connection: Connection | Pool, institution_id: int, act: ProposedAct) -> tuple[str, str] | None:
+    """This login of the database, and that by which what waits of a kind was proposed."""
+    row = await connection.fetchrow(_READ_LOGINS, institution_id, act)
+    return None if row is None else (row["own"], row["proposed"])
+
+
 _CONFIRM: Final[LiteralString] = """
     update institution_proposal set confirmed_by = $3, confirmed_at = $4
     where institution_id = $1 and act = $2 and confirmed_at is null

@@ -337,6 +337,14 @@ async def find_waiting_limits(connection: Connection | Pool, holder_id: int) -> 
     return await WAITING_LIMITS.find(connection, "where holder_id = $1", holder_id)
 
 
+async def read_logins(connection: Connection, holder_id: int) -> tuple[str, str] | None:
+    """This login of the database, and that by which the limits that wait were written."""
+    row = await connection.fetchrow(
+        "select session_user::text as own, wanted_login from waiting_limits where holder_id = $1", holder_id
+    )
+    return None if row is None else (row["own"], row["wanted_login"])
+
+
 async def forget_waiting_limits(connection: Connection, holder_id: int) -> None:
     """Let them not act any more; the caller has locked the holder."""
     await connection.execute("delete from waiting_limits where holder_id = $1", holder_id)

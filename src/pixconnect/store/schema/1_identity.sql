@@ -736,6 +736,8 @@ create table audit (
     before jsonb,
     after jsonb,
     request_id text,
+    login text default session_user not null,
+    door text default current_setting('role') not null,
     constraint audit_pkey primary key (id),
     constraint audit_operator_check check (length(operator) >= 1 and length(operator) <= 255),
     constraint audit_request_id_check check (length(request_id) >= 1 and length(request_id) <= 255),
@@ -751,6 +753,9 @@ comment on column audit.subject is 'What it was done to: holder 2.';
 comment on column audit.before is 'What was there before, as JSON; null where there was nothing.';
 comment on column audit.after is 'What was there afterwards, as JSON; null where it was removed.';
 comment on column audit.request_id is 'The HTTP request that asked for it; null for the command line.';
+comment on column audit.login is 'The login of the database by which it was written.';
+comment on column audit.door is
+    'The role that this login had taken: pixconnect_operator for the command line, pixconnect_console, pixconnect_service.';
 create trigger audit_is_append_only before delete or update or truncate on audit for each statement execute function
     refuse_change();
 grant insert (operator, verb, subject, before, after, request_id), select on table audit to pixconnect_console;
@@ -758,7 +763,7 @@ grant insert (operator, verb, subject, before, after, request_id), select on tab
 
 create view audit_facts as
  SELECT id,
-    json_build_array('audit', id, (at AT TIME ZONE 'UTC'::text), verb, request_id)::text AS facts,
+    json_build_array('audit', id, (at AT TIME ZONE 'UTC'::text), verb, request_id, login, door)::text AS facts,
     json_build_array(operator, subject, before, after)::text AS person
    FROM audit;
 comment on view audit_facts is 'What of the audit is chained by hash, as the texts that are hashed.';

@@ -1283,6 +1283,7 @@ create table waiting_limits (
     wanted_by text not null,
     wanted_at timestamp with time zone not null,
     acts_at timestamp with time zone not null,
+    wanted_login text default session_user not null,
     constraint waiting_limits_pkey primary key (holder_id),
     constraint higher_limits_wait check (acts_at > wanted_at),
     constraint waiting_limits_acts_at_check check (isfinite(acts_at)),
@@ -1303,9 +1304,11 @@ comment on column waiting_limits.night_begins_late is 'Whether its night then be
 comment on column waiting_limits.wanted_by is 'The operator, as the audit names them.';
 comment on column waiting_limits.wanted_at is 'When they wanted it, in real time.';
 comment on column waiting_limits.acts_at is 'From when on it acts without a second operator.';
+comment on column waiting_limits.wanted_login is 'The login of the database by which they were written.';
 create trigger waiting_limits_are_replaced_whole before update on waiting_limits for each statement execute function
     refuse_change();
-grant delete, insert on table waiting_limits to pixconnect_operator;
+grant delete, insert (holder_id, transfer_limit_cents, day_limit_cents, night_limit_cents, night_begins_late, wanted_by,
+    wanted_at, acts_at) on table waiting_limits to pixconnect_operator;
 grant select on table waiting_limits to pixconnect_service;
 
 create table initiated_transfer (

@@ -17,6 +17,7 @@ create table institution_proposal (
     confirmable_at timestamp with time zone not null,
     confirmed_by text,
     confirmed_at timestamp with time zone,
+    proposed_login text default session_user not null,
     constraint institution_proposal_pkey primary key (id),
     constraint confirmed_by_another check (regexp_replace(confirmed_by, '^console ', '') <> regexp_replace(proposed_by,
         '^console ', '')),
@@ -40,6 +41,7 @@ comment on column institution_proposal.proposed_at is 'When, in real time.';
 comment on column institution_proposal.confirmable_at is 'From when on it may be confirmed, in real time.';
 comment on column institution_proposal.confirmed_by is 'The other operator; null while it waits.';
 comment on column institution_proposal.confirmed_at is 'When it was confirmed, in real time; null while it waits.';
+comment on column institution_proposal.proposed_login is 'The login of the database by which it was written.';
 create unique index institution_proposal_waits on institution_proposal (institution_id, act) where confirmed_at is null;
 create trigger console_forgets_only_adjustments before delete on institution_proposal for each row when (CURRENT_USER =
     'pixconnect_console'::name and ((old.act <> all (array['adjust', 'answer', 'decide'])) or old.confirmed_at is not null)) execute
@@ -47,8 +49,10 @@ create trigger console_forgets_only_adjustments before delete on institution_pro
 create trigger console_only_adjusts before insert on institution_proposal for each row when (CURRENT_USER =
     'pixconnect_console'::name and ((new.act <> all (array['adjust', 'answer', 'decide'])) or new.confirmed_at is not null)) execute
     function refuse_console();
-grant delete, insert on table institution_proposal to pixconnect_console;
-grant delete, insert, update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;
+grant delete, insert (institution_id, act, proposal, proposed_by, proposed_at, confirmable_at, confirmed_by, confirmed_at) on
+    table institution_proposal to pixconnect_console;
+grant delete, insert (institution_id, act, proposal, proposed_by, proposed_at, confirmable_at, confirmed_by, confirmed_at),
+    update (confirmed_by, confirmed_at) on table institution_proposal to pixconnect_operator;
 grant select on table institution_proposal to pixconnect_service;
 
 create table institution_certificate (

@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, UnsetType, structs
 
 from pixconnect.domain.due.address import STREET_LENGTH_MAX, check_state, read_postal_code
 from pixconnect.domain.frame import errors
-from pixconnect.domain.frame.confirmation import check_second_operator
+from pixconnect.domain.frame.confirmation import check_second_login, check_second_operator
 from pixconnect.domain.frame.money import AMOUNT_MAX_CENTS
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money import holder as holder_rules
@@ -197,6 +197,8 @@ async def confirm_limits(context: Operator, holder_id: int, code: str) -> Holder
         if before is None or wanted is None:
             raise errors.NotFound(f"holder_id: no higher limits wait for holder {holder_id}")
         check_second_operator("confirm-limits", context.operator, wanted.wanted_by)
+        if context.needs_second_login and (logins := await holder_store.read_logins(connection, holder_id)):
+            check_second_login("confirm-limits", *logins)
         if code != wanted.code:
             raise errors.BadRequest("code: what waits is another: read it again, by `pixconnect holder show`")
         await holder_store.forget_waiting_limits(connection, holder_id)

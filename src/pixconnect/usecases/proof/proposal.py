@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.confirmation import check_second_login
 from pixconnect.domain.institutions.account import InstitutionAccount
 from pixconnect.domain.institutions.proposal import (
     Proposal,
@@ -68,6 +69,10 @@ async def confirm_proposal(
         raise errors.BadRequest(f"act: several proposals wait on {name}: say which is meant by --act ({acts})")
     proposal = waiting[0]
     check_confirmation(proposal, context.operator, context.clock.real_now())
+    if context.needs_second_login and (
+        logins := await proposal_store.read_logins(context.pool, account.id, proposal.act)
+    ):
+        check_second_login("confirm", *logins)
     check_reading(proposal, code)
     await _ACTS[proposal.act](context, writes, account, proposal)
     return account, proposal

@@ -64,7 +64,8 @@ def test_two_operators_adjust_a_day_and_undo_it_again(live: CommandLine) -> None
     assert (proposed["act"], proposed["direction"], proposed["amount_cents"]) == ("adjust", "OUT", 300)
     waiting = _show(live)["waiting"]
     assert ("amount_cents 300" in waiting, "proposed by ana, code " in waiting) == (True, True)
-    for same in ("ana", "console ana"):
+    assert "must not begin with console" in live.refusal("institution", "confirm", "loja", "--operator", "console ana")
+    for same in ("ana", "Ana @elsewhere"):
         assert "another operator confirms" in live.refusal("institution", "confirm", "loja", "--operator", same)
     assert "adjustments" not in _show(live) or _show(live)["adjustments"] == []
     confirm = ("institution", "confirm", "loja", "--operator", "bia")

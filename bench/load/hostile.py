@@ -40,6 +40,19 @@ def malformed_json(token: str, octets: int) -> bytes:
     return compose("POST", "/v1/connect/charge", body, token=token)
 
 
+def octet_chunks(token: str, octets: int) -> bytes:
+    """A charge whose body comes in chunks of one octet, of which each is six on the wire."""
+    head = compose("POST", "/v1/connect/charge", token=token).replace(
+        b"Content-Length: 0", b"Transfer-Encoding: chunked"
+    )
+    return head + b"1\r\na\r\n" * octets + b"0\r\n\r\n"
+
+
+def lot_of_nothing(token: str, octets: int) -> bytes:
+    """A lot with as many empty lists as there is room for."""
+    return compose("PUT", "/pix/v2/lotecobv/1", b'{"cobsv":[' + b"[]," * (octets // 3 - 5) + b"[]]}", token=token)
+
+
 def read_location(txid: str) -> bytes:
     """What anybody may read who has seen the code of a charge: it is looked up and signed each time."""
     return compose("GET", f"/v1/qr/{txid}")

@@ -64,6 +64,7 @@ DAMAGE = {
     "grant usage on schema pixconnect to public": {"schema pixconnect"},
     "alter default privileges in schema pixconnect grant delete on tables to public": {"schema pixconnect"},
     "grant pixconnect_operator to pixconnect_verifier": {"roles"},
+    "grant pixconnect_owner to pixconnect_login": {"roles"},
     "alter role pixconnect_service createdb": {"roles"},
     "grant set on parameter session_replication_role to pixconnect_service": {"roles"},
     "create table public.heir () inherits (refund)": {"table refund"},

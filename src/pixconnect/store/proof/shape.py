@@ -157,6 +157,15 @@ _ROLES: Final[LiteralString] = """
     where rolname ~ '^pixconnect_(service|operator|console|funding|verifier)$'
         and (rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls or rolcanlogin)
     union all
+    -- A login that was given a role of ours, and may become the owner of the tables too.
+    select 'roles', format('%s may be %s', login.rolname, owner.rolname)
+    from pg_namespace join pg_roles as owner on owner.oid = nspowner
+    join pg_roles as login on login.oid <> owner.oid and not login.rolsuper and pg_has_role(login.oid, owner.oid, 'MEMBER')
+    where nspname = 'pixconnect' and exists (
+        select from pg_auth_members join pg_roles as ours on ours.oid = roleid
+        where member = login.oid and ours.rolname ~ '^pixconnect_(service|operator|console|funding|verifier)$'
+    )
+    union all
     -- This parameter switches triggers off.
     select 'roles', format('%s may %s session_replication_role', coalesce(rolname, 'everybody'), privilege_type)
     from pg_parameter_acl cross join aclexplode(paracl) left join pg_roles on pg_roles.oid = grantee

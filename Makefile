@@ -89,6 +89,7 @@ lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed
 	@.venv/bin/python -m scripts.service_dependencies otel | .venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt - --output-file requirements/otel.txt
 	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build --extra wheel pyproject.toml --output-file requirements/dev.txt
 	@echo 'patroni[etcd3,psycopg3]>=4.1' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/ha.txt
+	@echo 'pip' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/pip.txt
 	@echo 'pip-audit>=2.9' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/audit.txt
 
 release: dev-environment ## Make wheels, source, list of parts and checksums of the tagged commit, in dist

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-LOCKS: Final = ("run", "service", "otel", "dev", "ha", "audit")
+LOCKS: Final = ("pip", "run", "service", "otel", "dev", "ha", "audit")
 ANSWERED: Final = ROOT / "requirements" / "answered.toml"
 NOTHING_ASKED: Final = 3
 _TIMEOUT_S: Final = 600

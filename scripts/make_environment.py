@@ -101,7 +101,7 @@ def is_usable() -> bool:
 
 
 def make_empty() -> None:
-    """Make an environment with nothing but pip."""
+    """Make an environment with nothing but the pip that is locked."""
     if importlib.util.find_spec("ensurepip") is None:
         fail(
             "this Python has no venv module: install it (Debian, Ubuntu: apt-get install python3-venv), "
@@ -114,6 +114,11 @@ def make_empty() -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         shutil.rmtree(ENVIRONMENT, ignore_errors=True)
         fail(f"cannot make {ENVIRONMENT} ({error}): look at its permissions and at the room on the disk")
+    # What a Python brings for its environments is in no lock, and often years old.
+    install("pip")
+    subprocess.run(
+        [PYTHON, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools"], capture_output=True, check=False
+    )
 
 
 _NO_NETWORK = (

@@ -48,7 +48,7 @@ def test_an_audit_that_asked_for_nothing_fails(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["audit", make_program(tmp_path, "", said="ConnectionError: no network")])
     assert audit.main() == audit.NOTHING_ASKED
-    assert "0 of 6 locks asked" in capsys.readouterr().out
+    assert "0 of 7 locks asked" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["audit", make_program(tmp_path, {"dependencies": [GOOD]})])
     assert audit.main() == 0
 

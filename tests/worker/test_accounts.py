@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from structlog.testing import capture_logs
 
 from pixconnect.adapters.rails.institution import InstitutionRail
 from pixconnect.adapters.system import SystemClock
@@ -96,3 +98,14 @@ async def test_an_answer_about_an_old_line_is_settled_after_a_death(
         other = as_operator(shop.live.context, "bia")
         await confirm_proposal(other, shop.live.context, "loja", "answer", name_proposal(proposed))
     assert await moved_by_the_worker(shop) == [5000]
+
+
+async def test_live_mode_without_an_account_is_told_once(database: Addresses) -> None:
+    await make_live(database)
+    leases: Any = SimpleNamespace(listen=lambda *_: None, held=())
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        readers = AccountReaders(live.context, leases, cast(Any, None))
+        with capture_logs() as logs:
+            for _ in range(2):
+                await readers._look()
+    assert [line["log_level"] for line in logs if "no account at an institution" in line["event"]] == ["warning"]

@@ -176,6 +176,7 @@ class AccountReaders:
         self._balances = AccountBalances() if balances is None else balances
         self._comparisons = BalanceComparisons()
         self._settling = LineSettling()
+        self._says_none = False
         self._tasks: dict[tuple[int, LookAfter], asyncio.Task[None]] = {}
         # Each reads for a call by itself: who takes the news takes it from nobody.
         self._news: Mapping[LookAfter, CallbackNews] = {
@@ -198,11 +199,13 @@ class AccountReaders:
             await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def _look(self) -> None:
-        accounts = [
-            account
-            for account in await self._context.institutions.list_all()
-            if account.id % SLOTS_COUNT in self._leases.held
-        ]
+        there = await self._context.institutions.list_all()
+        if not there and not self._context.policy.has_rail and not self._says_none:
+            self._says_none = True
+            _log.warning(
+                "no account at an institution: no money moves until one is added by `pixconnect institution add`"
+            )
+        accounts = [account for account in there if account.id % SLOTS_COUNT in self._leases.held]
         ours = {(account.id, do) for account in accounts for do in self._choose_work(account)}
         for name in self._tasks.keys() - ours:
             self._tasks.pop(name).cancel()

@@ -26,6 +26,7 @@ from pixconnect.adapters.outgoing_http import (
 from pixconnect.domain.frame import errors
 from pixconnect.domain.webhooks.address_rules import parse_named_hosts
 from pixconnect.domain.webhooks.delivery import WebhookExchange
+from pixconnect.http.client import HttpConnection
 from support.ports import reserved_port
 from support.tls import make_authority
 from support.webhooks import Behaviour, Received, answer, answering, open_http, open_receiver
@@ -240,6 +241,22 @@ async def test_an_endless_body_is_cut_off_and_the_status_counts(head: bytes, chu
     exchange = await post_to(repeating(head, chunk))
     assert (exchange.status_code, exchange.error) == (200, None)
     assert len(exchange.response) <= 1024
+
+
+async def test_few_chunks_of_an_octet_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+    on_body = HttpConnection.on_body
+
+    def note(connection: HttpConnection, body: bytes) -> None:
+        read.append(body)
+        on_body(connection, body)
+
+    monkeypatch.setattr(HttpConnection, "on_body", note)
+    exchange = await post_to(
+        repeating(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\na\r\n" * 10_000)
+    )
+    assert (exchange.status_code, exchange.error) == (200, None)
+    assert 100 < len(read) < 1000
 
 
 async def test_a_dripping_body_ends_in_time() -> None:

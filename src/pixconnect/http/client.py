@@ -14,6 +14,7 @@ from pixconnect.domain.frame import errors
 
 HEAD_MAX = 16 * 1024
 BODY_READ_MAX = 64 * 1024
+_PARSED_AT_ONCE = 4 * 1024
 
 
 class ReceivedAnswer(Struct, frozen=True, kw_only=True):
@@ -64,6 +65,7 @@ class HttpConnection(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._status_code: int | None = None
         self._body = bytearray()
+        self._body_count = 0
         self._is_complete = self._is_cut = False
 
     @property
@@ -102,10 +104,14 @@ class HttpConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        # The next request would take an answer that belongs to no request for its own.
-        if self._answer is None or self._answer.done():
-            self.close()
-            return
+        for start in range(0, len(data), _PARSED_AT_ONCE):
+            # The next request would take an answer that belongs to no request for its own.
+            if self._answer is None or self._answer.done():
+                self.close()
+                return
+            self._parse(self._answer, data[start : start + _PARSED_AT_ONCE])
+
+    def _parse(self, answer: asyncio.Future[ReceivedAnswer], data: bytes) -> None:
         self._read_count += len(data)
         try:
             self._parser.feed_data(data)
@@ -114,16 +120,22 @@ class HttpConnection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             if not self._is_complete:
                 self._fail(f"the answer is not valid HTTP: {error}")
-        if self._answer.done():
+        if answer.done():
             return
         if self._is_complete:
             self._finish(None)
         elif self._status_code is None:
             if max(self._read_count, self._head_count) > HEAD_MAX:
                 self._fail(f"the answer's head is over {HEAD_MAX // 1024} KiB")
-        elif self._read_count - self._head_count > self._body_read_max:
+        elif self._read_count - self._head_count > self._body_read_max or self._is_mostly_chunks:
             self._is_spoilt = self._is_cut = True
             self._finish(None)
+
+    @property
+    def _is_mostly_chunks(self) -> bool:
+        """Whether what stands around its chunks is more than what is kept of it, and than chunks of 64 octets need."""
+        around = self._read_count - self._head_count - self._body_count
+        return around > self._body_kept_max + self._body_count // 8 and "transfer-encoding" in self._headers
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_spoilt = True
@@ -163,6 +175,7 @@ class HttpConnection(asyncio.Protocol):
             self._headers = {}
 
     def on_body(self, body: bytes) -> None:
+        self._body_count += len(body)
         if len(self._body) < self._body_kept_max:
             self._body += body[: self._body_kept_max - len(self._body)]
 

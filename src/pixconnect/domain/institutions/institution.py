@@ -37,9 +37,7 @@ class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
 
     def __init__(self, reason: str, retry_after: timedelta | None = None, *, is_refusal: bool = False) -> None:
         super().__init__(reason)
-        self.reason = reason
-        self.retry_after = retry_after
-        self.is_refusal = is_refusal
+        self.reason, self.retry_after, self.is_refusal = reason, retry_after, is_refusal
 
 
 class InstitutionTraits(Struct, frozen=True, kw_only=True):

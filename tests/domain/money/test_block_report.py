@@ -15,5 +15,5 @@ def test_each_kind_has_its_traits_its_words_and_its_place_in_the_schema() -> Non
     template = (Path(console.__file__).parent / "templates" / "block.html").read_text(encoding="utf-8")
     assert tuple(re.findall(r'^  "(\w+)": _\(', template, re.MULTILINE)) == kinds
     schema = read_steps("pixconnect.store").baseline.sql
-    (check,) = re.findall(r"constraint block_kind_check check \(kind in \((.*)\)\)", schema)
+    (check,) = re.findall(r"constraint block_kind_check check \(kind in \((.*?)\)\)", schema, re.DOTALL)
     assert tuple(re.findall(r"'(\w+)'", check)) == kinds

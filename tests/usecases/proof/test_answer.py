@@ -381,6 +381,7 @@ async def test_a_reference_of_a_second_form_may_come_again_on_another_day(shop: 
         content = make_camt(*entries, account="12345-6", first=at, last=at)
         for _ in range(2):
             await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
     rows = await shop.live.fetch(
         "select item_id, amount_cents from institution_item where source = 'camt.053' order by day"
     )

@@ -1,4 +1,4 @@
-"""A block: money that the institution keeps a holder from spending, because somebody contests it or a court wants it.
+"""A block: money that a holder may not spend, because somebody contests it, a court wants it, or the bank may have taken it.
 
 ::
 
@@ -11,6 +11,9 @@
 Only what the institution tells makes, changes or ends a block. ``wanted`` is what it would have, ``held`` what it has blocked
 there, ``covered`` what of that stands in the holder's account *blocked* here: it rises to ``held`` with whatever becomes
 available, once nothing is owed. What is wanted beyond what is held has no entry.
+
+A debit of the statement that waits for an explanation or an answer is a block of the account's house (``statement_line``). It
+holds what is there of its sum, so that this cannot be paid out meanwhile. Whatever explains the line ends the block.
 """
 
 from __future__ import annotations
@@ -54,6 +57,8 @@ class Block(Struct, frozen=True, kw_only=True):
     """The institution's name of it: of a contest the contest's, of a suspect credit the Pix's."""
     transfer_id: int | None
     """The Pix that it is about, where it is about one that is known."""
+    line_id: str | None = None
+    """The line of the statement for which it is reserved."""
     wanted_cents: int
     held_cents: int
     covered_cents: int
@@ -129,6 +134,31 @@ def open_block(
     )
 
 
+def open_line_block(block_id: int, holder_id: int, institution_id: int, line: tuple[str, int], now: datetime) -> Block:
+    """Make the block of a statement's debit that waits, by its id and cents."""
+    line_id, cents = line
+    return Block(
+        id=block_id,
+        holder_id=holder_id,
+        institution_id=institution_id,
+        kind="statement_line",
+        # A line may wait again after its block has ended.
+        reference=f"line:{block_id}",
+        transfer_id=None,
+        line_id=line_id,
+        wanted_cents=cents,
+        held_cents=cents,
+        covered_cents=0,
+        respond_by=None,
+        until=None,
+        source="statement",
+        state="open",
+        told_at=now,
+        created_at=now,
+        modified_at=now,
+    )
+
+
 def change_block(block: Block, terms: BlockTerms, source: str, told_at: datetime, now: datetime) -> Block:
     """Take over what a younger report says; what is covered changes by steps."""
     return structs.replace(
@@ -174,6 +204,12 @@ def end_suspect_credit(block: Block, source: str, told_at: datetime, now: dateti
     return structs.replace(
         block, wanted_cents=0, held_cents=0, state="ended", source=source, told_at=told_at, modified_at=now
     )
+
+
+def end_line_block(block: Block, now: datetime) -> Block:
+    """End the block of a line that no longer waits; what is in it goes by a step."""
+    errors.ensure(block.line_id is not None and block.state == "open", block.state)
+    return structs.replace(block, wanted_cents=0, held_cents=0, state="ended", told_at=now, modified_at=now)
 
 
 def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event_id: int) -> Event:

@@ -7,8 +7,10 @@ from msgspec import Struct
 
 from pixconnect.domain.money.holder import Party
 
-BlockKind = Literal["med", "precautionary", "judicial", "administrative", "security"]
+ReportedKind = Literal["med", "precautionary", "judicial", "administrative", "security"]
 """Why an institution blocks money: ``med`` is a contest of a Pix, ``precautionary`` a suspect credit."""
+BlockKind = Literal["med", "precautionary", "judicial", "administrative", "security", "statement_line"]
+"""Also for a debit of the statement that waits, of which no report tells."""
 
 
 class BlockTraits(Struct, frozen=True, kw_only=True):
@@ -27,6 +29,7 @@ BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
         ("judicial", BlockTraits(is_secret=True)),
         ("administrative", BlockTraits()),
         ("security", BlockTraits()),
+        ("statement_line", BlockTraits()),
     )
 )
 
@@ -36,7 +39,7 @@ class BlockTerms(Struct, frozen=True, kw_only=True):
 
     reference: str
     """Its name of it, unique on the account."""
-    kind: BlockKind
+    kind: ReportedKind
     wanted_cents: int
     """How much it would have; 0 ends the block."""
     held_cents: int

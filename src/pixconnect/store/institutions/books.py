@@ -53,7 +53,8 @@ _READ: Final[LiteralString] = f"""
         booked.in_cents as booked_in_cents, booked.out_cents as booked_out_cents, ({_CALLED}) as called,
         waiting.in_cents as waiting_in_cents, waiting.out_cents as waiting_out_cents,
         (
-            select coalesce(sum(held_cents), 0)::bigint from block where institution_id = $1 and state = 'open'
+            select coalesce(sum(held_cents), 0)::bigint from block
+            where institution_id = $1 and state = 'open' and line_id is null
         ) as held_cents
     from booked, waiting
 """
@@ -81,7 +82,7 @@ _READ_BLOCKED: Final[LiteralString] = """
         case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end
     ), 0)::bigint
     from block join block_step as step on step.block_id = block.id and step.holder_id = block.holder_id
-    where block.institution_id = $1 and step.created_at < $2
+    where block.institution_id = $1 and step.created_at < $2 and line_id is null
 """
 
 

@@ -196,14 +196,14 @@ BLOCK: Final = Table(
     "block",
     Block,
     """
-    id bigint, holder_id bigint, institution_id smallint, kind text, reference text, transfer_id bigint, wanted_cents bigint,
-    held_cents bigint, covered_cents bigint, respond_by timestamptz, until timestamptz, source text, state text,
-    told_at timestamptz, created_at timestamptz, modified_at timestamptz
+    id bigint, holder_id bigint, institution_id smallint, kind text, reference text, transfer_id bigint, line_id text,
+    wanted_cents bigint, held_cents bigint, covered_cents bigint, respond_by timestamptz, until timestamptz, source text,
+    state text, told_at timestamptz, created_at timestamptz, modified_at timestamptz
     """,
 )
 INSERT_BLOCK: Final = of_columns(BLOCK, once=(), name="block_row", sql="insert into block ({names}) {rows}")
 # The grants let the service change these and nothing else: what a block is for stays as it was told first.
-_MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "created_at")
+_MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "line_id", "created_at")
 UPDATE_BLOCK: Final = update_of(BLOCK, _MOVED_BLOCK, name="block_change")
 BLOCKS: Final = Fact(
     rank=120, inserts=(INSERT_BLOCK,), updates=(UPDATE_BLOCK,), may_move_new=True, sort_key=attrgetter("reference")

@@ -3260,6 +3260,7 @@ create table block (
     kind text collate "C" not null,
     reference text collate "C" not null,
     transfer_id bigint,
+    line_id text collate "C",
     wanted_cents bigint not null,
     held_cents bigint not null,
     covered_cents bigint not null,
@@ -3273,7 +3274,8 @@ create table block (
     constraint block_pkey primary key (id, holder_id),
     constraint block_created_at_check check (isfinite(created_at)),
     constraint block_id_check check (id >= 1 and id <= 9007199254740991),
-    constraint block_kind_check check (kind in ('med', 'precautionary', 'judicial', 'administrative', 'security')),
+    constraint block_kind_check check (kind in ('med', 'precautionary', 'judicial', 'administrative', 'security',
+        'statement_line')),
     constraint block_modified_at_check check (isfinite(modified_at)),
     constraint block_reference_check check (length(reference) >= 1 and length(reference) <= 64),
     constraint block_respond_by_check check (isfinite(respond_by)),
@@ -3283,21 +3285,26 @@ create table block (
     constraint block_until_check check (isfinite(until)),
     constraint covered_within_held check (0 <= covered_cents and covered_cents <= held_cents and held_cents <= wanted_cents and
         wanted_cents <= 999999999999),
+    constraint only_a_line_is_reserved_for check ((kind = 'statement_line') = (line_id is not null) and (line_id is null or
+        institution_id is not null and transfer_id is null and respond_by is null and until is null and held_cents =
+        wanted_cents)),
     constraint what_ended_holds_nothing check (state = 'open' or wanted_cents = 0),
     constraint block_holder_id_fkey foreign key (holder_id) references balance(holder_id),
     constraint block_institution_id_fkey foreign key (institution_id) references institution_account(id),
     constraint block_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
 comment on table block is
-    'Money of holders that an institution has blocked, as it tells it; only what it tells makes or ends one.';
+    'Money of holders that an institution has blocked, as it tells it, or that a line of its statement may have taken.';
 comment on column block.id is 'Counts up; unique together with the holder.';
 comment on column block.holder_id is 'The holder whose money it is; of a sum on a whole account the account''s house.';
 comment on column block.institution_id is 'The account at an institution; null is the installation''s own rail.';
 comment on column block.kind is
-    'Why: a contest of a Pix (med), a suspect credit (precautionary), a court (judicial), an authority (administrative), or the institution''s own reasons (security).';
+    'Why: a contest of a Pix (med), a suspect credit (precautionary), a court (judicial), an authority (administrative), the institution''s own reasons (security), or a line of its statement that waits (statement_line).';
 comment on column block.reference is
-    'The institution''s name of it, unique on its account: of a contest the contest''s, of a suspect credit the Pix''s.';
+    'The institution''s name of it, unique on its account: of a contest the contest''s, of a suspect credit the Pix''s; of a line ours.';
 comment on column block.transfer_id is 'The Pix that it is about; null where it is about none, or none that is known.';
+comment on column block.line_id is
+    'The line of the statement for which it is reserved, until the line is explained or answered; null otherwise.';
 comment on column block.wanted_cents is 'How much the institution wants to block, in cents; 0 once it has ended.';
 comment on column block.held_cents is 'How much of that it has blocked there, in cents.';
 comment on column block.covered_cents is
@@ -3311,6 +3318,7 @@ comment on column block.told_at is 'When the institution said what it says here:
 comment on column block.created_at is 'When it was written, in service time.';
 comment on column block.modified_at is 'When it last changed, in service time.';
 create index block_open on block (holder_id, created_at, id) where state = 'open';
+create unique index block_of_line on block (institution_id, line_id) where state = 'open' and line_id is not null;
 create unique index block_reference on block (reference, coalesce(institution_id::integer, 0));
 create index block_uncovered on block (holder_id, created_at, id) where state = 'open' and covered_cents < held_cents;
 create trigger block_is_never_deleted before delete or truncate on block for each statement execute function refuse_change();

@@ -925,6 +925,40 @@ create trigger keep_joined before update on institution_item for each row when (
 grant insert, select, update (joined_kind, joined_id, joined_by, is_reversal, fee_of_kind, fee_of_id, waits) on table
     institution_item to pixconnect_service;
 
+create function check_reserved_line() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from institution_item as item
+    join institution_account as account on account.id = item.institution_id and account.house_id = new.holder_id
+    where item.institution_id = new.institution_id and item.item_id = new.line_id and item.joined_kind is null
+        and item.direction = 'OUT' and item.amount_cents = new.wanted_cents;
+    if not found then
+        raise exception 'nothing is reserved for line % of account %', new.line_id, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_waiting_debit_reserves_its_sum';
+    end if;
+    return null;
+end $function$;
+create trigger check_line after insert on block for each row when (new.line_id is not null) execute function
+    check_reserved_line();
+
+create function check_posted_line() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from block
+    where holder_id = new.holder_id and state = 'open' and institution_id = new.institution_id and (line_id = new.item_id
+        -- The name of a movement whose line has a longer one.
+        or length(line_id) > 64 and encode(sha256(convert_to(line_id, 'UTF8')), 'hex') = new.item_id);
+    if found then
+        raise exception 'movement % of holder % is reserved for as a line that waits', new.item_id, new.holder_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_posted_line_reserves_nothing';
+    end if;
+    return null;
+end $function$;
+create trigger check_line after insert on movement for each row when (new.institution_id is not null) execute function
+    check_posted_line();
+
 create function check_sum() returns trigger language plpgsql
 as $function$
 declare

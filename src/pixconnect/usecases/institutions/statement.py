@@ -42,6 +42,7 @@ from pixconnect.usecases.frame.context import Operator, Writer, write_alone
 from pixconnect.usecases.institutions import day as day_usecases
 from pixconnect.usecases.institutions.line_joining import DONE, find_left, list_alone
 from pixconnect.usecases.institutions.line_judging import judge_file
+from pixconnect.usecases.institutions.line_reserve import reserve_lines
 from pixconnect.usecases.institutions.second_form import find_others, judge_second, note_second
 from pixconnect.usecases.institutions.statement_account import (
     ChosenStatements,
@@ -294,6 +295,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
         open_since = await day_usecases.find_open_since(context, account, touched_on)
         # Still under the lock, so that no item of the account becomes a movement meanwhile.
         await movement_usecases.take_back_proved(context, account.id, (open_since, to_day(now)))
+        await reserve_lines(context, account)
         await day_usecases.judge(context, account, touched_on)
     return SettledStatement(
         joined_count=len(alone) + len(released) - len(verdicts),

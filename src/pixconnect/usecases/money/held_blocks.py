@@ -13,7 +13,15 @@ from typing import Literal
 from msgspec import structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.money.block import STEP_ACCOUNTS, Block, BlockStep, StepKind, announce_hold, take_step
+from pixconnect.domain.money.block import (
+    STEP_ACCOUNTS,
+    Block,
+    BlockStep,
+    StepKind,
+    announce_hold,
+    end_line_block,
+    take_step,
+)
 from pixconnect.domain.money.charge import Charge
 from pixconnect.domain.money.leaving import WaitingOrder
 from pixconnect.domain.money.ledger import Cause, LedgerEntry, part_taken
@@ -131,6 +139,15 @@ class HeldBlocks(Claim):
         self._count(ended.holder_id, -1)
         self._step(ended, "let_go", ended.covered_cents)
 
+    def end_line(self, block: Block, *, goes_on: bool = False) -> None:
+        """End the block of a line; its money is available, or ``goes_on`` by the line's movement."""
+        ended = end_line_block(block, self.work.now)
+        self._count(block.holder_id, -1)
+        if ended.covered_cents:
+            self._step(ended, "released", ended.covered_cents, goes_on=goes_on)
+        else:
+            self._change(ended)
+
     def take_returned(self, refund: Refund, contest_name: str | None = None) -> None:
         """Post what the institution gave back: of its block of that Pix, then of what is available; the rest is owed.
 
@@ -146,7 +163,7 @@ class HeldBlocks(Claim):
                 block = structs.replace(block, held_cents=max(0, block.held_cents - refund.amount_cents))
             part_cents = min(refund.amount_cents, block.covered_cents)
             if part_cents:
-                self._step(block, "taken", part_cents, refund=refund)
+                self._step(block, "taken", part_cents, refund=refund, goes_on=True)
             else:
                 self._change(block)
         for account, cents in part_taken(work.balances[refund.holder_id], refund.amount_cents):
@@ -167,12 +184,14 @@ class HeldBlocks(Claim):
         balance = self.work.balances[holder_id]
         self.work.balances[holder_id] = structs.replace(balance, blocks_count=balance.blocks_count + change)
 
-    def _step(self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None) -> None:
-        """Move money into a block or out of it; what the institution took goes next, with the refund that it made."""
+    def _step(
+        self, block: Block, kind: StepKind, amount_cents: int, *, refund: Refund | None = None, goes_on: bool = False
+    ) -> None:
+        """Move money into a block or out of it; an amount that ``goes_on`` leaves by the next entry."""
         # First the block as it is then: what becomes available by it must not be taken for it again.
         self._change(take_step(block, kind, amount_cents, self.work.now))
         cause = Cause("block_step", kind)
-        entry = self.work.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=kind == "taken")
+        entry = self.work.post(block.holder_id, *STEP_ACCOUNTS[kind], amount_cents, cause, goes_on=goes_on)
         step = BlockStep(
             id=entry.id,
             holder_id=block.holder_id,
@@ -199,7 +218,9 @@ class Contests(OrderRule):
         if not blocked:
             return {}
         holder_ids = sorted({each.balance.holder_id for each in blocked})
-        uncovered = {block.holder_id for block in await infraction_store.list_uncovered_blocks(connection, holder_ids)}
+        blocks = await infraction_store.list_uncovered_blocks(connection, holder_ids)
+        # What a line may have taken was not blocked by the institution.
+        uncovered = {block.holder_id for block in blocks if block.line_id is None}
         refunds = {(one.transfer_id, one.holder_id) for each in blocked if isinstance(one := each.ordered, Refund)}
         contested = (
             await infraction_store.find_contested(connection, sorted(refunds)) if refunds else set[tuple[int, int]]()

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.domain.frame import errors
-from pixconnect.domain.institutions.joining import DAYS_APART_MAX, LineKey, ReversedMovement
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, LineKey, ReversedMovement, make_movement_id
 from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import movement as movement_rules
 from pixconnect.domain.money import reject_code
@@ -88,6 +88,7 @@ class MovementAnswer(Struct, frozen=True, kw_only=True):
 
 async def _receive_movements(batch: Batch[ReportedMovement]) -> list[MovementAnswer]:
     work = await lock_balances(batch)
+    await work.claim(HeldBlocks).read()
     item_ids = [reported.report.item_id for reported in batch]
     known = await movement_store.find_items(batch.connection, [reported.name for reported in batch])
     ordered = await movement_store.find_names(batch.connection, item_ids)
@@ -123,6 +124,8 @@ RECEIVE_MOVEMENTS: Final = WriteOperation("receive_movements", _receive_movement
 def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
     """Post or refuse an item that is new. What cannot be refused has happened, whatever we say."""
     report, holder_id = reported.report, reported.holder_id
+    if not reported.is_refusable:
+        _end_reserve(work, reported)
     balance = work.balances[holder_id]
     code = movement_rules.find_movement_refusal(report, balance) if reported.is_refusable else None
     movement = movement_rules.open_movement(report, balance, code, work.now)
@@ -130,6 +133,17 @@ def _receive(work: UnitOfWork, reported: ReportedMovement) -> Movement:
         movement = _post(work, movement)
     work.put(MOVEMENTS, movement)
     return movement
+
+
+def _end_reserve(work: UnitOfWork, reported: ReportedMovement) -> None:
+    """What was reserved for the item while it waited goes with its movement."""
+    blocks = work.claim(HeldBlocks)
+    for block in blocks.open.list_of(reported.holder_id):
+        if block.line_id is None or block.state != "open":
+            continue
+        if make_movement_id(block.line_id) == reported.report.item_id:
+            blocks.end_line(block, goes_on=True)
+            return
 
 
 def _post(work: UnitOfWork, movement: Movement) -> Movement:

@@ -32,6 +32,7 @@ from pixconnect.domain.proof.case import Case
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
+from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.store.money import ledger as ledger_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame.context import Operator, Writer, write_alone
@@ -107,7 +108,10 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         if wanted.with_alike:
             named = {answer: _add_alike(names, waiting) for answer, names in named.items()}
         plan = await _plan(connection, account, named, wanted.ours, waiting)
-        lacking = await find_lacking(connection, plan.moves)
+        reserved = await reserved_store.list_reserved(
+            connection, account.id, [one.item_id for one in plan.items["counts"]]
+        )
+        lacking = await find_lacking(connection, plan.moves, {account.house_id: sum(reserved.values())})
         said = dict[str, str | int](
             case_id=case.id, change_cents=sum(plan.moves.values()), lacking_cents=sum(lacking.values())
         )
@@ -264,16 +268,18 @@ async def _count(
     await item_store.join(connection, account.id, joins)
 
 
-async def find_lacking(connection: Connection, moves: Mapping[int, int]) -> dict[int, int]:
+async def find_lacking(connection: Connection, moves: Mapping[int, int], reserved: Mapping[int, int]) -> dict[int, int]:
     """What holders have not got of what is taken from them, and would owe.
 
     Args:
         moves: Cents by holder; negative where they are taken.
+        reserved: Cents by holder that are reserved for it.
     """
     lacking = dict[int, int]()
     for holder_id, cents in moves.items():
         balance = await ledger_store.find_balance(connection, holder_id)
-        short_cents = -cents - (balance.available_cents if balance is not None else 0)
+        there_cents = reserved.get(holder_id, 0) + (balance.available_cents if balance is not None else 0)
+        short_cents = -cents - there_cents
         if cents < 0 < short_cents:
             lacking[holder_id] = short_cents
     return lacking

@@ -16,6 +16,7 @@ from pixconnect.domain.institutions.unmatched import count_as_movement
 from pixconnect.domain.money.rail import MovementKind
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import line as line_store
+from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.institutions.day import DayLines
 from pixconnect.usecases.institutions.statement_posting import find_holders
@@ -51,6 +52,7 @@ async def list_answers(
 ) -> list[PossibleAnswer]:
     items = [item for item in items if OUTCOMES[item.waits or "new"].answers][:LINES_MAX]
     holders = await find_holders(connection, account, items)
+    reserved = await reserved_store.list_reserved(connection, account.id, [item.item_id for item in items])
     moved = await movement_store.find_holders(connection, account.id, [one.joined_id for one in items if one.joined_id])
     found = list[PossibleAnswer]()
     for item in items:
@@ -66,7 +68,8 @@ async def list_answers(
                 found.append(PossibleAnswer(item_id=item.item_id, answer=answer))
                 continue
             cents = -item.signed_cents if answer == "out" else item.signed_cents
-            lacking = await find_lacking(connection, {holder_id: cents})
+            own_cents = 0 if answer == "out" else reserved.get(item.item_id, 0)
+            lacking = await find_lacking(connection, {holder_id: cents}, {account.house_id: own_cents})
             found.append(
                 PossibleAnswer(
                     item_id=item.item_id,

@@ -30,6 +30,7 @@ from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import day_file as day_file_store
 from pixconnect.store.institutions import give_back as give_back_store
 from pixconnect.store.institutions import proposal as proposal_store
+from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.money import kept_report as kept_store
 from pixconnect.store.money import ledger as ledger_store
@@ -77,6 +78,8 @@ class ShownCase(Struct, frozen=True, kw_only=True):
     balances: Sequence[BalancePoint] = ()
     files: Sequence[RecordedFile] = ()
     """Those that speak of the day, the newest first."""
+    reserved_cents: Mapping[str, int] = {}
+    """What the house has reserved for each of these that went out, by its id."""
 
 
 async def look_for_cases(context: Context) -> None:
@@ -251,11 +254,13 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         accounts = await account_store.list_all(connection)
         named = {account.id: account.name for account in accounts}
         account = next((one for one in accounts if one.id == case.institution_id), None)
+        reserved = dict[str, int]()
         day, lines, answers, files = date.min, list[RecordedItem](), list[PossibleAnswer](), list[RecordedFile]()
         if case.kind == "day" and case.ended_at is None and account is not None:
             day = date.fromisoformat(case.name)
             lines = await day_usecases.list_waiting(connection, account.id, day)
             answers = await list_answers(connection, account, lines)
+            reserved = await reserved_store.list_reserved(connection, account.id, [one.item_id for one in lines])
             files = await file_store.list_files(connection, account.id, day)
     balances = run_balance(await day_usecases.read_day(context, account, day), lines) if account and lines else []
     # Of an account one waits at most, and it may be of another case.
@@ -268,6 +273,7 @@ async def read_case(context: Core, case_id: int) -> ShownCase:
         ending=endings[0] if endings else None,
         lines=lines,
         answers=answers,
+        reserved_cents=reserved,
         balances=balances,
         files=files,
     )

@@ -40,7 +40,7 @@ _Institution = Annotated[str | None, Parameter(help="Of this account at an insti
 _Said = Annotated[
     str | None, Parameter(help="Those alone of which this is known, as `show` says it: a fee's text, a reason.")
 ]
-_MONEY: Final = ("amount_cents", "deficit_cents", "balance_cents", "posts_cents", "lacking_cents")
+_MONEY: Final = ("amount_cents", "deficit_cents", "balance_cents", "posts_cents", "lacking_cents", "reserved_cents")
 _COLUMNS: Final = ("id", "kind", "institution", "holder_id", "name", "amount_cents", "age_days", "ended_as", "said")
 
 
@@ -86,7 +86,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
             {**output.pick(one, "item_id=item.item_id balance_cents"), "amount_cents": one.item.signed_cents}
             for one in found.balances
         ],
-        lines=[_show_line(one) for one in found.lines],
+        lines=[_show_line(one, found.reserved_cents.get(one.item_id)) for one in found.lines],
         answers=[
             output.pick(one, "item_id answer ours=own posts_cents kind holder_id lacking_cents")
             for one in found.answers
@@ -273,9 +273,10 @@ def _shown(found: ShownCase) -> Shown:
     }
 
 
-def _show_line(item: RecordedItem) -> Shown:
+def _show_line(item: RecordedItem, reserved_cents: int | None) -> Shown:
     return {
         **output.pick(item, "item_id day direction amount_cents kind source recorded_at"),
+        "reserved_cents": reserved_cents,
         "status": item.waits or "unmatched",
         "answers": ", ".join(OUTCOMES[item.waits or "new"].answers) or None,
         "text": item.text or None,

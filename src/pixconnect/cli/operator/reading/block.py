@@ -25,7 +25,8 @@ def list_(*, kind: BlockKind | None = None, holder_id: OfHolder = None, json: Js
     """Print the blocks that have not ended, holder by holder. Of a court's order you see no more than how much.
 
     Args:
-        kind: Only blocks of this kind: `med` is a contested Pix, `precautionary` a suspect credit.
+        kind: Only blocks of this kind: `med` is a contested Pix, `precautionary` a suspect credit,
+            `statement_line` a debit that waits.
         holder_id: Only this holder's.
     """
     kinds = () if kind is None else (kind,)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pixconnect.domain.frame import errors
+from pixconnect.domain.institutions.institution import InstitutionTraits
 from pixconnect.domain.institutions.outcome import OUTCOMES
 from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.usecases.institutions import statement as statement_usecases
@@ -33,7 +34,7 @@ async def shop(database: Addresses) -> AsyncIterator[Shop]:
     """An account whose books begin with 100.00 on the first of July, on the third."""
     await make_live(database)
     async with open_service(database, is_sandbox=False, has_rail=False) as live:
-        there = FakeInstitution(live.clock)
+        there = FakeInstitution(live.clock, InstitutionTraits(sends=("KEY", "MANUAL")))
         there.balance_cents = 10_000
         live.clock.advance(hours=-13)
         shop = await open_shop(live, there)
@@ -115,7 +116,7 @@ async def test_a_credit_that_waits_gives_nothing_to_spend(shop: Shop) -> None:
 
 
 async def test_the_next_run_reserves_for_lines_of_one_that_died(shop: Shop) -> None:
-    lines = [make_ofx_line(item_id=f"B{n}", amount=f"-0.{n:02}", memo="SALDO") for n in range(1, 100)]
+    lines = [make_ofx_line(item_id=f"B{n}", amount=f"-0.{n:02}", memo="SALDO", at="20260701") for n in range(1, 100)]
     content = make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="7.13")
     await statement_usecases.record_file(as_operator(shop.live.context), "loja", content)
     assert (await ledger_usecases.read_balance(shop.live.context, shop.house)).blocked_cents == 0

@@ -14,7 +14,7 @@ from pixconnect.domain.institutions.joining import BookLine
 from pixconnect.domain.institutions.nameless_reversal import join_reversals
 from pixconnect.domain.money.transfer import KeyTransferRequest
 from pixconnect.usecases.institutions.statement import settle_items
-from pixconnect.usecases.institutions.statement_sweep import record_listed
+from pixconnect.usecases.institutions.statement_sweep import note_listed, record_listed
 from pixconnect.usecases.money import transfer as transfer_usecases
 from support.account_shop import Shop
 from support.books import check_books
@@ -92,4 +92,36 @@ async def test_a_nameless_reversal_waits_for_its_order_and_cancels_its_debit(sho
     for _ in range(2):
         assert [row[1:] for row in await settle()] == [(None, "transfer", False), (None, "transfer", True)]
     assert await shop.live.fetch("select from movement where kind in ('by_hand', 'reversal')") == []
+    await check_books(shop.live)
+
+
+@pytest.mark.parametrize("kind", ["transfer", "refund"])
+@pytest.mark.parametrize("was_debited", [True, False])
+async def test_a_reversal_waits_for_a_debit_of_a_day_that_is_not_read(
+    shop: Shop, kind: Literal["transfer", "refund"], *, was_debited: bool
+) -> None:
+    shop.live.clock.advance(days=1)
+    await shop.allow_sending()
+    await shop.allow()
+    pix = await shop.receive(1000)
+    shop.there.send_status, shop.there.refund_status = "refused", "refused"
+    await (shop.send(400) if kind == "transfer" else shop.give_back(pix, 400))
+    await shop.move_orders(seconds=5)
+    day = to_day(shop.live.clock.real_now())
+    shop.live.clock.advance(days=2)
+    debit, back = a_line("D", "pix", day), a_line("R", day=day + timedelta(days=1))
+    await record_listed(shop.at, shop.account, [back])
+    for _ in range(2):
+        await settle_items(shop.at, shop.account, day)
+        (told,) = await shop.live.fetch("select waits, joined_kind from institution_item where item_id = 'R'")
+        assert tuple(told) == ("order_unknown", None)
+    if was_debited:
+        await record_listed(shop.at, shop.account, [debit])
+    await note_listed(shop.at, shop.account, (day, day + timedelta(days=1)))
+    await settle_items(shop.at, shop.account, day)
+    lines = await shop.live.fetch(
+        "select item_id, joined_kind, is_reversal from institution_item where item_id in ('D', 'R') order by item_id"
+    )
+    expected = [("D", kind, False), ("R", kind, True)] if was_debited else [("R", "movement", False)]
+    assert [tuple(line) for line in lines] == expected
     await check_books(shop.live)

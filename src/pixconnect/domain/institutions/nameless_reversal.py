@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Final
 
 from pixconnect.domain.institutions.institution import InstitutionItem
@@ -55,6 +55,23 @@ def join_reversals(
 def is_within(item: InstitutionItem, order: BookLine) -> bool:
     """Whether a line comes so soon after an order of its amount that it may give that back."""
     return item.amount_cents == order.amount_cents and order.day <= item.day <= order.day + BACK_WITHIN
+
+
+def may_give_back(
+    item: InstitutionItem, order: BookLine, debited: Collection[LineKey], whole: Collection[date]
+) -> bool:
+    """Whether it is not known yet whether a line gives an order back: the order may fail, or its debit is not read.
+
+    Args:
+        item: A nameless reversal that is alone.
+        order: Of ours, as for ``join_reversals``.
+        debited: Those whose debit is joined.
+        whole: Days of which a statement has told all lines.
+    """
+    if not is_within(item, order):
+        return False
+    days = (order.day + timedelta(days=number) for number in range((item.day - order.day).days + 1))
+    return order.state == "open" or (order.key not in debited and any(day not in whole for day in days))
 
 
 def _may_be_debit(item: InstitutionItem, cents: int) -> bool:

@@ -131,13 +131,15 @@ async def sum_unmatched(connection: Connection, institution_id: int, day: date) 
 _LIST_UNSETTLED: Final[LiteralString] = f"""
     {_OF_TRANSFERS} and transfer.direction = 'OUT' and transfer.network_settled_at is null and transfer.settled_at is null
         and transfer.created_at >= $2 and transfer.created_at < $3 and transfer.amount_cents = any($4)
+    union all {_OF_REFUNDS} and refund.flow = 'OUT' and refund.network_settled_at is null and refund.settled_at is null
+        and refund.created_at >= $2 and refund.created_at < $3 and refund.amount_cents = any($4)
 """
 
 
 async def list_unsettled(
     connection: Connection, institution_id: int, days: tuple[date, date], amounts: Sequence[int]
 ) -> list[BookLine]:
-    """Transfers that were to leave on some days with some amounts, and that are open or failed."""
+    """Transfers and refunds that were to leave on some days with some amounts, and that are open or failed."""
     begin, end = _begin_of(days[0]), _begin_of(days[1] + timedelta(days=1))
     return [_read(row) for row in await connection.fetch(_LIST_UNSETTLED, institution_id, begin, end, amounts)]
 

@@ -1,4 +1,4 @@
-"""Joins nameless reversals with the orders that they give back; while such an order is open, they wait for its end."""
+"""Joins nameless reversals with the orders that they give back; they wait for the end and for the debit of such an order."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pixconnect.domain.institutions.joining import RecordedItem
 from pixconnect.domain.institutions.nameless_reversal import (
     BACK_WITHIN,
     is_nameless_reversal,
-    is_within,
     join_reversals,
+    may_give_back,
 )
 from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import item_part as part_store
 from pixconnect.store.institutions import line as line_store
@@ -23,7 +24,7 @@ from pixconnect.store.institutions import line as line_store
 class NamelessReversals(Struct, frozen=True, kw_only=True):
     joined_ids: frozenset[str] = frozenset()
     waiting_ids: frozenset[str] = frozenset()
-    """Of lines that may give back an order which is open."""
+    """Of lines that may give back an order which is open, or whose debit may be on a day that was not read whole."""
 
 
 async def join_nameless(
@@ -39,7 +40,8 @@ async def join_nameless(
     joins = join_reversals(left, orders, debited)
     await item_store.join(connection, account.id, joins)
     joined_ids = {join.item_id for join in joins}
-    waiting = [item for item in back if any(order.state == "open" and is_within(item, order) for order in orders)]
+    whole = {day.day for day in await day_store.list_days(connection, account.id, *days) if day.was_read_whole}
+    waiting = [item for item in back if any(may_give_back(item, order, debited, whole) for order in orders)]
     return NamelessReversals(
         joined_ids=frozenset(joined_ids),
         waiting_ids=frozenset(item.item_id for item in waiting) - joined_ids,

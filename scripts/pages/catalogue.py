@@ -43,7 +43,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
         "institution_account", "institution_proposal", "institution_certificate", "charge_opening", "charge_change",
         "institution_allowance", "refund_day", "transfer_day", "account_alarm", "return_name", "rail_step",
         "give_back", "institution_sweep", "institution_source", "institution_file", "institution_item",
-        "institution_item_part", "institution_day", "institution_callback", "institution_webhook_before",
+        "own_investment", "institution_item_part", "institution_day", "institution_callback", "institution_webhook_before",
         "institution_day_file",
     ),
     "standard": (

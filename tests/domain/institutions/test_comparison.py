@@ -27,6 +27,7 @@ QUIET = Books(
     waiting_in_cents=0,
     waiting_out_cents=0,
     held_cents=0,
+    invested_cents=0,
     fees_cents=0,
 )
 LAG_S, POLL_S = 60.0, 15.0
@@ -59,6 +60,8 @@ def a_range(low: int | None, high: int) -> DifferenceRange:
         (a_reading(1000), {"held_cents": 200}, "unclear", 0, 200),
         (a_reading(5000), {}, "with_limit", None, 4000),
         (a_reading(900), {}, "with_investments", None, -100),
+        (a_reading(900), {"invested_cents": 200}, "with_investments", None, -100),
+        (a_reading(900), {"invested_cents": 100}, "ledger", 0, 0),
     ],
 )
 def test_what_may_be_in_one_of_them_alone_widens_the_range(

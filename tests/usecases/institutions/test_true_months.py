@@ -66,10 +66,17 @@ class Reader:
             "select network_settled_at, case direction when 'IN' then amount_cents else -amount_cents end as cents"
             " from movement as made where status = 'POSTED' and kind <> 'opening_balance' and opposite_of is null"
             " and not exists (select from movement as opposite where opposite.opposite_of = made.item_id)"
+            " and item_id not like 'yield:%'"
+        )
+        # A redemption whose application may be missing waits, and gives nothing until then.
+        invested = await self._service.fetch(
+            "select day, case direction when 'IN' then amount_cents else -amount_cents end as cents from institution_item"
+            " where joined_kind = 'investment' or waits = 'could_be_ours' and text like 'RESGATE%'"
         )
         days = await day_usecases.list_days(context, self._account, to_day(context.clock.now()), count=60)
         return Books(
-            booked=Counter((to_day(row["network_settled_at"]), row["cents"]) for row in posted),
+            booked=Counter((to_day(row["network_settled_at"]), row["cents"]) for row in posted)
+            + Counter((row["day"], row["cents"]) for row in invested),
             proven={
                 shown.judged.day: shown.judged.closing_cents
                 for shown in days

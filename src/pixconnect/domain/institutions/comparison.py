@@ -50,6 +50,8 @@ class Books(Struct, frozen=True, kw_only=True):
     waiting_out_cents: int
     held_cents: int
     """Blocked money."""
+    invested_cents: int
+    """In investments of the account's own: its holders have it, and the institution's balance without them does not."""
     fees_cents: int
     """What fees may come to that no statement has told yet."""
 
@@ -86,10 +88,11 @@ def find_difference(reading: BalanceReading, books: Books, meaning: BalanceMeani
     if meaning in ("available", "unclear"):
         less_cents += books.held_cents
     there = reading.before_cents, reading.after_cents
+    here_cents = books.here_cents - (0 if meaning == "with_investments" else books.invested_cents)
     has_more = meaning in ("with_limit", "with_investments")
     return DifferenceRange(
-        low_cents=None if has_more else min(there) - books.here_cents - more_cents,
-        high_cents=max(there) - books.here_cents + less_cents,
+        low_cents=None if has_more else min(there) - here_cents - more_cents,
+        high_cents=max(there) - here_cents + less_cents,
     )
 
 

@@ -10,6 +10,7 @@ import msgspec
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.comparison import CLOCKS_APART, Books
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.institutions.own_investment import POSITION
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000
@@ -55,7 +56,7 @@ _READ: Final[LiteralString] = f"""
         (
             select coalesce(sum(held_cents), 0)::bigint from block
             where institution_id = $1 and state = 'open' and line_id is null
-        ) as held_cents
+        ) as held_cents, ({POSITION}) as invested_cents
     from booked, waiting
 """
 

@@ -224,17 +224,20 @@ async def find_sent_there(
 
 _SUM: Final[LiteralString] = """
     select day, direction, kind, joined_kind is not distinct from 'refund' as is_return,
-        sum(amount_cents)::bigint as amount_cents, count(*) as items_count
-    from institution_item where institution_id = $1 and day between $2 and $3 and not coalesce(waits, '') = any($4)
+        sum(amount_cents - case when $5 then coalesce(principal_cents, 0) else 0 end)::bigint as amount_cents,
+        count(*) as items_count
+    from institution_item left join own_investment using (institution_id, item_id, direction)
+    where institution_id = $1 and day between $2 and $3 and not coalesce(waits, '') = any($4)
     group by 1, 2, 3, 4
 """
 
 
 async def sum_days(
-    connection: Connection | Pool, institution_id: int, first_on: date, last_on: date
+    connection: Connection | Pool, account_id: int, first_on: date, last_on: date, *, has_investments: bool
 ) -> list[ItemGroup]:
-    """What the lines that count moved on each day."""
-    return [ItemGroup(**row) for row in await connection.fetch(_SUM, institution_id, first_on, last_on, SET_ASIDE)]
+    """What the lines that count moved on each day, of the account with or without its investments."""
+    rows = await connection.fetch(_SUM, account_id, first_on, last_on, SET_ASIDE, has_investments)
+    return [ItemGroup(**row) for row in rows]
 
 
 # A debit of an order that failed is a case until it is given back.

@@ -36,7 +36,7 @@ _MOVEMENTS: Final[LiteralString] = """
         array[movement.item_id], '{}'::text[], null, null
     from movement
     where movement.institution_id = $1 and movement.status = 'POSTED' and movement.kind <> 'opening_balance'
-        and movement.item_id not like 'closing-balance:%'
+        and movement.item_id not like 'closing-balance:%' and movement.item_id not like 'yield:%'
         and movement.opposite_of is null and not exists (
             select from movement as opposite
             where opposite.holder_id = movement.holder_id and opposite.opposite_of = movement.item_id

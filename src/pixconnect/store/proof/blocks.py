@@ -9,7 +9,6 @@ from functools import partial
 from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
-from pixconnect.store.institutions.reserved_line import RESERVED, WAITING
 
 _rule: Final = partial(Rule, todo="ask the institution what it has blocked, and compare with a backup of before")
 
@@ -62,26 +61,6 @@ BLOCKS: Final = (
             where covered_cents < held_cents and available_cents > 0
         """,
         meaning="money that the institution has blocked could be spent here, and what is sent would be refused there",
-    ),
-    Rule(
-        name="waiting_debits_are_reserved",
-        says="each debit of a statement that waits has a block of the account's house, of its amount; no other line has one",
-        broken=f"""
-            select account.house_id as holder_id,
-                array['account ' || account.name, 'line ' || coalesce(item.item_id, block.line_id)] as ids,
-                format('%s of %s', item.amount_cents, account.house_id) as expected,
-                format('%s of %s', block.held_cents, block.holder_id) as found,
-                greatest(item.recorded_at, block.modified_at) as since
-            from ({WAITING}) as item
-            full join ({RESERVED}) as block
-                on block.line_id = item.item_id and block.institution_id = item.institution_id
-            join institution_account as account on account.id = coalesce(item.institution_id, block.institution_id)
-            where account.house_id between $1 and $2
-                and (item.amount_cents, account.house_id) is distinct from (block.held_cents, block.holder_id)
-        """,
-        is_of_whole_runs=True,
-        meaning="money that the bank may have taken could be spent here, or money is kept from the house for nothing",
-        todo="settle the account's lines: read a statement file of it again; if that changes nothing, compare with a backup",
     ),
     _rule(
         name="suspect_credit_is_held_whole",

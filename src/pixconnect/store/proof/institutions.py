@@ -363,6 +363,10 @@ LINES: Final = Rule(
             where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
             having count(*) > 0
             union all
+            select account.house_id, own.direction, item.amount_cents, own.institution_id, true
+            from own_investment as own
+            where item.joined_kind = 'investment' and own.institution_id = item.institution_id and own.item_id = item.item_id
+            union all
             select holder_id, direction, amount_cents, institution_id, true
             from movement where item.joined_kind = 'movement' and movement.item_id = item.joined_id
                 and movement.institution_id = item.institution_id

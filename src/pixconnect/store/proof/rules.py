@@ -12,6 +12,7 @@ from pixconnect.store.proof.events import EVENTS
 from pixconnect.store.proof.guards import GUARDS
 from pixconnect.store.proof.institutions import ACCOUNTS, INSTITUTIONS
 from pixconnect.store.proof.ledger import LEDGER, POSTINGS
+from pixconnect.store.proof.lines import STATEMENT_LINES
 from pixconnect.store.proof.orders import ORDERS, RETURNED
 from pixconnect.store.proof.rail import RAIL
 from pixconnect.store.proof.reports import REPORTS
@@ -23,6 +24,7 @@ RULES: Final = (
     *POSTINGS,
     *ADJUSTMENTS,
     *BLOCKS,
+    *STATEMENT_LINES,
     *ORDERS,
     *RETURNED,
     *CHARGES,

@@ -793,7 +793,7 @@ begin
         return new;
     end if;
     -- What only looked like a line of ours makes room for what names it.
-    if old.joined_kind <> 'movement' and old.joined_by not in ('name', 'sum') and new.joined_kind is null then
+    if old.joined_kind <> 'movement' and old.joined_by not in ('name', 'sum', 'words') and new.joined_kind is null then
         return new;
     end if;
     raise exception 'item % is joined to % %, and stays so', old.item_id, old.joined_kind, old.joined_id
@@ -860,8 +860,8 @@ create table institution_item (
     constraint institution_item_fee_of_kind_check check (fee_of_kind in ('transfer', 'refund')),
     constraint institution_item_item_id_check check (length(item_id) >= 1 and length(item_id) <= 255),
     constraint institution_item_joined_by_check check (joined_by in ('name', 'instant', 'tax_id', 'counterparty', 'amount',
-        'alike', 'near', 'sum', 'answer')),
-    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement', 'sum')),
+        'alike', 'near', 'sum', 'words', 'answer')),
+    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement', 'sum', 'investment')),
     constraint institution_item_kind_check check (kind in ('pix', 'refund', 'opening_balance', 'fee', 'wire', 'boleto',
         'by_hand', 'reversal', 'judicial', 'other')),
     constraint institution_item_parts_check check ((parts ->> 'count')::integer > 1),
@@ -901,8 +901,8 @@ comment on column institution_item.parts is 'Of a sum of many Pix, how many they
 comment on column institution_item.recorded_at is
     'As of when it was first told: when its file was made, or first read; in service time.';
 comment on column institution_item.joined_kind is
-    'What of ours it is: a transfer, a refund, a movement, a sum of transfers; null while it is alone.';
-comment on column institution_item.joined_id is 'The id of that; of a movement, its item id; of a sum, its own.';
+    'What it is: a transfer, a refund or a movement of ours, a sum of transfers, an own investment; null while it is alone.';
+comment on column institution_item.joined_id is 'The id of that; of a movement, its item id; of a sum or investment, its own.';
 comment on column institution_item.joined_by is 'What shows that the two are one.';
 comment on column institution_item.is_reversal is 'It gives back what was debited for an order that failed.';
 comment on column institution_item.fee_of_kind is 'What a fee was taken for: a transfer or a refund.';
@@ -958,6 +958,58 @@ begin
 end $function$;
 create trigger check_line after insert on movement for each row when (new.institution_id is not null) execute function
     check_posted_line();
+
+create table own_investment (
+    institution_id smallint not null,
+    item_id text collate "C" not null,
+    direction text not null,
+    principal_cents bigint not null,
+    constraint own_investment_pkey primary key (institution_id, item_id),
+    constraint own_investment_direction_check check (direction in ('IN', 'OUT')),
+    constraint own_investment_principal_cents_check check (principal_cents >= 1 and principal_cents <= 999999999999),
+    constraint own_investment_item_fkey foreign key (institution_id, item_id) references institution_item(institution_id,
+        item_id)
+);
+comment on table own_investment is
+    'Lines that move money between an account and an investment of its own; what is invested stays its holders''. Rows are never changed.';
+comment on column own_investment.institution_id is 'The account.';
+comment on column own_investment.item_id is 'The line.';
+comment on column own_investment.direction is 'The line''s: OUT was applied, IN was redeemed.';
+comment on column own_investment.principal_cents is
+    'How much of the line, in cents: what a redemption brought beyond what was invested is a movement.';
+
+create function check_own_investment() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from institution_item as item
+    join own_investment as own on own.institution_id = item.institution_id and own.item_id = item.item_id
+    join institution_account as account on account.id = item.institution_id
+    left join movement as yield on yield.holder_id = account.house_id and yield.direction = 'IN' and yield.item_id
+        = 'yield:' || left(encode(sha256(convert_to(item.item_id, 'UTF8')), 'hex'), 48)
+    where item.institution_id = new.institution_id and item.item_id = new.item_id and item.joined_kind = 'investment'
+        and item.joined_id = item.item_id and item.direction = own.direction
+        and item.amount_cents = own.principal_cents + coalesce(yield.amount_cents, 0);
+    if not found then
+        raise exception 'line % of account % is no own investment as it is noted', new.item_id, new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'an_own_investment_is_its_line';
+    end if;
+    perform from own_investment where institution_id = new.institution_id
+    having sum(case direction when 'OUT' then principal_cents else -principal_cents end) < 0;
+    if found then
+        raise exception 'more was redeemed of account % than was invested', new.institution_id
+            using errcode = 'integrity_constraint_violation', constraint = 'no_more_is_redeemed_than_was_applied';
+    end if;
+    return null;
+end $function$;
+create trigger own_investment_never_changes before update or delete or truncate on own_investment for each statement execute
+    function refuse_change();
+create constraint trigger check_new after insert on own_investment deferrable initially deferred for each row execute function
+    check_own_investment();
+create constraint trigger check_own_investment after update on institution_item deferrable initially deferred for each row when
+    (new.joined_kind = 'investment' and new.joined_kind is distinct from old.joined_kind) execute function
+    check_own_investment();
+grant insert, select on table own_investment to pixconnect_service;
 
 create function check_sum() returns trigger language plpgsql
 as $function$

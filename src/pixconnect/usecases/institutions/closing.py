@@ -25,6 +25,7 @@ from pixconnect.domain.money.charge import announce_charge, expire_charge, may_b
 from pixconnect.domain.money.rail import MovementReport
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import account as account_store
+from pixconnect.store.institutions import own_investment as investment_store
 from pixconnect.store.institutions import proposal as proposal_store
 from pixconnect.store.institutions.charge_change import CHANGES
 from pixconnect.store.institutions.charge_opening import OPENINGS
@@ -66,6 +67,8 @@ async def propose_closing(context: Operator, writes: Writer, name: str, content:
         account = found(await account_store.lock_named(connection, name), name)
         taken = [cents for _, cents in (await account_store.list_left(connection, account.id)).values()]
         here_cents = await account_store.sum_balance_here(connection, account.id) + sum(taken)
+        if invested_cents := await investment_store.read_position(connection, account.id):
+            raise errors.BadRequest(f"statement: {invested_cents} cents of the account are invested: redeem them first")
         if here_cents != recorded.closing_cents:
             raise errors.BadRequest(
                 f"statement: its balance is {recorded.closing_cents} cents, and that of the books "

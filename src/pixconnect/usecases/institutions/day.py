@@ -28,6 +28,7 @@ from pixconnect.store.institutions.day import OpenDays, RecordedDay
 from pixconnect.usecases.frame.context import Context, Core, Operator, Writer
 from pixconnect.usecases.institutions.account import found
 from pixconnect.usecases.institutions.credential import OpenInstitution, open_for_operator
+from pixconnect.usecases.institutions.statement_account import find_balance_meaning
 
 LOOKED_BACK: Final = timedelta(days=400)
 SHOWN_DAYS: Final = 7
@@ -221,7 +222,8 @@ async def _judge_span(
     first_on = open_days.carried_from
     recorded = await day_store.list_days(connection, account.id, first_on, last_on)
     groups = defaultdict[date, list[ItemGroup]](list)
-    for group in await item_store.sum_days(connection, account.id, first_on, last_on):
+    has_investments = find_balance_meaning(account) == "with_investments"
+    for group in await item_store.sum_days(connection, account.id, first_on, last_on, has_investments=has_investments):
         groups[group.day].append(group)
     sums = {day: day_rules.sum_groups(of_day) for day, of_day in groups.items()}
     cases = await item_store.count_cases(connection, account.id, first_on, last_on)

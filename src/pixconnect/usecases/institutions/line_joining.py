@@ -25,6 +25,7 @@ from pixconnect.store.institutions import item_part as part_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.institutions.nameless_reversal import join_nameless
+from pixconnect.usecases.institutions.own_investment import hold_back
 
 AT_ONCE: Final = 2_000
 DONE: Final = ("before_opening", "perhaps_struck", *SET_ASIDE)
@@ -147,6 +148,7 @@ async def _judge_left(
         structs.replace(one, waits="order_unknown") if one.waits is None and one.item.item_id in waiting_ids else one
         for one in verdicts
     ]
+    verdicts = await hold_back(connection, account, verdicts)
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})
     return verdicts
 

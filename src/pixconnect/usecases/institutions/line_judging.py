@@ -30,6 +30,7 @@ from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.institutions.day import RecordedDay
+from pixconnect.usecases.institutions.statement_account import find_balance_meaning
 
 _AROUND: Final = timedelta(days=400)
 """How far from a file's days balances are looked for."""
@@ -146,7 +147,8 @@ async def _read_evidence(
     # A closed day's balance must still agree; where there is none, another may decide what waited.
     span = since or first_on, next((day for day in later if day in closed), later[0] if later else last_on)
     nets = Counter[date]()
-    for group in await item_store.sum_days(connection, account.id, *span):
+    has_investments = find_balance_meaning(account) == "with_investments"
+    for group in await item_store.sum_days(connection, account.id, *span, has_investments=has_investments):
         nets[group.day] += sum_groups([group]).net_cents
     known = await item_store.find(connection, account.id, [line.item_id for line in lines])
     near = await item_store.list_set_aside(connection, account.id, span)
@@ -185,5 +187,7 @@ async def _find_opening(connection: Connection, account: InstitutionAccount) -> 
     """What was on the account at the end of the day on which its books began, unless a line of that day tells no hour."""
     day = to_day(account.opened_at)
     before_cents = await item_store.sum_before_opening(connection, account.id, day)
-    moved = sum_groups(await item_store.sum_days(connection, account.id, day, day)).net_cents
+    has_investments = find_balance_meaning(account) == "with_investments"
+    groups = await item_store.sum_days(connection, account.id, day, day, has_investments=has_investments)
+    moved = sum_groups(groups).net_cents
     return None if before_cents is None else account.opening_cents + moved - before_cents

@@ -1,4 +1,4 @@
-"""Posts lines of an institution's statement that are nothing of ours: as movements, of the house or of whom they name.
+"""Posts lines of an institution's statement that are nothing of ours: as movements, or as own investments.
 
 A line by which an order left that two operators have said never did is a movement of its holder that names the case; the
 order stays as it ended, and its case opens again.
@@ -25,6 +25,7 @@ from pixconnect.store.institutions import case_ending as ending_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.usecases.frame.context import Writer
+from pixconnect.usecases.institutions.own_investment import invest
 from pixconnect.usecases.money import movement as movement_usecases
 
 _POSTED_AT_ONCE: Final = 200
@@ -34,8 +35,10 @@ async def post_unowned(context: Writer, account: InstitutionAccount, left: Seque
     """Post what waits for nothing: on the holder whose Pix a fee names, else on the house. Answers how many there were."""
     async with context.pool.acquire() as connection:
         contrary = await _find_contrary(connection, account, left)
+    invested_ids = await invest(context, account, [one for one in left if one.item.item_id not in contrary])
     unowned = [one for one in left if one.waits is None or one.item.item_id in contrary]
-    count = 0
+    unowned = [one for one in unowned if one.item.item_id not in invested_ids]
+    count = len(invested_ids)
     for start in range(0, len(unowned), _POSTED_AT_ONCE):
         count += await _post(context, account, unowned[start : start + _POSTED_AT_ONCE], contrary)
     return count

@@ -1,0 +1,68 @@
+"""Which lines move money between an account and an investment of its own, as banks do overnight, and how much of it.
+
+The money stays its holders', so such a line has no entry. It raises or lowers the account's position, by which the institution
+has less than the books. What a redemption brings beyond the position is yield, a movement of the house.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable
+from datetime import date
+from itertools import groupby
+from typing import Final
+
+from pixconnect.domain.institutions.institution import InstitutionItem
+
+_WORDS: Final = re.compile(
+    r"\W*((D[EÉ]B|CR[EÉ]D)\w*\W+)?(APL\b|APLIC(?!ATIV)\w*|RESG\b|RESGATE|RES\W+APL|(BB\W+)?RENDE\W+F[AÁ]CIL)",
+    re.IGNORECASE,
+)
+_YIELD_MAX: Final = 4
+"""A redemption of up to a quarter more than the position is of it, whatever is missing."""
+YIELD_PREFIX: Final = "yield:"
+_DIGEST_LENGTH: Final = 48
+
+
+def is_own_investment(item: InstitutionItem) -> bool:
+    """Whether a line's own words call it an application or a redemption, and it names no other party."""
+    is_nameless = not item.names and item.tax_id is None and item.counterparty in (None, item.text)
+    return is_nameless and item.kind == "other" and _WORDS.match(item.text) is not None
+
+
+def plan_investments(
+    items: Iterable[InstitutionItem], position_cents: int, is_told: Callable[[date], bool]
+) -> dict[str, int | None]:
+    """How much of each line moves the position, by its id; ``None`` if the line waits.
+
+    Args:
+        items: Applications and redemptions that are alone.
+        position_cents: Before them.
+        is_told: Whether all lines of the day before a day are known. Then a redemption beyond the position is yield, or money
+            that was invested before the books began; else its application may be missing.
+    """
+    planned = dict[str, int | None]()
+    for day, group in groupby(sorted(items, key=lambda one: (one.day, one.item_id)), lambda one: one.day):
+        of_day = list(group)
+        redeemed = [one for one in of_day if one.direction == "IN"]
+        # What was applied on the day before comes back in the morning; what is applied in the evening may come back too.
+        for one in (*redeemed, *(one for one in of_day if one.direction == "OUT"), *redeemed):
+            if one.item_id in planned:
+                continue
+            if one.direction == "OUT":
+                planned[one.item_id] = one.amount_cents
+                position_cents += one.amount_cents
+            elif one.amount_cents <= position_cents + position_cents // _YIELD_MAX:
+                principal_cents = planned[one.item_id] = min(one.amount_cents, position_cents)
+                position_cents -= principal_cents
+        for one in redeemed:
+            if one.item_id not in planned:
+                planned[one.item_id] = position_cents if is_told(day) else None
+                position_cents = 0 if is_told(day) else position_cents
+    return planned
+
+
+def name_yield(item_id: str) -> str:
+    """The movement of what a redemption brought beyond the position."""
+    return YIELD_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -1,0 +1,102 @@
+"""Joins lines that move money between an account and an investment of its own, which no holder has less or more by.
+
+Call it where no other line of the account is joined meanwhile. Who dies after the yield's movement does the rest again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, datetime, time, timedelta
+from typing import Final
+
+from msgspec import structs
+
+from pixconnect.domain.frame.civil_time import SAO_PAULO, to_day
+from pixconnect.domain.institutions.account import InstitutionAccount
+from pixconnect.domain.institutions.institution import InstitutionItem
+from pixconnect.domain.institutions.joining import ItemJoin
+from pixconnect.domain.institutions.own_investment import is_own_investment, name_yield, plan_investments
+from pixconnect.domain.institutions.unmatched import UnmatchedItem
+from pixconnect.domain.money.kept_report import DESCRIPTION_LENGTH_MAX
+from pixconnect.domain.money.rail import MovementReport
+from pixconnect.foundation.pool import Connection
+from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import item as item_store
+from pixconnect.store.institutions import own_investment as investment_store
+from pixconnect.usecases.frame.context import Writer, write_alone
+from pixconnect.usecases.money import movement as movement_usecases
+
+_BEFORE: Final = timedelta(days=10)
+"""How far back the last day before a redemption that was read is looked for."""
+
+
+async def plan(
+    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
+) -> dict[str, int | None]:
+    """What ``plan_investments`` makes of the lines among these that wait for nothing and are own investments."""
+    items = [one.item for one in left if one.waits is None and is_own_investment(one.item)]
+    if not items:
+        return {}
+    first_on, last_on = min(item.day for item in items), max(item.day for item in items)
+    days = await day_store.list_days(connection, account.id, first_on - _BEFORE, last_on)
+
+    def is_told(day: date) -> bool:
+        before = next((one for one in reversed(days) if one.day < day), None)
+        if before is None:
+            return day - to_day(account.opened_at) <= timedelta(days=1)
+        own = next((one for one in days if one.day == day), None)
+        follows = own is not None and before.closing_cents is not None and own.opening_cents == before.closing_cents
+        return (before.is_closed or before.was_read_whole) and (follows or day - before.day == timedelta(days=1))
+
+    return plan_investments(items, await investment_store.read_position(connection, account.id), is_told)
+
+
+async def hold_back(
+    connection: Connection, account: InstitutionAccount, left: Sequence[UnmatchedItem]
+) -> list[UnmatchedItem]:
+    """The same lines; redemptions of what no recorded line has applied wait."""
+    planned = await plan(connection, account, left)
+    return [
+        structs.replace(one, waits="could_be_ours") if planned.get(one.item.item_id, 0) is None else one for one in left
+    ]
+
+
+async def invest(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> set[str]:
+    """Join own investments, and post what they yielded; answers the ids of those that were joined."""
+    async with context.pool.acquire() as connection:
+        planned = await plan(connection, account, left)
+    items = {one.item.item_id: one.item for one in left}
+    principals = dict[str, int]()
+    for item_id, principal_cents in planned.items():
+        item = items[item_id]
+        if not principal_cents:
+            continue
+        if principal_cents < item.amount_cents:
+            report = await _report_yield(context, account, item, item.amount_cents - principal_cents)
+            if not await movement_usecases.post_statement_item(context, account.house_id, report):
+                continue
+        principals[item_id] = principal_cents
+    if principals:
+        joins = [ItemJoin(item_id=item_id, key=("investment", item_id), by="words") for item_id in principals]
+        async with write_alone(context.pool) as connection:
+            await item_store.lock_recording(connection, account.id)
+            await item_store.join(connection, account.id, joins)
+            await investment_store.add(connection, account.id, principals)
+    return set(principals)
+
+
+async def _report_yield(
+    context: Writer, account: InstitutionAccount, item: InstitutionItem, cents: int
+) -> MovementReport:
+    name = name_yield(item.item_id)
+    return MovementReport(
+        report_id=f"statement:{account.id}:{name}",
+        item_id=name,
+        party=(await context.directory.read_account(account.house_id)).party,
+        kind="other",
+        direction="IN",
+        amount_cents=cents,
+        end_to_end_id=None,
+        description=item.text[:DESCRIPTION_LENGTH_MAX] or None,
+        settled_at=item.settled_at or datetime.combine(item.day, time(12), SAO_PAULO),
+    )

@@ -22,7 +22,7 @@ from pixconnect.domain.institutions.sum_line import count_parts, is_sum, may_be_
 DAYS_APART_MAX: Final = 4
 """Institutions book what happens at a weekend or on a holiday on the next banking day."""
 MOVEMENT_ID_LENGTH_MAX: Final = 64
-LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment"], int | str]
+LineKey = tuple[Literal["transfer", "refund", "movement", "sum", "investment", "block"], int | str]
 JoinedBy = Literal["name", "instant", "tax_id", "counterparty", "amount", "alike", "near", "sum", "words", "answer"]
 Waiting = Literal[
     "announced", "balance_line", "perhaps_balance", "same_line", "perhaps_known", "contradicts", "changed", "withdrawn",
@@ -380,7 +380,7 @@ class RecordedItem(InstitutionItem, frozen=True, kw_only=True):
     kind: ItemKind
     source: ItemSource
     recorded_at: datetime
-    joined_kind: Literal["transfer", "refund", "movement", "sum", "investment"] | None = None
+    joined_kind: Literal["transfer", "refund", "movement", "sum", "investment", "block"] | None = None
     joined_id: str | None = None
     joined_by: JoinedBy | None = None
     is_reversal: bool = False

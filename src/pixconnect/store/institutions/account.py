@@ -12,6 +12,7 @@ from msgspec import Struct
 from pixconnect.domain.institutions.account import AccountState, Environment, InstitutionAccount, Option
 from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.frame.table import Table
+from pixconnect.store.institutions.debited_block import DEBITED
 from pixconnect.store.institutions.own_investment import POSITION
 
 _decode_options = msgspec.json.Decoder(dict[str, Option]).decode
@@ -284,11 +285,12 @@ async def has_difference(connection: Connection, account_id: int) -> bool:
 
 
 _BALANCE: Final[LiteralString] = f"""
-    select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint - ({POSITION}) from whole_balance as balance
+    select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint - ({POSITION}) - ({DEBITED})
+    from whole_balance as balance
     join holder on holder.id = balance.holder_id where holder.institution_id = $1
 """
 
 
 async def sum_balance_here(connection: Connection | Pool, account_id: int) -> int:
-    """What our books say is on it, in cents: minus its holders' settlement and differences, without what is invested."""
+    """What our books say is on it, in cents: minus its holders' settlement and differences, without what lies elsewhere."""
     return await connection.fetchval(_BALANCE, account_id)

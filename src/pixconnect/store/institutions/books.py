@@ -10,6 +10,7 @@ import msgspec
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.comparison import CLOCKS_APART, Books
 from pixconnect.foundation.pool import Connection, Pool
+from pixconnect.store.institutions.debited_block import DEBITED, NOT_DEBITED
 from pixconnect.store.institutions.own_investment import POSITION
 
 _FEES_SINCE: Final = timedelta(days=90)
@@ -48,14 +49,14 @@ _READ: Final[LiteralString] = f"""
             and not coalesce(waits, '') in ('before_opening', 'no_money', 'struck')
     )
     select (
-            select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint
+            select coalesce(-sum(settlement_cents + difference_cents), 0)::bigint - ({DEBITED})
             from lying join whole_balance using (holder_id)
         ) as here_cents,
         booked.in_cents as booked_in_cents, booked.out_cents as booked_out_cents, ({_CALLED}) as called,
         waiting.in_cents as waiting_in_cents, waiting.out_cents as waiting_out_cents,
         (
             select coalesce(sum(held_cents), 0)::bigint from block
-            where institution_id = $1 and state = 'open' and line_id is null
+            where institution_id = $1 and state = 'open' and {NOT_DEBITED}
         ) as held_cents, ({POSITION}) as invested_cents
     from booked, waiting
 """
@@ -78,12 +79,12 @@ async def read_books(pool: Pool, account_id: int, reading_began_at: datetime, *,
     return Books(**dict(row, called=_decode(row["called"])), fees_cents=fees_cents)
 
 
-_READ_BLOCKED: Final[LiteralString] = """
+_READ_BLOCKED: Final[LiteralString] = f"""
     select coalesce(sum(
         case when step.kind in ('covered', 'held') then step.amount_cents else -step.amount_cents end
     ), 0)::bigint
     from block join block_step as step on step.block_id = block.id and step.holder_id = block.holder_id
-    where block.institution_id = $1 and step.created_at < $2 and line_id is null
+    where block.institution_id = $1 and step.created_at < $2 and {NOT_DEBITED}
 """
 
 

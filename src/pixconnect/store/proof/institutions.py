@@ -363,6 +363,9 @@ LINES: Final = Rule(
             where item.joined_kind = 'sum' and part.institution_id = item.institution_id and part.item_id = item.item_id
             having count(*) > 0
             union all
+            select block.holder_id, 'OUT', item.amount_cents, block.institution_id, true
+            from block where item.joined_kind = 'block' and block.id = item.fact_id
+            union all
             select account.house_id, own.direction, item.amount_cents, own.institution_id, true
             from own_investment as own
             where item.joined_kind = 'investment' and own.institution_id = item.institution_id and own.item_id = item.item_id

@@ -861,7 +861,8 @@ create table institution_item (
     constraint institution_item_item_id_check check (length(item_id) >= 1 and length(item_id) <= 255),
     constraint institution_item_joined_by_check check (joined_by in ('name', 'instant', 'tax_id', 'counterparty', 'amount',
         'alike', 'near', 'sum', 'words', 'answer')),
-    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement', 'sum', 'investment')),
+    constraint institution_item_joined_kind_check check (joined_kind in ('transfer', 'refund', 'movement', 'sum', 'investment',
+        'block')),
     constraint institution_item_kind_check check (kind in ('pix', 'refund', 'opening_balance', 'fee', 'wire', 'boleto',
         'by_hand', 'reversal', 'judicial', 'other')),
     constraint institution_item_parts_check check ((parts ->> 'count')::integer > 1),
@@ -901,7 +902,7 @@ comment on column institution_item.parts is 'Of a sum of many Pix, how many they
 comment on column institution_item.recorded_at is
     'As of when it was first told: when its file was made, or first read; in service time.';
 comment on column institution_item.joined_kind is
-    'What it is: a transfer, a refund or a movement of ours, a sum of transfers, an own investment; null while it is alone.';
+    'What it is: a transfer, a refund or a movement of ours, a sum of transfers, an own investment, what took a block''s money; null while it is alone.';
 comment on column institution_item.joined_id is 'The id of that; of a movement, its item id; of a sum or investment, its own.';
 comment on column institution_item.joined_by is 'What shows that the two are one.';
 comment on column institution_item.is_reversal is 'It gives back what was debited for an order that failed.';
@@ -958,6 +959,29 @@ begin
 end $function$;
 create trigger check_line after insert on movement for each row when (new.institution_id is not null) execute function
     check_posted_line();
+
+create function check_debited_block() returns trigger language plpgsql security definer set search_path to 'pixconnect',
+    'pg_temp'
+as $function$
+begin
+    perform from block
+    where id = new.joined_id::bigint and institution_id = new.institution_id and line_id is null
+        and case
+            when new.is_reversal then new.direction = 'IN' and exists (
+                select from institution_item as debit
+                where debit.institution_id = new.institution_id and debit.joined_kind = 'block'
+                    and debit.joined_id = new.joined_id and not debit.is_reversal and debit.amount_cents >= new.amount_cents
+            )
+            else new.direction = 'OUT' and state = 'open' and held_cents = new.amount_cents
+        end;
+    if not found then
+        raise exception 'item % is no money of block %', new.item_id, new.joined_id
+            using errcode = 'integrity_constraint_violation', constraint = 'a_debited_block_is_its_line';
+    end if;
+    return null;
+end $function$;
+create trigger check_debited_block after update on institution_item for each row when (new.joined_kind = 'block' and
+    new.joined_kind is distinct from old.joined_kind) execute function check_debited_block();
 
 create table own_investment (
     institution_id smallint not null,

@@ -5,7 +5,7 @@ The network's names are looked up first, wherever in time our lines are; then wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
@@ -14,7 +14,7 @@ from msgspec import structs
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions import joining
 from pixconnect.domain.institutions.account import InstitutionAccount
-from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, RecordedItem
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, BookLine, RecordedItem, Waiting
 from pixconnect.domain.institutions.outcome import SET_ASIDE
 from pixconnect.domain.institutions.sum_line import is_sum, may_be_sum
 from pixconnect.domain.institutions.unmatched import LeftLines, OpenAmounts, UnmatchedItem, judge_left
@@ -24,6 +24,7 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import item_part as part_store
 from pixconnect.store.institutions import line as line_store
 from pixconnect.store.money import movement as movement_store
+from pixconnect.usecases.institutions.debited_block import join_debits
 from pixconnect.usecases.institutions.nameless_reversal import join_nameless
 from pixconnect.usecases.institutions.own_investment import hold_back
 
@@ -46,7 +47,10 @@ async def find_left(
     left = [item for item in bare if item.item_id not in alike_ids]
     nameless = await join_nameless(connection, account, left)
     left = [item for item in left if item.item_id not in nameless.joined_ids]
-    return await _judge_left(connection, account, left, now, nameless.waiting_ids), released
+    left, may_be_blocked = await join_debits(connection, account, left, now)
+    waiting: dict[str, Waiting] = dict.fromkeys(nameless.waiting_ids, "order_unknown")
+    waiting |= dict.fromkeys(may_be_blocked, "could_be_ours")
+    return await _judge_left(connection, account, left, now, waiting), released
 
 
 async def list_alone(connection: Connection, account: InstitutionAccount, since: date) -> list[RecordedItem]:
@@ -124,7 +128,7 @@ async def _judge_left(
     account: InstitutionAccount,
     left: Sequence[RecordedItem],
     now: datetime,
-    waiting_ids: Collection[str],
+    waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
     lines = LeftLines(await _list_near(connection, account, left))
     names = sorted({name for item in left for name in item.names})
@@ -145,8 +149,7 @@ async def _judge_left(
     known = structs.replace(known, lone=lone)
     verdicts = [judge_left(one.item, lines, known) if one.item.day in days else one for one in verdicts]
     verdicts = [
-        structs.replace(one, waits="order_unknown") if one.waits is None and one.item.item_id in waiting_ids else one
-        for one in verdicts
+        structs.replace(one, waits=waiting.get(one.item.item_id)) if one.waits is None else one for one in verdicts
     ]
     verdicts = await hold_back(connection, account, verdicts)
     await item_store.note_waiting(connection, account.id, {one.item.item_id: one.waits for one in verdicts})

@@ -1,0 +1,100 @@
+"""A line that takes blocked money is its block's: no movement is posted beside it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from pixconnect.domain.money.block_report import BlockReport, BlockTerms
+from pixconnect.store.institutions import account as account_store
+from pixconnect.usecases.institutions import statement as statement_usecases
+from pixconnect.usecases.institutions.sweep import post_opening
+from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.money.movement import receive_blocks
+from support.account_shop import Shop, open_shop
+from support.attacker import refuse
+from support.books import check_books
+from support.fake_institution import FakeInstitution
+from support.postgres import Addresses, make_live
+from support.service import credit_report, open_service
+from usecases.proof.test_answer import look, moved, read, waiting
+
+DEBIT, CREDIT = ("J1", "-40.00", "BLOQUEIO JUDICIAL"), ("J2", "40.00", "DESBLOQUEIO JUDICIAL", "02")
+ORDERED_CENTS = 40_00
+
+
+@pytest.fixture
+async def shop(database: Addresses) -> AsyncIterator[Shop]:
+    """An account whose books begin with 100.00 on the first of July, on the third; a court has blocked 40.00 of it."""
+    await make_live(database)
+    async with open_service(database, is_sandbox=False, has_rail=False) as live:
+        there = FakeInstitution(live.clock)
+        there.balance_cents = 10_000
+        live.clock.advance(hours=-13)
+        shop = await open_shop(live, there)
+        await post_opening(live.context, shop.account)
+        live.clock.advance(hours=13, days=2)
+        await tell(shop, ORDERED_CENTS)
+        yield shop
+
+
+async def tell(shop: Shop, cents: int) -> None:
+    shop.live.clock.advance(seconds=1)
+    terms = BlockTerms(reference="COURT1", kind="judicial", wanted_cents=cents, held_cents=cents)
+    report = BlockReport(
+        report_id=shop.live.context.entropy.token(12),
+        party=credit_report(shop.live).credit_party,
+        blocks=(terms,),
+        told_at=shop.live.clock.now(),
+    )
+    await receive_blocks(shop.at, report)
+
+
+async def funds(shop: Shop) -> tuple[int, int, int]:
+    """Available, blocked, and what the books say is on the account."""
+    await check_books(shop.live)
+    balance = await ledger_usecases.read_balance(shop.live.context, shop.house)
+    here_cents = await account_store.sum_balance_here(shop.live.context.pool, shop.account.id)
+    return balance.available_cents, balance.blocked_cents, here_cents
+
+
+async def test_a_debit_and_a_credit_of_blocked_money_are_its_blocks(shop: Shop) -> None:
+    assert await funds(shop) == (60_00, 40_00, 100_00)
+    for _ in range(2):
+        await read(shop, DEBIT, closing="60.00")
+        assert (await funds(shop), await moved(shop), await look(shop)) == ((60_00, 40_00, 60_00), [], [])
+    await tell(shop, 0)
+    assert await funds(shop) == (100_00, 0, 60_00)
+    await read(shop, CREDIT, first="20260702", last="20260702", opening="60.00", closing="100.00")
+    assert (await funds(shop), await moved(shop), await look(shop)) == ((100_00, 0, 100_00), [], [])
+
+
+async def test_what_a_court_keeps_is_a_movement_once_its_block_has_ended(shop: Shop) -> None:
+    await read(shop, DEBIT, closing="60.00")
+    await tell(shop, 0)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+    assert await moved(shop) == []
+    shop.live.clock.advance(days=5)
+    await statement_usecases.settle_items(shop.live.context, shop.account)
+    assert (await moved(shop), await funds(shop)) == ([-40_00], (60_00, 0, 60_00))
+
+
+async def test_a_debit_of_another_amount_waits_beside_the_block(shop: Shop) -> None:
+    await read(shop, ("J1", "-25.00", "BLOQUEIO JUDICIAL"), closing="75.00")
+    assert (await moved(shop), await waiting(shop)) == ([], {"J1": "could_be_ours"})
+    # It may be money of the house beside the block.
+    assert await funds(shop) == (35_00, 65_00, 100_00)
+
+
+async def test_only_money_of_an_open_block_is_its_own(shop: Shop) -> None:
+    await read(shop, ("J1", "-25.00", "BLOQUEIO JUDICIAL"), ("B1", "40.00", "SALDO"), closing="80.00")
+    assert await waiting(shop) == {"J1": "could_be_ours", "B1": "perhaps_balance"}
+    joined = (
+        "update institution_item set joined_kind = 'block', joined_by = 'amount',"
+        " joined_id = (select id::text from block where line_id is null)"
+    )
+    async with shop.live.context.pool.acquire() as attacker:
+        for odd in ("item_id = 'J1'", "item_id = 'B1'"):
+            await refuse(attacker, f"{joined} where {odd}")
+            await refuse(attacker, f"{joined}, is_reversal = true where {odd}")

@@ -83,7 +83,7 @@ async def test_a_credential_that_the_institution_does_not_take_is_refused_and_no
         raise InstitutionUnavailable("no token: the institution answered 401", is_refusal=True)
 
     monkeypatch.setattr(there, "read_balance", refuse)
-    with pytest.raises(errors.BadRequest, match="takes no such credential, so nothing was added"):
+    with pytest.raises(errors.BadRequest, match="refuses the credential, so nothing was added"):
         await add(live, there)
 
 

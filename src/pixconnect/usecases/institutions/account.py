@@ -38,6 +38,7 @@ from pixconnect.usecases.institutions.credential import (
     read_no_file,
     refuse_same_account,
     seal_credentials,
+    tell_operator,
 )
 
 # Few: each takes a connection of its own, and no account should wait long for its turn.
@@ -314,13 +315,7 @@ async def _read_opening(context: Operator, institution: Institution, stated_cent
                 return OpeningBalance(cents=before, at=at)
             await asyncio.sleep(2)
     except InstitutionUnavailable as error:
-        if error.is_refusal:
-            raise errors.BadRequest(
-                f"the institution takes no such credential, so nothing was added: {error.reason}"
-            ) from error
-        raise errors.ServiceUnavailable(
-            f"the institution gave no answer, so nothing was added: {error.reason}"
-        ) from error
+        raise tell_operator(error, ", so nothing was added") from error
     finally:
         await institution.close()
     raise errors.ServiceUnavailable(

@@ -197,9 +197,16 @@ async def _check(institution: Institution, account: InstitutionAccount) -> list[
     try:
         return list(await institution.check(account.keys))
     except InstitutionUnavailable as error:
-        raise errors.ServiceUnavailable(f"the institution gave no answer: {error.reason}") from error
+        raise tell_operator(error) from error
     finally:
         await institution.close()
+
+
+def tell_operator(error: InstitutionUnavailable, so: str = "") -> errors.Refusal | errors.ServiceUnavailable:
+    """What an operator's verb ends with: what may be tried again, or a credential that is refused again."""
+    if error.is_refusal:
+        return errors.BadRequest(f"the institution refuses the credential{so}: {error.reason}")
+    return errors.ServiceUnavailable(f"the institution gave no answer{so}: {error.reason}")
 
 
 def _tell_ends(certificates: Sequence[AccountCertificate], now: datetime) -> list[PermissionTried]:

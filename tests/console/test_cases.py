@@ -141,7 +141,7 @@ async def test_operators_answer_about_lines_and_pages_confirm_none(live: Service
         ):
             refused = await ana.post(f"{path}/answer", {"line": value})
             assert (refused.status, words in refused.content.decode()) == (400, True), refused
-        answers = {"line": ["counts S1", "aside S2", ""]}
+        answers = {"line": ["counts S1", "aside S2", ""], "with_alike": "on"}
         assert (await ana.post(f"{path}/answer", answers)).status == 303
         assert "console ana has answered about lines" in (await ana.get(path)).content.decode()
         (waiting,) = await proposal_store.list_waiting(live.context.pool, shop.account.id)

@@ -95,6 +95,7 @@ async def propose_answer(visit: Visit) -> Response:
         ours=dict(map(answer_usecases.read_own, named["ours"])),
         aside=named["aside"],
         out=named["out"],
+        with_alike="with_alike" in visit.sent,
     )
     await answer_usecases.propose_answer(operator, wished)
     return visit.go(f"/audit/cases/{wished.case_id}", said="proposed")

@@ -203,13 +203,13 @@ async def test_one_answer_is_given_for_a_pattern_of_many_days(shop: Shop) -> Non
     days = ("01", "02")
     for day in days:
         span = f"202607{day}"
-        lines = [(f"{kind}{day}", "50.00", f"SALDO {kind}", day) for kind in "AB"]
+        lines = [(f"{kind}{day}", "50.00", f"SALDO {kind} {day}/07", day) for kind in "AB"]
         await read(shop, *lines, first=span, last=span, opening=None, closing=None)
     cases = await look(shop)
     assert [case.name for case in cases] == ["2026-07-01", "2026-07-02"]
-    said = await answer(shop, cases[0].id, aside=["A01", "B01"], with_alike=True)
-    assert json.loads(said["aside"]) == ["A01", "B01", "A02", "B02"]
-    assert (await moved(shop), await look(shop)) == ([], [])
+    said = await answer(shop, cases[0].id, aside=["A01"], counts=["B01"], with_alike=True)
+    assert (json.loads(said["aside"]), json.loads(said["counts"])) == (["A01", "A02"], ["B01", "B02"])
+    assert (await moved(shop), await look(shop)) == ([50_00, 50_00], [])
 
 
 async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_is_none(

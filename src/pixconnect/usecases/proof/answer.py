@@ -70,7 +70,7 @@ class WantedAnswer(Struct, frozen=True, kw_only=True):
     aside: Sequence[str] = ()
     out: Sequence[str] = ()
     with_alike: bool = False
-    """Also lines of other days that wait for the same reason, and have the text and direction of one that is named."""
+    """Also lines of other days of a named one's pattern: its reason to wait, its direction and, but for numbers, its text."""
 
 
 class _Plan(Struct, frozen=True, kw_only=True):
@@ -106,7 +106,7 @@ async def propose_answer(context: Operator, wanted: WantedAnswer) -> Proposal:
         waiting = {item.item_id: item for item in await list_waiting(connection, account.id, day)}
         named: dict[Answer, Sequence[str]] = {"counts": wanted.counts, "aside": wanted.aside, "out": wanted.out}
         if wanted.with_alike:
-            named = {answer: _add_alike(names, waiting) for answer, names in named.items()}
+            named = _add_alike(named, waiting)
         plan = await _plan(connection, account, named, wanted.ours, waiting)
         reserved = await reserved_store.list_reserved(
             connection, account.id, [one.item_id for one in plan.items["counts"]]
@@ -237,12 +237,20 @@ async def _find_own(connection: Connection, account: InstitutionAccount, item: R
     )
 
 
-def _add_alike(names: Sequence[str], waiting: Mapping[str, RecordedItem]) -> Sequence[str]:
-    def mark(one: RecordedItem) -> tuple[str | None, str, str]:
-        return one.waits, one.direction, " ".join(one.text.split()).casefold()
+def _add_alike(
+    named: Mapping[Answer, Sequence[str]], waiting: Mapping[str, RecordedItem]
+) -> dict[Answer, Sequence[str]]:
+    """Add the lines of each answer's patterns; a line that is named keeps its own answer."""
 
-    marks = {mark(waiting[name]) for name in names if name in waiting and waiting[name].text}
-    return [*names, *(name for name, item in waiting.items() if mark(item) in marks and name not in names)]
+    def mark(one: RecordedItem) -> tuple[str | None, str, str]:
+        return one.waits, one.direction, joining.read_form(one.text)
+
+    every = {name for names in named.values() for name in names}
+    added = dict[Answer, Sequence[str]]()
+    for answer, names in named.items():
+        marks = {mark(waiting[name]) for name in names if name in waiting and waiting[name].text}
+        added[answer] = [*names, *(name for name, one in waiting.items() if mark(one) in marks and name not in every)]
+    return added
 
 
 async def _count(

@@ -173,7 +173,7 @@ def answer(
             all transfers of its day: later lines of such a text are joined by themselves.
         aside: A line that is no money, or that the opening balance has.
         out: A line that the bank has taken out: the opposite of its movement is posted, dated when it is confirmed.
-        with_alike: Also lines of other days that wait for the same reason under the same text.
+        with_alike: Also lines of other days that wait for the same reason under the same text, whatever numbers it has.
     """
     own = dict(map(answer_usecases.read_own, ours))
     wanted = WantedAnswer(case_id=case_id, counts=counts, ours=own, aside=aside, out=out, with_alike=with_alike)

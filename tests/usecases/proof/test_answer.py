@@ -267,6 +267,23 @@ async def test_a_debit_is_the_transfer_that_two_operators_name_and_another_one_i
     assert tuple(row) == ("transfer", "name")
 
 
+async def test_a_debit_is_the_refund_that_two_operators_name(shop: Shop) -> None:
+    await shop.allow()
+    pix = await shop.receive(10_00)
+    refund = await shop.give_back(pix)
+    await shop.move_orders()
+    shop.live.clock.advance(days=1)
+    received = ("P1", "10.00", f"PIX RECEBIDO {pix.end_to_end_id}", "03")
+    debits = [(name, "-10.00", "DEBITO", "03") for name in ("D1", "D2")]
+    await read(shop, received, *debits, first="20260703", last="20260703", closing="90.00")
+    (case,) = [one for one in await look(shop) if one.kind == "day"]
+    await answer(shop, case.id, ours={"D2": f"refund:{refund.id}"})
+    (row,) = await shop.live.fetch("select joined_kind, joined_id from institution_item where joined_by = 'answer'")
+    assert tuple(row) == ("refund", str(refund.id))
+    # Nothing of ours is left that the other one may be.
+    assert (await moved(shop), await waiting(shop), await look(shop)) == ([-10_00], {}, [])
+
+
 @pytest.mark.parametrize(
     ("other", "lines", "left", "cents"),
     [

@@ -40,7 +40,6 @@ _FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _NAMED_PATH: Final = re.compile(r"`([a-z_./0-9-]+/[a-z_./0-9-]*|[a-z_0-9/]+\.(?:py|sql))`")
 _NAMED_TEST: Final = re.compile(r"`(test_[a-z0-9_]+)`")
-_SH_BLOCK: Final = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 class Tree:
@@ -134,15 +133,12 @@ def check_named_things(tree: Tree) -> Iterator[str]:
 
 
 def check_commands(tree: Tree) -> Iterator[str]:
-    """Pages name existing targets of the Makefile; the Portuguese quick start has the README's commands."""
+    """Pages name existing targets of the Makefile."""
     targets = set(re.findall(r"^([a-z0-9-]+):", tree.read(tree.root / "Makefile"), re.MULTILINE))
     for page in tree.pages:
         for found in re.finditer(r"`make ([a-z0-9-]+)", tree.read(page)):
             if found[1] not in targets:
                 yield f"{tree.name(page, _line(tree.read(page), found.start()))}: no such target: make {found[1]}"
-    portuguese = tree.root / "docs" / "guides" / "inicio-rapido.md"
-    if _SH_BLOCK.findall(tree.read(portuguese)) != _SH_BLOCK.findall(tree.read(tree.root / "README.md")):
-        yield f"{tree.name(portuguese)}: copy the README's commands"
 
 
 def check_places(tree: Tree) -> Iterator[str]:

@@ -1,8 +1,12 @@
-"""Pages for people whose commands are run as they stand, and whose answers are compared with what really came.
+"""Run the commands of documentation pages as printed, and compare their output with the page.
 
-A page is run from top to bottom in one shell, as a reader would paste it. What follows a ``sh`` block is what it printed: a
-``json`` block may leave out keys, and ``...`` stands for whatever was there; so it does in a ``text`` block. Values that are
-new each time (``id``) only need to be there. A block under ``<!-- not run: why -->`` is not run.
+A page runs from top to bottom in one shell, as a reader would paste it. The block after an ``sh`` block is its output. A
+``json`` block may leave out keys, and ``...`` matches any text, also in a ``text`` block. Values that differ each time (``id``)
+only need to be present.
+
+A comment above a block changes how it runs. ``<!-- not run: why -->``: the test skips the block.
+``<!-- in another terminal -->``: a ``sh`` block runs in the background until the page ends; a ``text`` block waits until as
+many lines have been printed there.
 """
 
 import contextlib
@@ -32,13 +36,31 @@ class Block:
         line: Where it begins.
         language: What follows the fence.
         text: Without the fences.
-        is_run: Whether a reader's shell gets it.
+        is_run: Whether it is a part of the script.
+        is_beside: Whether it belongs to another terminal.
     """
 
     line: int
     language: str
     text: str
     is_run: bool
+    is_beside: bool = False
+
+    @property
+    def script(self) -> str:
+        """The shell's part for this block; a mark ends what it prints."""
+        if not self.is_beside:
+            part = self.text
+        elif self.language == "sh":
+            # The next block may rely on it once it has printed something.
+            part = f": > beside\n{{\n{self.text}}} >> beside 2>&1 &\nBESIDE=$!\n{_wait_for_lines(1)}"
+        else:
+            part = f"{_wait_for_lines(len(self.text.splitlines()))}cat beside\n"
+        return f"{part}\necho; echo '{_MARK}'\n"
+
+
+def _wait_for_lines(count: int) -> str:
+    return f'until [ "$(wc -l < beside)" -ge {count} ]; do kill -0 "$BESIDE" || break; sleep 0.1; done\n'
 
 
 def read_blocks(page: Path) -> list[Block]:
@@ -48,14 +70,17 @@ def read_blocks(page: Path) -> list[Block]:
             line=text.count("\n", 0, found.start("language")) + 1,
             language=found["language"],
             text=found["text"],
-            is_run=found["language"] == "sh" and "not run" not in (found["note"] or ""),
+            is_run=(found["language"] == "sh" or is_beside) and "not run" not in note,
+            is_beside=is_beside,
         )
         for found in _BLOCK.finditer(text)
+        for note in [found["note"] or ""]
+        for is_beside in ["in another terminal" in note]
     ]
 
 
 def run_page(page: Path, folder: Path, environment: Mapping[str, str], *, is_first: bool = True) -> None:
-    """Run a page's commands in an empty folder and compare what they print with what the page says.
+    """Run a page's commands in an empty folder and compare their output with the page.
 
     Args:
         page: Markdown.
@@ -66,14 +91,16 @@ def run_page(page: Path, folder: Path, environment: Mapping[str, str], *, is_fir
     blocks = read_blocks(page)
     commands = [block for block in blocks if block.is_run]
     script = folder / "page.sh"
-    script.write_text("set -e\n" + "".join(f"{block.text}\necho; echo '{_MARK}'\n" for block in commands))
+    script.write_text("set -e\n" + "".join(block.script for block in commands))
     printed, complaints = _run(script, folder, environment)
     script.unlink()
+    (folder / "beside").unlink(missing_ok=True)
     outputs = dict(zip((block.line for block in commands), printed, strict=False))
     for before, block in itertools.pairwise(blocks):
-        if is_first and before.is_run and block.language in {"json", "text"}:
+        source = block if block.is_beside else before
+        if is_first and source.is_run and block.language in {"json", "text"}:
             where = f"{page.name}, line {block.line}"
-            output = outputs.get(before.line)
+            output = outputs.get(source.line)
             assert output is not None, f"{where}: the page ended before it: {complaints}"
             compare = _compare_json if block.language == "json" else _compare_text
             compare(where, block.text, output)

@@ -14,7 +14,14 @@ from support.ports import reserved_port
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
-PAGES = tuple(pages.ROOT / name for name in ("README.md", "docs/guides/first-webhook.md", "docs/tutorial.md"))
+QUICK_START = pages.ROOT / "docs/guides/inicio-rapido.md"
+PAGES = (
+    pages.ROOT / "README.md",
+    QUICK_START,
+    pages.ROOT / "docs/guides/first-webhook.md",
+    pages.ROOT / "docs/tutorial.md",
+)
+BESIDE = "<!-- in another terminal -->\n"
 
 
 @pytest.mark.parametrize(
@@ -53,11 +60,11 @@ def test_the_guide_to_contested_money_is_lived_by_the_clock_as_it_stands(home_fo
         pages.run_page(page, tmp_path, _environment(home_folder, receiver_port))
 
 
-def test_the_readme_ends_by_itself_where_its_port_is_taken(home_folder: Path, tmp_path: Path) -> None:
+def test_the_quick_start_ends_by_itself_where_its_port_is_taken(home_folder: Path, tmp_path: Path) -> None:
     with running(home_folder), open_listening("127.0.0.1", 0, 1, port_setting="PORT")[0] as taken:
         environment = _environment(home_folder, taken.getsockname()[1])
         with pytest.raises(AssertionError, match=r"(?s)failed: .*no listening.*Address already in use") as told:
-            pages.run_page(PAGES[0], tmp_path, environment, is_first=False)
+            pages.run_page(QUICK_START, tmp_path, environment, is_first=False)
     assert f"took more than {pages.TIMEOUT_S} s" not in str(told.value)
 
 
@@ -65,7 +72,7 @@ def test_only_what_starts_the_service_is_not_run() -> None:
     skipped = [
         block for page in PAGES for block in pages.read_blocks(page) if block.language == "sh" and not block.is_run
     ]
-    assert [block.text.splitlines()[-1] for block in skipped] == ["make run"] * 3
+    assert [block.text.splitlines()[-1] for block in skipped] == ["make run"] * len(PAGES)
 
 
 @pytest.mark.parametrize(
@@ -74,6 +81,7 @@ def test_only_what_starts_the_service_is_not_run() -> None:
         ('```sh\necho \'{"a": 1}\'\n```\n```json\n{"a": 2}\n```\n', "1 is not 2"),
         ('```sh\necho \'{"a": 1}\'\n```\n```json\n{"b": 1}\n```\n', "there is no 'b'"),
         ("```sh\necho xyz\n```\n```text\ny...\n```\n", "is not in"),
+        (f"{BESIDE}```sh\necho xyz\n```\n{BESIDE}```text\ny...\n```\n", "is not in"),
         ("```sh\nfalse\n```\n", "the block at line 1 failed"),
         ("```sh\ntouch left\n```\n", "leaves files behind"),
     ],

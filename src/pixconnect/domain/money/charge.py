@@ -314,23 +314,27 @@ def free_charge(charge: Charge) -> Charge:
 
 
 def pay_charge(charge: Charge, amount_cents: int, now: datetime) -> Charge:
-    """Mark it as paid, with the amount that was paid: another than it says only where the payer may choose, or the day does."""
-    errors.ensure(charge.status == "PENDING", charge.status)
-    if amount_cents == charge.amount_cents:
-        return msgspec.structs.replace(charge, status="APPROVED", held_by=None, modified_at=now)
-    errors.ensure(is_amount_free(charge) or charge.due_on is not None, "another amount than the charge asks for")
-    # The payer's choice takes the place of what was asked for; what a day has added or taken off does not.
-    asked_cents = None if charge.due_on is None else charge.amount_cents
-    paid = pay_charge(msgspec.structs.replace(charge, amount_cents=amount_cents), amount_cents, now)
-    return msgspec.structs.replace(paid, asked_cents=asked_cents)
+    """Mark it as paid, with the amount that was paid.
 
-
-def pay_charge_there(charge: Charge, amount_cents: int, now: datetime) -> Charge:
-    """Mark one as paid that its institution let be paid: whatever its state here, and whatever it asks for."""
+    One of ours is PENDING, and another amount is paid only where the payer may choose, or the day does. At an institution
+    one is paid in any state here, and with any amount.
+    """
+    is_ours, keeps_asked = charge.institution_id is None, charge.institution_id is not None
+    is_other = amount_cents != charge.amount_cents
+    if is_ours:
+        errors.ensure(charge.status == "PENDING", charge.status)
+        may_differ = is_amount_free(charge) or charge.due_on is not None
+        errors.ensure(may_differ or not is_other, "another amount than the charge asks for")
+        # The payer's choice takes the place of what was asked for; what a day has added or taken off does not.
+        keeps_asked = charge.due_on is not None
     errors.ensure(charge.status not in PAID, charge.status)
-    asked_cents = None if amount_cents == charge.amount_cents else charge.amount_cents
     return msgspec.structs.replace(
-        charge, status="APPROVED", amount_cents=amount_cents, asked_cents=asked_cents, held_by=None, modified_at=now
+        charge,
+        status="APPROVED",
+        amount_cents=amount_cents,
+        asked_cents=charge.amount_cents if is_other and keeps_asked else None,
+        held_by=None,
+        modified_at=now,
     )
 
 

@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Hashable
+from typing import TypeVar
 
 from pixconnect.domain.due import day_amount
 from pixconnect.domain.due.day_amount import DayAmount
-from pixconnect.domain.money.charge import (
-    Charge,
-    announce_charge,
-    compose_amount,
-    pay_charge,
-    pay_charge_there,
-    read_contents,
-)
+from pixconnect.domain.frame import errors
+from pixconnect.domain.frame.event import Divergence
+from pixconnect.domain.institutions.divergence import announce_divergence
+from pixconnect.domain.money.charge import Charge, announce_charge, pay_charge, read_contents
 from pixconnect.domain.money.charge_contents import digest_contents
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money.charge import CHARGES, PAID_AMOUNTS
 from pixconnect.store.standard.charge_revision import REVISIONS, ChargeRevision
 from pixconnect.writing.unit_of_work import UnitOfWork
 
+Key = TypeVar("Key", bound=Hashable)
 
-def mark_paid(work: UnitOfWork, charge: Charge, transfer: Transfer) -> Charge:
-    """Mark a charge as paid by a transfer that has settled, and announce it."""
-    pay = pay_charge if charge.institution_id is None else pay_charge_there
-    paid = pay(charge, transfer.amount_cents, work.now)
-    work.move(CHARGES, charge, paid)
-    work.announce(announce_charge, paid, "qrcode.approved")
-    return paid
+
+def finish_payment(
+    work: UnitOfWork, received: Transfer, charges: dict[Key, Charge], name: Key, divergences: tuple[Divergence, ...]
+) -> None:
+    """Mark the charge of a transfer that has settled as paid, and announce both, and how the payment differs from it.
+
+    Args:
+        work: Its balances and charges are locked.
+        received: The payee's side. It pays none where it has no ``charge_id``, though it may name one.
+        charges: The charges of the batch.
+        name: Of the charge that the payment names.
+        divergences: As they were decided before the payment.
+    """
+    named = charges.get(name)
+    if received.charge_id is not None:
+        charge = errors.require(named, "a charge that is paid is locked")
+        paid = charges[name] = pay_charge(charge, received.amount_cents, work.now)
+        work.move(CHARGES, charge, paid)
+        work.announce(announce_charge, paid, "qrcode.approved")
+    if divergences:
+        work.announce(announce_divergence, received, named, divergences)
 
 
 def revise_charge(work: UnitOfWork, before: Charge, after: Charge) -> None:
@@ -44,16 +56,9 @@ def revise_charge(work: UnitOfWork, before: Charge, after: Charge) -> None:
         work.put(REVISIONS, revision)
 
 
-def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, reported_at: datetime) -> None:
-    """Keep the parts of a payment that pays or holds a charge with a due date."""
-    amount = compose_amount(charge, reported_at)
-    if amount is not None:
-        work.put(PAID_AMOUNTS, day_amount.keep_parts(amount, transfer.id, transfer.holder_id, charge.id))
-
-
-def keep_reported_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, reported: DayAmount | None) -> None:
-    """Keep the parts that an institution reports of such a payment, if they sum up to the amounts of both."""
-    if charge.due_on is None or reported is None:
+def keep_parts(work: UnitOfWork, transfer: Transfer, charge: Charge, parts: DayAmount | None) -> None:
+    """Keep the parts of a payment that pays or holds a charge with a due date, if they sum up to the amounts of both."""
+    if charge.due_on is None or parts is None:
         return
-    if (reported.total_cents, reported.original_cents) == (transfer.amount_cents, charge.amount_cents):
-        work.put(PAID_AMOUNTS, day_amount.keep_parts(reported, transfer.id, transfer.holder_id, charge.id))
+    if (parts.total_cents, parts.original_cents) == (transfer.amount_cents, charge.amount_cents):
+        work.put(PAID_AMOUNTS, day_amount.keep_parts(parts, transfer.id, transfer.holder_id, charge.id))

@@ -28,7 +28,6 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from pixconnect.domain.institutions.divergence import announce_divergence
 from pixconnect.domain.money import block as block_rules
 from pixconnect.domain.money import charge as charge_rules
 from pixconnect.domain.money import reject_code
@@ -39,9 +38,10 @@ from pixconnect.domain.money.kept_report import Misfit
 from pixconnect.domain.money.rail import CreditAccepted, CreditCancelled, CreditHeld, CreditReport
 from pixconnect.domain.money.transfer import Transfer
 from pixconnect.store.money.charge import CHARGES
-from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts, mark_paid
+from pixconnect.usecases.money.charge_moves import finish_payment, keep_parts
+from pixconnect.usecases.money.credit_source import AutomaticRefund, CreditSource
 from pixconnect.usecases.money.held_blocks import HeldBlocks
-from pixconnect.usecases.money.refund import AutomaticRefund, hold_automatic_refund
+from pixconnect.usecases.money.refund import hold_automatic_refund
 from pixconnect.writing.unit_of_work import UnitOfWork
 
 NOT_GIVEN_BACK: Final = Misfit(
@@ -62,15 +62,10 @@ class Credit(Struct, frozen=True, kw_only=True):
     correlation_id: UUID
     refund: AutomaticRefund | None
     """Gives it back if we cannot accept it; ``None`` where the rail lets us refuse it."""
-    key_was_removed: bool = False
-    """It is for a key that led to the holder and leads to nobody now: it is refused, unless it was recorded before."""
-    institution_id: int | None = None
-    """The account at an institution on which it came: it has settled there, so its acceptance stands."""
-    gives_back: bool = False
-    """Whether that account gives back by itself what pays no charge."""
-
-    charge_txid: str | None = None
-    """Of the charge that it names: what it carries itself, or the txid of the charge whose static code has that reference."""
+    source: CreditSource
+    key_was_removed: bool
+    """As in ``Credited``."""
+    charge_txid: str | None
 
     @property
     def code(self) -> tuple[str, int]:
@@ -91,7 +86,7 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
         transfer_id=credit.transfer_id,
         holder_id=credit.holder_id,
         correlation_id=credit.correlation_id,
-        institution_id=credit.institution_id,
+        institution_id=credit.source.account_id,
         now=work.now,
     )
     code = _find_reject_code(work, credit, decision)
@@ -107,10 +102,7 @@ def receive(work: UnitOfWork, credit: Credit, charges: Charges) -> tuple[Transfe
             failed = msgspec.structs.replace(failed, acceptance_refused=True)
         return _announced(work, failed), None
     if charge is not None:
-        if credit.institution_id is None:
-            keep_parts(work, transfer, charge, report.reported_at)
-        else:
-            keep_reported_parts(work, transfer, charge, report.parts)
+        keep_parts(work, transfer, charge, credit.source.find_parts(report, charge))
     if not is_settled:
         _await_end(work, credit, transfer, charges, charge)
         return transfer, None
@@ -186,23 +178,23 @@ def _release(work: UnitOfWork, transfer: Transfer, report: CreditReport) -> bool
 
 
 def _decide(credit: Credit, charges: Charges) -> ChargeDecision:
-    report, is_there = credit.report, credit.institution_id is not None
+    report, source = credit.report, credit.source
     return decide_charge(
         charges.get(credit.code),
         ChargePayment(
             holder_id=credit.holder_id,
-            account_id=credit.institution_id,
+            account_id=source.account_id,
             txid=report.txid,
             amount_cents=report.amount_cents,
-            at=(report.settled_at if is_there else None) or report.reported_at,
-            is_refusable=not is_there,
+            at=source.find_instant(report),
+            is_refusable=not source.is_final,
             is_held=isinstance(report, CreditHeld),
         ),
     )
 
 
 def _find_reject_code(work: UnitOfWork, credit: Credit, decision: ChargeDecision) -> str | None:
-    if credit.institution_id is not None:
+    if credit.source.is_final:
         return None
     if credit.key_was_removed:
         return reject_code.ACCOUNT_UNKNOWN
@@ -225,7 +217,6 @@ def _settle(
     work: UnitOfWork, credit: Credit, transfer: Transfer, charges: Charges, code: str | None, decision: ChargeDecision
 ) -> tuple[Transfer, Misfit | None]:
     """Credit the money, and pay the charge; or give the money back, if there is a code to refuse it with."""
-    named = charges.get(credit.code)
     network_at = credit.report.settled_at or credit.report.reported_at
     transfer = _announced(work, transfer_rules.settle_transfer(transfer, work.now, network_at))
     work.post(transfer.holder_id, "settlement", "available", transfer.amount_cents, transfer.cause)
@@ -233,10 +224,7 @@ def _settle(
         if work.balances[transfer.holder_id].available_cents < transfer.amount_cents:
             return transfer, NOT_GIVEN_BACK
         return hold_automatic_refund(work, transfer, credit.refund, code), None
-    if transfer.charge_id is not None:
-        charges[credit.code] = mark_paid(work, charges[credit.code], transfer)
-    if decision.divergences:
-        work.announce(announce_divergence, transfer, named, decision.divergences)
+    finish_payment(work, transfer, charges, credit.code, decision.divergences)
     return transfer, None
 
 

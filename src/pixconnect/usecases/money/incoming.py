@@ -13,7 +13,6 @@ from typing import Final
 from msgspec import Struct
 
 from pixconnect.domain.frame import errors, identifiers
-from pixconnect.domain.institutions.give_back import gives_back
 from pixconnect.domain.money import kept_report, reject_code
 from pixconnect.domain.money import refund as refund_rules
 from pixconnect.domain.money import transfer as transfer_rules
@@ -34,9 +33,9 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.credit import NOT_GIVEN_BACK, Charges, Credit, go_on, read_blocks_of, receive
-from pixconnect.usecases.money.credited_holder import find_credited_holder, find_credited_there
+from pixconnect.usecases.money.credit_source import Credited, find_source
 from pixconnect.usecases.money.network_id import may_be_named_later
-from pixconnect.usecases.money.refund import note_giving_back, plan_refund
+from pixconnect.usecases.money.refund import note_giving_back
 from pixconnect.usecases.money.settlement import is_surely_not_ours
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
@@ -70,36 +69,33 @@ async def receive_credit(context: Context, report: CreditReport, house_id: int |
         report: What the rail says of it.
         house_id: The account's house, where it cannot be recorded for the holder whom it names.
     """
-    account, charge_txid, key_was_removed = context.policy.account, report.txid, False
-    if house_id is not None:
-        holder_id, charge_txid = house_id, None
-    elif account is None:
-        holder_id, key_was_removed = await find_credited_holder(context, report)
-    else:
-        holder_id, charge_txid, misfit = await find_credited_there(context, account, report)
-        if misfit is not None:
+    source, answered = find_source(context), None
+    while answered is None:
+        if house_id is None:
+            credited = await source.find_credited(context, report)
+        else:
+            credited = Credited(holder_id=house_id, charge_txid=None)
+        if credited.misfit is not None:
             # Before the credit, after which the list tells nothing new.
-            await kept_usecases.keep(context.pool, report, misfit, is_listed=True)
-    if holder_id is None:
-        can_refuse = context.policy.abilities.refuses_credits
-        answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
-        if answered is None:  # a holder has got the account meanwhile
-            return await receive_credit(context, report)
-    else:
+            await kept_usecases.keep(context.pool, report, credited.misfit, is_listed=source.is_final)
+        if credited.holder_id is None:
+            can_refuse = context.policy.abilities.refuses_credits
+            # ``None`` if a holder has got the account meanwhile.
+            answered = await context.writes.submit(REFUSE_CREDITS, NobodysCredit(report=report, can_refuse=can_refuse))
+            continue
         credit = Credit(
-            holder_id=holder_id,
+            holder_id=credited.holder_id,
             report=report,
             transfer_id=await context.ids.transfer_id(),
             correlation_id=context.entropy.uuid4(),
-            refund=await plan_refund(context) if account is None else None,
-            key_was_removed=key_was_removed,
-            institution_id=account and account.id,
-            gives_back=account is not None and gives_back(account),
-            charge_txid=charge_txid,
+            refund=await source.plan_refund(context),
+            key_was_removed=credited.key_was_removed,
+            source=source,
+            charge_txid=credited.charge_txid,
         )
         answered = await context.writes.submit(RECEIVE_CREDITS, credit)
     if answered.misfit not in (None, NOT_GIVEN_BACK):
-        await kept_usecases.keep(context.pool, report, answered.misfit, is_listed=account is not None)
+        await kept_usecases.keep(context.pool, report, answered.misfit, is_listed=source.is_final)
     if answered.acknowledgement is None:
         raise errors.InternalError("a payment has no answer")
     return answered.acknowledgement
@@ -144,7 +140,7 @@ async def _receive_credits(batch: Batch[Credit]) -> list[ReportOutcome]:
     # Together with the credit: a report that comes again finds nothing to say about it.
     for report in listed:
         await kept_usecases.keep(batch.connection, report, NOT_GIVEN_BACK)
-    await note_giving_back(work, [credit.report.end_to_end_id for credit in batch if credit.gives_back], new)
+    await note_giving_back(work, [credit.report.end_to_end_id for credit in batch if credit.source.gives_back], new)
     return answers
 
 
@@ -221,7 +217,7 @@ async def _lock_charges(work: UnitOfWork, batch: Sequence[Credit]) -> Charges:
     wanted = {credit.code for credit in batch if credit.charge_txid is not None}
     charges = await work.lock_charges_by_txid(sorted(wanted))
     # A code of another holder whose money goes to this one is refused. Only of names that we made does one know whose they are.
-    here = {credit.code for credit in batch if credit.institution_id is None}
+    here = {credit.code for credit in batch if not credit.source.is_final}
     unknown = [(txid, holder_id) for txid, holder_id in here & wanted - charges.keys() if identifiers.is_txid(txid)]
     if unknown:
         others = await charge_store.find_of_contract(work.connection, sorted({txid for txid, _ in unknown}))
@@ -255,9 +251,9 @@ def _compare_credit(credit: Credit, transfer: Transfer) -> Misfit | None:
         "txid": (transfer.txid, report.txid),
     }
     # An institution may tell later who the payer was.
-    if credit.institution_id is None:
+    if not credit.source.is_final:
         told["payer's account"] = (_account_of(payer), _account_of(report.debit_party))
-    return find_other_account(transfer.institution_id, credit.institution_id) or find_change(told)
+    return find_other_account(transfer.institution_id, credit.source.account_id) or find_change(told)
 
 
 def _account_of(party: Party) -> str:

@@ -37,7 +37,7 @@ from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import with_key
 from pixconnect.usecases.frame.lookup_budget import Lookup
-from pixconnect.usecases.money.credited_holder import find_named_charge
+from pixconnect.usecases.money.credit_source import find_named_charge
 from pixconnect.writing.service_time import service_now
 
 

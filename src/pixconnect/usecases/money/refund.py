@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import Final
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.civil_time import to_day
@@ -47,6 +47,7 @@ from pixconnect.store.money.transfer import TRANSFERS
 from pixconnect.usecases.frame.context import Context, explain_pause, is_lost
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.money.available import lock_balances
+from pixconnect.usecases.money.credit_source import AutomaticRefund
 from pixconnect.usecases.money.settlement import return_paid_charge
 from pixconnect.writing.batch import Batch, WriteOperation
 from pixconnect.writing.unit_of_work import UnitOfWork
@@ -334,23 +335,6 @@ def _found(refund: Refund | None, parameter: str) -> Refund:
     if refund is None:
         raise errors.NotFound(f"{parameter}: there is no such refund")
     return refund
-
-
-class AutomaticRefund(Struct, frozen=True, kw_only=True):
-    """The ids of a refund that may have to be made, made before the first try."""
-
-    refund_id: int
-    return_id: str
-
-
-async def plan_refund(context: Context) -> AutomaticRefund | None:
-    """Make ids for giving a payment back; ``None`` where the rail lets us refuse it."""
-    if context.policy.abilities.refuses_credits:
-        return None
-    return AutomaticRefund(
-        refund_id=await context.ids.refund_id(),
-        return_id=identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
-    )
 
 
 def hold_automatic_refund(work: UnitOfWork, received: Transfer, planned: AutomaticRefund, code: str) -> Transfer:

@@ -49,7 +49,7 @@ from pixconnect.store.money import movement as movement_store
 from pixconnect.store.money import transfer as transfer_store
 from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.money import kept_report as kept_usecases
-from pixconnect.usecases.money.credited_holder import find_credited_holder
+from pixconnect.usecases.money.credit_source import OwnRail
 from pixconnect.usecases.money.incoming import find_recorded, first_answer, receive_credit, receive_return
 from pixconnect.usecases.money.infraction import receive_infraction
 from pixconnect.usecases.money.movement import find_moved_holder, receive_blocks, receive_movement
@@ -261,7 +261,7 @@ async def _find_holder(context: Context, report: Arrival) -> int | None:
     """The holder whose balance it would move; ``None`` if we cannot look it up, so that we cannot credit it either."""
     try:
         if isinstance(report, CreditReport):
-            return (await find_credited_holder(context, report))[0]
+            return (await OwnRail().find_credited(context, report)).holder_id
         if isinstance(report, MovementReport):
             return await find_moved_holder(context, report)
         originals = await transfer_store.find_named(context.pool, [report.original_end_to_end_id], "OUT")

@@ -14,7 +14,6 @@ from pixconnect.domain.frame import errors, identifiers, money
 from pixconnect.domain.frame.fingerprint import fingerprint
 from pixconnect.domain.frame.listing import Page, Span
 from pixconnect.domain.identity.access import Caller
-from pixconnect.domain.institutions.divergence import announce_divergence
 from pixconnect.domain.money import reject_code
 from pixconnect.domain.money import transfer as transfer_rules
 from pixconnect.domain.money.charge import Charge, compose_amount
@@ -44,10 +43,10 @@ from pixconnect.usecases.frame.context import Context
 from pixconnect.usecases.frame.directory import OwnAccount, with_key
 from pixconnect.usecases.frame.idempotency import Idempotency
 from pixconnect.usecases.frame.lookup_budget import Lookup
-from pixconnect.usecases.money import charge_moves, outgoing_transfer
+from pixconnect.usecases.money import outgoing_transfer
 from pixconnect.usecases.money.available import lock_balances
 from pixconnect.usecases.money.before_order import OrderRules
-from pixconnect.usecases.money.charge_moves import keep_parts, keep_reported_parts
+from pixconnect.usecases.money.charge_moves import finish_payment, keep_parts
 from pixconnect.usecases.money.payee import find_payee
 from pixconnect.usecases.money.spending import add_spent
 from pixconnect.writing.batch import Batch, WriteOperation
@@ -293,9 +292,10 @@ def _settle_by_book(
     work: UnitOfWork, new: NewTransfer, payee_id: int, sent: Transfer, charges: dict[tuple[int, int], Charge]
 ) -> Transfer:
     """Settle a transfer between two holders of ours, or let it fail as it would over the rail."""
-    named = None if new.payee.charge is None else charges[new.payee.charge.id, new.payee.charge.holder_id]
+    scanned = new.payee.charge
+    name = (0, 0) if scanned is None else (scanned.id, scanned.holder_id)
     decision = decide_charge(
-        named,
+        charges.get(name),
         ChargePayment(
             holder_id=payee_id,
             account_id=work.balances[payee_id].institution_id,
@@ -321,14 +321,9 @@ def _settle_by_book(
         work.announce_transfer(side)
         work.put(TRANSFERS, side)
     if code is None:
-        if (charge := decision.charge) is not None:
-            if charge.institution_id is None:
-                keep_parts(work, received, charge, work.now)
-            else:
-                keep_reported_parts(work, received, charge, compose_amount(charge, work.now))
-            charges[charge.id, charge.holder_id] = charge_moves.mark_paid(work, charge, received)
-        if decision.divergences:
-            work.announce(announce_divergence, received, named, decision.divergences)
+        if decision.charge is not None:
+            keep_parts(work, received, decision.charge, compose_amount(decision.charge, work.now))
+        finish_payment(work, received, charges, name, decision.divergences)
     return sent
 
 

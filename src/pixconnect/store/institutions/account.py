@@ -58,15 +58,13 @@ async def insert(connection: Connection, account: InstitutionAccount, sealed: Se
     return await connection.fetchval(_INSERT, *values, sealed.receiving, sealed.sending) is not None
 
 
-_FIND: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where id = $1"
 _FIND_NAMED: Final[LiteralString] = (
     f"select {ACCOUNT.select} from institution_account where name = $1 and removed_at is null"
 )
-_LIST: Final[LiteralString] = f"select {ACCOUNT.select} from institution_account where removed_at is null order by name"
 
 
 async def find(connection: Connection | Pool, account_id: int) -> InstitutionAccount | None:
-    return ACCOUNT.read_found(await connection.fetchrow(_FIND, account_id))
+    return await ACCOUNT.find(connection, "where id = $1", account_id)
 
 
 async def find_named(connection: Connection | Pool, name: str) -> InstitutionAccount | None:
@@ -79,7 +77,7 @@ async def lock_named(connection: Connection, name: str) -> InstitutionAccount | 
 
 async def list_all(connection: Connection | Pool) -> list[InstitutionAccount]:
     """All of them but removed ones, by name: there are few."""
-    return [ACCOUNT.read(row) for row in await connection.fetch(_LIST)]
+    return await ACCOUNT.find_all(connection, "where removed_at is null order by name")
 
 
 _READ_SEALED: Final[LiteralString] = """

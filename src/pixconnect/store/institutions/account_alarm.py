@@ -38,7 +38,6 @@ async def raise_alarm(pool: Pool, institution_id: int, kind: AlarmKind, said: st
     return await pool.fetchval("select raise_alarm($1, $2, $3, $4)", institution_id, kind, said, noticed_at)
 
 
-_LIST_STANDING: Final[LiteralString] = f"select {ALARM.select} from account_alarm where ended_at is null order by id"
 _END: Final[LiteralString] = """
     update account_alarm set ended_at = clock_timestamp(), ended_by = $2 where institution_id = $1 and ended_at is null
 """
@@ -46,7 +45,7 @@ _END: Final[LiteralString] = """
 
 async def list_alarms(connection: Connection | Pool) -> list[AccountAlarm]:
     """Those whose account no operator has resumed."""
-    return [ALARM.read(row) for row in await connection.fetch(_LIST_STANDING)]
+    return await ALARM.find_all(connection, "where ended_at is null order by id")
 
 
 async def find_last_alarm(pool: Pool, institution_id: int) -> datetime | None:

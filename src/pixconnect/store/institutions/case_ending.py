@@ -58,14 +58,13 @@ async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[s
     return [row["item_id"] for row in await connection.fetch(_LIST_LIKE, *asked)]
 
 
-_INSERT: Final[LiteralString] = f"insert into case_ending ({CASE_ENDING.names}) values ({CASE_ENDING.parameters})"
 _CLOSE_STEP: Final[LiteralString] = """
     update rail_step set state = 'closed', outcome = 'decided' where order_name = $1 and state <> 'closed' returning order_name
 """
 
 
 async def insert(connection: Connection, ending: CaseEnding) -> None:
-    await connection.execute(_INSERT, *CASE_ENDING.values(ending))
+    await CASE_ENDING.insert(connection, ending)
 
 
 async def close_step(connection: Connection, order_name: str) -> bool:
@@ -73,22 +72,18 @@ async def close_step(connection: Connection, order_name: str) -> bool:
     return await connection.fetchval(_CLOSE_STEP, order_name) is not None
 
 
-_FIND: Final[LiteralString] = (
-    f"select {CASE_ENDING.select} from case_ending where case_id = any($1) order by order_name"
-)
-_LIST: Final[LiteralString] = f"""
-    select {CASE_ENDING.select} from case_ending where institution_id = $1 and amount_cents = any($2) and said = 'never'
-    order by order_name
-"""
-
-
 async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) -> list[CaseEnding]:
-    return [CASE_ENDING.read(row) for row in await connection.fetch(_FIND, case_ids)]
+    return await CASE_ENDING.find_all(connection, "where case_id = any($1) order by order_name", case_ids)
 
 
 async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[CaseEnding]:
     """Orders of an account, of some amounts, of which two operators have said that they never left."""
-    return [CASE_ENDING.read(row) for row in await connection.fetch(_LIST, institution_id, amounts)]
+    return await CASE_ENDING.find_all(
+        connection,
+        "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name",
+        institution_id,
+        amounts,
+    )
 
 
 _NAMES: Final[LiteralString] = """

@@ -20,22 +20,20 @@ GIVE_BACK: Final = Table(
     key=("transfer_id", "holder_id"),
 )
 
-_INSERT: Final[LiteralString] = f"insert into give_back ({GIVE_BACK.names}) values ({GIVE_BACK.parameters})"
-
 
 async def insert(connection: Connection, given_back: GiveBack) -> None:
     """Note it, in the transaction that credits the payment."""
-    await connection.execute(_INSERT, *GIVE_BACK.values(given_back))
-
-
-_FIND_DUE: Final[LiteralString] = f"""
-    select {GIVE_BACK.select} from give_back where institution_id = $1 and state = 'waiting' and due_at <= $2
-    order by due_at limit $3
-"""
+    await GIVE_BACK.insert(connection, given_back)
 
 
 async def find_due(pool: Pool, institution_id: int, now: datetime, count_max: int) -> list[GiveBack]:
-    return [GIVE_BACK.read(row) for row in await pool.fetch(_FIND_DUE, institution_id, now, count_max)]
+    return await GIVE_BACK.find_all(
+        pool,
+        "where institution_id = $1 and state = 'waiting' and due_at <= $2 order by due_at limit $3",
+        institution_id,
+        now,
+        count_max,
+    )
 
 
 # Only from *waiting*: of two that look at one payment the first says how it ended.

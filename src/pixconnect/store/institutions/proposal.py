@@ -38,7 +38,6 @@ async def lock(connection: Connection, institution_id: int) -> None:
 _FORGET: Final[LiteralString] = """
     delete from institution_proposal where institution_id = $1 and act = $2 and confirmed_at is null
 """
-_INSERT: Final[LiteralString] = f"insert into institution_proposal ({PROPOSAL.names}) values ({PROPOSAL.parameters})"
 
 
 async def forget(connection: Connection, institution_id: int, act: ProposedAct) -> None:
@@ -49,16 +48,13 @@ async def forget(connection: Connection, institution_id: int, act: ProposedAct) 
 async def propose(connection: Connection, proposal: Proposal) -> None:
     """Keep it, in the place of one of the same kind that waits; the caller has locked the account."""
     await forget(connection, proposal.institution_id, proposal.act)
-    await connection.execute(_INSERT, *PROPOSAL.values(proposal))
-
-
-_LIST: Final[LiteralString] = f"""
-    select {PROPOSAL.select} from institution_proposal where institution_id = $1 and confirmed_at is null order by id
-"""
+    await PROPOSAL.insert(connection, proposal)
 
 
 async def list_waiting(connection: Connection | Pool, institution_id: int) -> list[Proposal]:
-    return [PROPOSAL.read(row) for row in await connection.fetch(_LIST, institution_id)]
+    return await PROPOSAL.find_all(
+        connection, "where institution_id = $1 and confirmed_at is null order by id", institution_id
+    )
 
 
 _READ_LOGINS: Final[LiteralString] = """

@@ -19,13 +19,9 @@ SWEEP: Final = Table(
     key=("institution_id", "pace"),
 )
 
-_FIND: Final[LiteralString] = f"""
-    select {SWEEP.select} from institution_sweep where institution_id = $1 and pace = $2
-"""
-
 
 async def find(connection: Connection | Pool, institution_id: int, pace: Pace) -> Sweep | None:
-    return SWEEP.read_found(await connection.fetchrow(_FIND, institution_id, pace))
+    return await SWEEP.find(connection, "where institution_id = $1 and pace = $2", institution_id, pace)
 
 
 _LIST: Final[LiteralString] = f"select {SWEEP.select} from institution_sweep where institution_id = $1"

@@ -43,21 +43,15 @@ async def list_read(pool: Pool) -> list[ActiveCallback]:
     return [ActiveCallback(**row) for row in await pool.fetch(_LIST_READ)]
 
 
-_FIND: Final[LiteralString] = f"select {CALLBACK.select} from institution_callback where institution_id = $1"
-
-
 async def find(connection: Connection | Pool, institution_id: int) -> CallbackSecret | None:
-    return CALLBACK.read_found(await connection.fetchrow(_FIND, institution_id))
+    return await CALLBACK.find(connection, "where institution_id = $1", institution_id)
 
 
 # Locked for who seals them anew: a secret that is made meanwhile would be overwritten with the one before.
-_LIST: Final[LiteralString] = (
-    f"select {CALLBACK.select} from institution_callback order by institution_id for no key update"
-)
 
 
 async def lock_all(connection: Connection) -> list[CallbackSecret]:
-    return [CALLBACK.read(row) for row in await connection.fetch(_LIST)]
+    return await CALLBACK.find_all(connection, "order by institution_id for no key update")
 
 
 _WRITE: Final[LiteralString] = f"""
@@ -72,13 +66,8 @@ async def write(connection: Connection, callback: CallbackSecret) -> None:
     await connection.execute(_WRITE, *CALLBACK.values(callback))
 
 
-_LIST_KEPT: Final[LiteralString] = f"""
-    select {KEPT.select} from institution_webhook_before where institution_id = $1
-"""
-
-
 async def list_kept_webhooks(connection: Connection | Pool, institution_id: int) -> list[KeptWebhook]:
-    return [KEPT.read(row) for row in await connection.fetch(_LIST_KEPT, institution_id)]
+    return await KEPT.find_all(connection, "where institution_id = $1", institution_id)
 
 
 _KEEP: Final[LiteralString] = f"""

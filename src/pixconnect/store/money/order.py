@@ -335,12 +335,11 @@ WAITING: Final = Table(
     key=("order_name",),
 )
 
-_INSERT_WAITING: Final[LiteralString] = f"insert into waiting_order ({WAITING.names}) values ({WAITING.parameters})"
 _FIND_WAITING: Final[LiteralString] = f"select {WAITING.select} from waiting_order where order_name = any($1)"
 
 
 async def insert_waiting(connection: Connection, waiting: WaitingOrder) -> None:
-    await connection.execute(_INSERT_WAITING, *WAITING.values(waiting))
+    await WAITING.insert(connection, waiting)
 
 
 async def find_waiting(connection: Connection | Pool, order_names: Sequence[str]) -> dict[str, WaitingOrder]:

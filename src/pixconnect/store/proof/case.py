@@ -126,7 +126,6 @@ async def list_oldest(
     return [CASE.read(row) for row in rows]
 
 
-_FIND: Final[LiteralString] = f"select {CASE.select} from kept_case where id = $1"
 # In the order of ids, so that two decisions on the same cases never wait for each other.
 _LOCK_CASES: Final[LiteralString] = (
     f"select {CASE.select} from kept_case where id = any($1) order by id for no key update"
@@ -134,16 +133,13 @@ _LOCK_CASES: Final[LiteralString] = (
 
 
 async def find(connection: Connection | Pool, case_id: int) -> Case | None:
-    return CASE.read_found(await connection.fetchrow(_FIND, case_id))
-
-
-_FIND_NAMED: Final[LiteralString] = f"""
-    select {CASE.select} from kept_case where kind = $1 and institution_id = $2 and name = $3
-"""
+    return await CASE.find(connection, "where id = $1", case_id)
 
 
 async def find_named(connection: Connection, kind: CaseKind, institution_id: int, name: str) -> Case | None:
-    return CASE.read_found(await connection.fetchrow(_FIND_NAMED, kind, institution_id, name))
+    return await CASE.find(
+        connection, "where kind = $1 and institution_id = $2 and name = $3", kind, institution_id, name
+    )
 
 
 async def lock(connection: Connection, case_ids: Collection[int]) -> dict[int, Case]:

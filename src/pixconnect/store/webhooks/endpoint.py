@@ -142,18 +142,16 @@ async def lock(connection: Connection, holder_id: int, endpoint_id: int) -> Endp
     return ENDPOINT.read_found(row)
 
 
-_LOCK_CONCERNED: Final[LiteralString] = f"""
-    select {ENDPOINT.select} from webhook_endpoint
-    where id = any($1) and (id = any($2) or first_failure_at is not null)
-    order by id for no key update
-"""
-
-
 async def lock_concerned(
     connection: Connection, endpoint_ids: Sequence[int], failing_ids: Sequence[int]
 ) -> list[Endpoint]:
     """The endpoints of these attempts that may change: they failed now or had failed before."""
-    return [ENDPOINT.read(row) for row in await connection.fetch(_LOCK_CONCERNED, endpoint_ids, failing_ids)]
+    return await ENDPOINT.find_all(
+        connection,
+        "where id = any($1) and (id = any($2) or first_failure_at is not null) order by id for no key update",
+        endpoint_ids,
+        failing_ids,
+    )
 
 
 _CHANGED: Final = ENDPOINT.without("created_at", "pix_key")

@@ -5,8 +5,18 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
-from pixconnect.domain.money.order import Ending, FirstIds, GivenUp, end_refund, end_transfer, may_give_up, open_order
-from pixconnect.domain.money.rail import NeverTaken, Rejected, Settled
+from pixconnect.domain.money.order import (
+    Ending,
+    FirstIds,
+    GivenUp,
+    Step,
+    end_refund,
+    end_transfer,
+    may_give_up,
+    next_step,
+    open_order,
+)
+from pixconnect.domain.money.rail import Abilities, NeverTaken, Rejected, Settled
 from support.records import NOW, a_refund, a_transfer
 
 LATER = NOW + timedelta(seconds=60)
@@ -40,3 +50,25 @@ def test_what_was_handed_over_is_never_given_up() -> None:
     assert not may_give_up(order, LATER - timedelta(microseconds=1), FirstIds())
     assert may_give_up(order, LATER, FirstIds())
     assert not may_give_up(structs.replace(order, handed_at=NOW), LATER, FirstIds())
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_late", "outlived", "is_held", "has_rail", "step"),
+    [
+        ({"handed_at": NOW}, True, True, True, True, "ask"),
+        ({}, True, False, True, True, "give up"),
+        ({"approval": "awaited"}, False, True, False, True, "leave"),
+        ({}, True, True, False, True, "count as handed"),
+        ({}, False, True, True, True, "count as handed"),
+        ({"approval": "given"}, False, False, True, True, "hold"),
+        ({}, False, False, False, True, "send"),
+        ({}, False, False, False, False, "leave"),
+    ],
+)
+def test_a_worker_does_the_first_step_that_applies(
+    changes: dict[str, object], is_late: bool, outlived: bool, is_held: bool, has_rail: bool, step: Step
+) -> None:
+    order = structs.replace(open_order(a_transfer(), NOW, timedelta(seconds=60)), **changes)
+    first_ids = FirstIds(transfer_id=order.resource_id + outlived)
+    now = LATER if is_late else NOW
+    assert next_step(order, now, first_ids, Abilities(), is_held=is_held, has_rail=has_rail) == step

@@ -154,10 +154,28 @@ def may_send(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
     return not (is_too_late(order, now) and outlived_start(order, first_ids))
 
 
-def is_doubtful(order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities) -> bool:
-    """Whether an order without a mark may have been sent all the same, so that we must ask the rail first."""
-    # If the rail cannot be asked by our id, we could never learn whether a young order was sent.
-    return outlived_start(order, first_ids) and (is_too_late(order, now) or abilities.answers_by_our_id)
+Step = Literal["ask", "give up", "leave", "count as handed", "hold", "send"]
+
+
+def next_step(
+    order: OpenOrder, now: datetime, first_ids: FirstIds, abilities: Abilities, *, is_held: bool, has_rail: bool
+) -> Step:
+    """What a worker does with an order that is due; the first reason in this order counts."""
+    if order.handed_at is not None:
+        return "ask"
+    if may_give_up(order, now, first_ids):
+        return "give up"
+    # The clock was set back: what may not leave is no worker's until its time is over.
+    if not (order.may_leave or is_too_late(order, now)):
+        return "leave"
+    # It may have been sent without its mark, so the rail is asked first. If the rail cannot be asked by our id, we could never
+    # learn whether a young order was sent.
+    if outlived_start(order, first_ids) and (is_too_late(order, now) or abilities.answers_by_our_id):
+        return "count as handed"
+    if is_held:
+        return "hold"
+    # Without a rail we mark none, so that we can give it up when its time is over.
+    return "send" if has_rail else "leave"
 
 
 def name_to_ask_by(order: OpenOrder, abilities: Abilities) -> str | None:

@@ -5,6 +5,7 @@ A worker calls this for the slots that it leases. No transaction is open during 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, Literal
@@ -22,11 +23,11 @@ from pixconnect.domain.money.order import (
     FirstIds,
     GivenUp,
     OpenOrder,
-    is_doubtful,
-    is_too_late,
+    Step,
     may_give_up,
     may_send,
     name_to_ask_by,
+    next_step,
 )
 from pixconnect.domain.money.rail import (
     NeverTaken,
@@ -114,32 +115,24 @@ async def _move(context: Context, fence: Fence, due: Sequence[OpenOrder], until:
         # Here, since nothing may wait between a mark and the sending.
         await context.traces.look_up([order.name for order in due])
     # Without a rail none was ever sent, whatever was forgotten.
-    first_ids = context.server.first_ids if context.policy.has_rail else FirstIds()
-    too_late = [order for order in due if may_give_up(order, until, first_ids)]
+    policy = context.policy
+    first_ids = context.server.first_ids if policy.has_rail else FirstIds()
     holds = await _find_holds(context, due, until)
-    early = [order for order in due if not (order.may_leave or is_too_late(order, until)) and order.handed_at is None]
-    unmarked = [
-        order
-        for order in due
-        if order.handed_at is None and not may_give_up(order, until, first_ids) and order not in early
-    ]
-    doubtful = [order for order in unmarked if is_doubtful(order, until, first_ids, context.policy.abilities)]
-    waiting = [order for order in unmarked if order not in doubtful and order.name not in holds]
-    held = [order for order in unmarked if order not in doubtful and order.name in holds]
-    handed = [order for order in due if order.handed_at is not None]
-    if too_late:
+    steps = defaultdict[Step, list[OpenOrder]](list)
+    for order in due:
+        is_held = order.name in holds
+        step = next_step(order, until, first_ids, policy.abilities, is_held=is_held, has_rail=policy.has_rail)
+        steps[step].append(order)
+    if too_late := steps["give up"]:
         await _end(context, [(order.name, GivenUp(hold=holds.get(order.name))) for order in too_late])
-    if held:
+    if held := steps["hold"]:
         await order_store.leave_unsent(context.pool, [order.name for order in held], until + HELD_AGAIN_AFTER)
-    if waiting and context.policy.has_rail:
+    if waiting := steps["send"]:
         await _hand_over(context, fence, waiting, until)
-    # Without a rail we mark none, so that we can give it up when its time is over.
-    elif waiting:
-        await order_store.leave_unsent(context.pool, [order.name for order in waiting])
-    if early:
-        # The clock was set back: what may not leave is no worker's until its time is over.
-        await order_store.leave_unsent(context.pool, [order.name for order in early])
-    if doubtful:
+    if left := steps["leave"]:
+        await order_store.leave_unsent(context.pool, [order.name for order in left])
+    handed = steps["ask"]
+    if doubtful := steps["count as handed"]:
         handed += await _count_as_handed(context, fence, doubtful, until)
     await _ask_about(context, fence, handed, until)
 

@@ -208,6 +208,8 @@ async def test_programs_that_read_are_told_what_there_is(api: Api) -> None:
     assert text.startswith("# Pix Connect\n\n> ")
     listed = re.findall(r"^- \[[^\]]+\]\(http://127\.0\.0\.1:8080/([^)]+)\): \S", text, flags=re.MULTILINE)
     assert listed == ["openapi.json", "openapi-3.0.json", *(f"{address}.md" for address in PAGES)]
+    headings = re.findall(r"^## .+", text, flags=re.MULTILINE)
+    assert len(headings) == len(set(headings))
     # Each says what its page is about, and not how it is made or where the same is in another language.
     for summary in (page.summary for page in PAGES.values()):
         assert summary[0].isupper() or summary[0] == "`", summary

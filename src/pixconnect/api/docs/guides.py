@@ -56,10 +56,10 @@ def write_json(value: object) -> str:
 
 
 FOLDERS: Final[Mapping[str, str]] = dict(
-    guides="Do",
+    guides="Guides",
     runbooks="When an alert fires",
-    reference="Look up",
-    explanations="Understand",
+    reference="Reference",
+    explanations="Explanations",
     decisions="Decisions",
     about="About",
 )
@@ -99,7 +99,7 @@ class GuidePage(Struct, frozen=True, kw_only=True):
 
 @cache
 def find_pages() -> Mapping[str, GuidePage]:
-    """All pages by their address, in the order in which they are listed: that of the first of them, which lists most."""
+    """All pages by their address: by folder, and in a folder in the order in which ``docs/README.md`` lists them."""
     root = _find_root()
     if root is None:
         return {}
@@ -110,7 +110,12 @@ def find_pages() -> Mapping[str, GuidePage]:
         sources += sorted((docs / folder).glob("*.md"))
     sources += [root / f"{name}.md" for name in _ABOUT]
     pages = [_read(root, source) for source in dict.fromkeys(sources) if source.is_file()]
-    return {page.address: page for page in pages}
+    ranks = {folder: rank for rank, folder in enumerate(FOLDERS)}
+    return {page.address: page for page in sorted(pages, key=lambda page: ranks.get(_folder(page), -1))}
+
+
+def _folder(page: GuidePage) -> str:
+    return page.address.split("/")[1] if page.address.count("/") > 1 else ""
 
 
 @cache
@@ -178,8 +183,7 @@ def render_navigation(depth: str, current: GuidePage | None = None) -> str:
     """Groups of links to all pages; ``depth`` leads from the page that they stand on to the service's address."""
     groups: dict[str, list[GuidePage]] = {}
     for page in find_pages().values():
-        folder = page.address.split("/")[1] if page.address.count("/") > 1 else ""
-        groups.setdefault(FOLDERS.get(folder, "Learn"), []).append(page)
+        groups.setdefault(FOLDERS.get(_folder(page), "Learn"), []).append(page)
     return "".join(
         f"<details{' open' if current in pages else ''}><summary>{title}</summary><ul>"
         + "".join(
@@ -248,7 +252,7 @@ def write_index(base_url: str, description: str) -> str:
     ]
     folder = None
     for page in find_pages().values():
-        name = page.address.split("/")[1] if page.address.count("/") > 1 else ""
+        name = _folder(page)
         if name != folder:
             # Readers with little room may leave out what is optional.
             title = "Optional" if name == "decisions" else FOLDERS.get(name, "Learn")

@@ -622,6 +622,15 @@ async def test_no_chunk_is_parsed_after_a_refusal(monkeypatch: pytest.MonkeyPatc
     assert not parsed
 
 
+async def test_few_chunks_of_an_octet_are_parsed_before_they_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[bytes] = []
+    monkeypatch.setattr(Connection, "on_body", lambda _, body: parsed.append(body))
+    async with connected(tell_headers) as client:
+        await client.send(CHUNKED + b"1\r\na\r\n" * 10_000)
+        assert (await client.answer())[0] == b"HTTP/1.1 400 Bad Request"
+    assert len(parsed) < 500
+
+
 async def test_chunks_of_64_octets_and_trailers_are_taken() -> None:
     chunks = b"40\r\n" + b"x" * 64 + b"\r\n"
     async with connected(echo) as client:

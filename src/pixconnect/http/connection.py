@@ -289,9 +289,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._tail = b""
                 self.waits_since_s = self.loop.time()
             # A part ends with a head, a body or the slice. One cut too many does no harm.
-            cut = min(position + left, end) if left else find_end(octets, position, end, self._tail)
-            if cut < end and not left and self._body is not None:
-                self._body.wire_octets += limits.CUT_COSTS
+            find = find_end if self._body is None else self._body.find_cut
+            cut = min(position + left, end) if left else find(octets, position, end, self._tail)
             self._feed(octets if cut - position == end else octets[position:cut])
             position = cut
         if position < end or self._body is not None or self.held_octets or self.flow.read_paused:

@@ -10,7 +10,7 @@ from typing import Final
 import httptools
 
 from pixconnect.http.asgi import HTTP, Scope
-from pixconnect.http.limits import FIELDS_MAX, TRAILERS_MAX
+from pixconnect.http.limits import CHUNKS_AT_ONCE, CUT_COSTS, FIELDS_MAX, TRAILERS_MAX
 
 _BLANK: Final = 0x20
 _END: Final = b"\r\n\r\n"
@@ -84,6 +84,15 @@ class MessageBody:
         self.skipped_framing = skipped_framing
         # Octets of a chunked body: its own, those on the wire, and those of complete trailers.
         self.octets = self.wire_octets = self.trailer_octets = 0
+
+    def find_cut(self, octets: bytes | bytearray, position: int, end: int, tail: bytes) -> int:
+        """Where to cut what is in and around chunks: at a blank line, which counts as octets around them, or after a little."""
+        cut = find_end(octets, position, end, tail)
+        if cut - position > CHUNKS_AT_ONCE:
+            return position + CHUNKS_AT_ONCE
+        if cut < end:
+            self.wire_octets += CUT_COSTS
+        return cut
 
     @property
     def is_overhead_too_large(self) -> bool:

@@ -12,6 +12,8 @@ FIELDS_MAX: Final = 128
 TRAILERS_MAX: Final = 1024
 # As many of those octets count for each blank line in a chunk, where what we read is cut.
 CUT_COSTS: Final = 32
+# Octets in and around chunks that are parsed before it is looked at how much is around them.
+CHUNKS_AT_ONCE: Final = 2 * 1024
 # Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
 # Octets that we read and drop of what follows octets that are not HTTP/1.1.

@@ -235,6 +235,18 @@ async def test_of_thousands_of_items_that_are_wrong_some_are_named(door: Api) ->
     assert rows == [("loteCobV.cobsV", "7")] * (ROWS_MAX - 1) + [("loteCobV", None)]
 
 
+@pytest.mark.parametrize("count", [1, 999])
+async def test_a_member_that_stands_twice_in_one_of_its_charges_is_refused(door: Api, count: int) -> None:
+    body = json.dumps(a_lot(*map(an_item, range(count)), an_item(count, chave="x"))).encode()
+    twice = body.replace(b'"chave": "x"', b'"chave": "x", "chave": "y"')
+    answer = await door.call("PUT", PATH, twice)
+    assert (answer.status, answer.body["detail"]) == (
+        400,
+        "O membro chave aparece duas vezes no mesmo objeto do corpo.",
+    )
+    assert (await door.call("PUT", PATH, body)).status == 202
+
+
 async def test_a_body_of_far_more_elements_than_a_lot_has_is_refused_unread(door: Api) -> None:
     for part in (b"[],", b"{},", b'"a":1,'):
         body = b'{"cobsv":[' + part * (BODY_MAX // len(part) - 8) + b"0]}"

@@ -11,7 +11,8 @@ An instant counts at the precision at which it is shown, milliseconds: one that 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import MAXYEAR, datetime, timedelta
 from functools import partial
 from typing import Annotated, Final, TypeVar
@@ -117,6 +118,8 @@ class Body(Struct, frozen=True):
 
     members: Mapping[str, object] | None = None
     """``None`` where it is no object."""
+    unjudged: bytes = b""
+    """All of it, where it is too long to be judged at one go for members that stand twice."""
 
     def require(self, entity: str) -> Mapping[str, object]:
         """Its members; raises ``Violated`` where it is no object."""
@@ -206,8 +209,14 @@ def _read_body(names: Sequence[bytes] | None, raw: bytes, headers: Mapping[bytes
         raise UnsupportedMediaType("Content-Type: must be application/json")
     if headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity"):
         raise UnsupportedMediaType("Content-Encoding: must be identity")
+    with refusing_repeated():
+        return Body(decoding.read_object(raw, names), raw if len(raw) > decoding.BODY_MAX else b"")
+
+
+@contextmanager
+def refusing_repeated() -> Generator[None]:
     try:
-        return Body(decoding.read_object(raw, names))
+        yield
     except RepeatedMember as error:
         raise MalformedRequest(f"O membro {error.name} aparece duas vezes no mesmo objeto do corpo.") from None
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, cast, get_args
 
-from msgspec import Meta, Struct, field
+import msgspec
+from msgspec import Meta, Raw, Struct, field
 
 from pixconnect.api.frame.operation import Reply, Services
 from pixconnect.api.standard import charge_body, frame
 from pixconnect.api.standard.charge_body import ChargePatch, ChargePut
 from pixconnect.api.standard.charge_records import Txid
 from pixconnect.api.standard.due_records import CobVRevisada, CobVSolicitada
-from pixconnect.api.standard.frame import Asked, Parametros, PeriodQuery
+from pixconnect.api.standard.frame import Asked, Body, Parametros, PeriodQuery, refusing_repeated
 from pixconnect.api.standard.problem import ProblemaDoItem, describe_rows
 from pixconnect.api.standard.violations import TXID, Members, Violations, list_members
 from pixconnect.domain.frame import errors
@@ -34,6 +36,7 @@ from pixconnect.domain.standard.charge_lot import (
     WantedItem,
 )
 from pixconnect.domain.standard.location import WITH_DUE_DATE
+from pixconnect.foundation.json_members import RepeatedMember, list_names, refuse_repeated
 from pixconnect.usecases.standard import lot as lot_usecases
 from pixconnect.usecases.standard.lot import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
 from pixconnect.usecases.standard.pix import Instante
@@ -128,6 +131,14 @@ _MERGED: Final = ("calendario", "valor")
 """Members of a charge of which a patch names parts."""
 
 
+class _Items(Struct, frozen=True):
+    cobsv: list[Raw] = field(default_factory=list[Raw])
+
+
+_read_raw: Final = msgspec.json.Decoder(_Items).decode
+_NAMES: Final = list_names(CobVDoLote)
+
+
 class _Sent(Struct, frozen=True):
     txid: str
     members: Mapping[str, object]
@@ -148,6 +159,7 @@ async def put_lot(services: Services, request: Asked) -> Reply:
     sent = _read_items(violations, members, is_required=True)
     violations.raise_if_any()
     _count_items(services, request, sent)
+    await _refuse_repeated(request.body)
     items: list[NewItem] = []
     for each in sent:
         await _let_others(items)
@@ -166,6 +178,7 @@ async def patch_lot(services: Services, request: Asked) -> Reply:
     sent = _read_items(violations, members, is_required=False)
     violations.raise_if_any()
     _count_items(services, request, sent)
+    await _refuse_repeated(request.body)
     for _ in range(_TRIES_MAX):
         items = await _read_patches(found, sent)
         if await lot_usecases.patch_lot(services.context, request.caller, found, description, items):
@@ -220,6 +233,21 @@ def _read_items(violations: Violations, members: Mapping[str, object], *, is_req
         else:
             found[txid] = _Sent(txid, cast("dict[str, object]", item))
     return list(found.values())
+
+
+async def _refuse_repeated(body: Body) -> None:
+    """Refuse members that stand twice in a charge of a long lot, charge by charge."""
+    if not body.unjudged:
+        return
+    # It was read before, so it is an object with a list of objects, if any.
+    items = _read_raw(body.unjudged.removeprefix(BOM_UTF8)).cobsv
+    with refusing_repeated():
+        if body.unjudged.count(b'"cobsv"') > 1:
+            raise RepeatedMember("cobsv")
+        for number, item in enumerate(items):
+            if number % _YIELD_AFTER == 0:
+                await asyncio.sleep(0)
+            refuse_repeated(bytes(item), _NAMES)
 
 
 def _count_items(services: Services, request: Asked, sent: Sequence[_Sent]) -> None:

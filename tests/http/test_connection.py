@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from pixconnect.flow.overload import RefusalPace
 from pixconnect.http import limits
 from pixconnect.http.asgi import WholeAnswer
 from pixconnect.http.connection import Connection
@@ -778,3 +779,20 @@ async def test_every_answer_has_the_headers_of_the_server_a_refusal_too() -> Non
             client = await connect()
             await client.send(octets)
             assert (await client.answer())[1][b"x-content-type-options"] == b"nosniff"
+
+
+async def test_bare_refusals_of_a_flood_are_told_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def delay_s(_: RefusalPace, address: str, __: float) -> float:
+        asked.append(address)
+        return 0.2
+
+    monkeypatch.setattr(RefusalPace, "delay_s", delay_s)
+    async with connected(tell_headers) as client:
+        began_s = asyncio.get_running_loop().time()
+        await client.send(CHUNKED + b"1\r\na\r\n" * 400)
+        assert (await client.answer())[0] == b"HTTP/1.1 400 Bad Request"
+        assert await client.is_hung_up()
+        assert asyncio.get_running_loop().time() - began_s >= 0.2
+    assert asked == ["127.0.0.1"]

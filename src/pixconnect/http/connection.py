@@ -93,8 +93,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_stopped = True
         self._waiting.clear()
         self._rest = b""
-        # The parser refers to us: this circle would wait for the garbage collector.
-        self._head = self._parser = None
+        self._head = self._parser = None  # which refers to us: this circle would wait for the garbage collector
         running, self._running, self._read = self._running, None, None
         self.flow.resume_writing()
         if running is not None:
@@ -138,14 +137,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._stop(HTTPStatus.BAD_REQUEST)
 
     def on_headers_complete(self) -> None:
-        # Only of what we write ourselves in `_read_skipped`.
         if self._body is not None:
-            return
+            return  # of what we write ourselves in `_read_skipped`
         begun, self._head = self._head, None
         if self._is_stopped or self.transport.is_closing():
             return
-        # The parser may see the end of a body where we do not, and read a head there.
-        if begun is None:
+        if begun is None:  # the parser may see the end of a body where we do not, and read a head there
             self._stop(HTTPStatus.BAD_REQUEST)
             return
         parser = errors.require(self._parser, "the parser calls this")
@@ -214,9 +211,16 @@ class Connection(asyncio.BufferedProtocol):
     def refuse(self, status: HTTPStatus) -> None:
         if self.transport.is_closing():
             return
-        opening = STATUS_LINES[status] + self.connections.common_head
-        self.transport.write(opening + b"connection: close\r\ncontent-length: 0\r\n\r\n")
         self._linger(limits.UNREAD_MAX)
+        # Of a flood each is told a little after the one before it, as the application does with its own.
+        delay_s = self.connections.refusal_pace.delay_s(self.address, self.loop.time())
+        self.loop.call_later(delay_s, self._tell, status) if delay_s else self._tell(status)
+
+    def _tell(self, status: HTTPStatus) -> None:
+        if not self.transport.is_closing():
+            opening = STATUS_LINES[status] + self.connections.common_head
+            self.transport.write(opening + b"connection: close\r\ncontent-length: 0\r\n\r\n")
+            self.transport.write_eof()
 
     def close_after_answer(self) -> None:
         """Close after an answer; what is still to come of its request is dropped unparsed."""
@@ -224,11 +228,11 @@ class Connection(asyncio.BufferedProtocol):
             self._running = None
             self.transport.close()
         else:
+            self.transport.write_eof()
             self._linger(limits.UNREAD_BODY_MAX)
 
     def _linger(self, unread_octets_max: int) -> None:
         # What the client still sends is dropped for a moment: if we closed at once, it might never see the answer.
-        self.transport.write_eof()
         self._is_stopped = self._is_lingering = True
         self._unread_octets_max = unread_octets_max
         self._running = self._read = self._body = None
@@ -325,8 +329,7 @@ class Connection(asyncio.BufferedProtocol):
             self._body.wire_octets += len(part)
         try:
             parser.feed_data(part)
-        # We speak no other protocol; the request itself is answered.
-        except httptools.HttpParserUpgrade:
+        except httptools.HttpParserUpgrade:  # we speak no other protocol; the request itself is answered
             if self._body is not None and self._body.skipped_framing:
                 self._read_skipped(self._body)
             else:
@@ -349,15 +352,13 @@ class Connection(asyncio.BufferedProtocol):
             self._stop(HTTPStatus.BAD_REQUEST)
 
     def _run_next(self) -> None:
-        # The client must read the answer to the previous request first.
         if self._running is None and self._waiting and not self.flow.write_paused:
             self._run(self._waiting.popleft())
 
     def _run(self, exchange: Exchange) -> None:
         self._running = exchange
         if self._prompt is not None and (answer := self._prompt.answer_at_once(exchange.scope)) is not None:
-            # The parser must return first: its callbacks may not call it.
-            self.loop.call_soon(exchange.tell, answer)
+            self.loop.call_soon(exchange.tell, answer)  # the parser must return first: its callbacks may not call it
             return
         exchange.task = self.loop.create_task(exchange.run(self._app), name="request")
         self.connections.tasks.add(exchange.task)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING
 
+from pixconnect.flow.overload import RefusalPace
 from pixconnect.http.limits import HELD_IN_ALL_MAX, SLICE_MAX, UNSENT_IN_ALL_MAX, UNSENT_OF_ONE_MAX
 
 if TYPE_CHECKING:  # each adds itself
@@ -39,6 +40,8 @@ class Connections:
         self.slice = bytearray(SLICE_MAX)
         self.held_octets = 0
         self.unsent_octets = 0
+        # Of bare refusals, of which each address gets few at once.
+        self.refusal_pace = RefusalPace()
         self._count_max = count_max
         self._on_first = on_first
         self._counts: Counter[str] = Counter()

@@ -16,6 +16,7 @@ from support.command_line import LIVE, CommandLine
 from support.fake_institution import FakeInstitution
 from support.postgres import Addresses, execute_as_owner, make_live
 from support.service import FakeClock, open_service
+from support.statement_files import make_ofx, make_ofx_line
 
 pytestmark = pytest.mark.long
 
@@ -126,10 +127,25 @@ async def _open_case_of_order(database: Addresses) -> None:
         await open_case_of_order(shop)
 
 
-def test_what_a_line_is_may_be_said_by_its_id_alone(live: CommandLine) -> None:
+def test_two_operators_answer_what_lines_of_a_file_are(live: CommandLine, tmp_path: Path) -> None:
     for own in ("X1=transfer:9", "X1"):
         assert "ours: no line X1 waits" in live.refusal("case", "answer", "1", "--ours", own, "--operator", "ana")
     assert [_show(live)[name] for name in ("files", "balances", "lines", "answers")] == [[], [], [], []]
+    lines = [make_ofx_line(item_id=name, at="20260701", amount="5.00", memo=f"SALDO {name}") for name in ("S1", "S2")]
+    file = tmp_path / "july.ofx"
+    file.write_bytes(make_ofx(*lines, first="20260701", last="20260701", opening="100.00", closing="105.00"))
+    live.json("institution", "statement", "loja", str(file), "--confirm", "--operator", "ana")
+    shown = _show(live)
+    assert [one["name"] for one in shown["files"]] == ["july.ofx"]
+    assert [(one["item_id"], one["answer"], one["posts_cents"]) for one in shown["answers"]] == [
+        ("S1", "counts", 500), ("S1", "aside", 0), ("S2", "counts", 500), ("S2", "aside", 0)
+    ]  # fmt: skip
+    assert "july.ofx" in live.run("case", "show", "1").stdout
+    live.json("case", "answer", "1", "--counts", "S1", "--aside", "S2", "--operator", "ana")
+    confirmed = live.run("institution", "confirm", "loja", "--operator", "bia", "--code", _read_code(live))
+    assert confirmed.returncode == 0, confirmed.stderr
+    told = live.json("institution", "days", "loja", "--lines", "2026-07-01")["lines"]
+    assert {one["item_id"]: one["status"] for one in told} == {"S1": "before_opening", "S2": "no_money"}
 
 
 @pytest.fixture

@@ -140,7 +140,8 @@ def test_two_operators_answer_what_lines_of_a_file_are(live: CommandLine, tmp_pa
     assert [(one["item_id"], one["answer"], one["posts_cents"]) for one in shown["answers"]] == [
         ("S1", "counts", 500), ("S1", "aside", 0), ("S2", "counts", 500), ("S2", "aside", 0)
     ]  # fmt: skip
-    assert "july.ofx" in live.run("case", "show", "1").stdout
+    told_to_people = live.run("case", "show", "1").stdout
+    assert all(f"\n{name}:\n" in told_to_people for name in ("files", "balances", "lines", "answers"))
     live.json("case", "answer", "1", "--counts", "S1", "--aside", "S2", "--operator", "ana")
     confirmed = live.run("institution", "confirm", "loja", "--operator", "bia", "--code", _read_code(live))
     assert confirmed.returncode == 0, confirmed.stderr

@@ -88,7 +88,8 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
         ],
         lines=[_show_line(one, found.reserved_cents.get(one.item_id)) for one in found.lines],
         answers=[
-            output.pick(one, "item_id answer ours=own posts_cents kind holder_id lacking_cents")
+            output.pick(one, "item_id answer ours=own posts_cents kind holder_id")
+            | {"lacking_cents": one.lacking_cents or None}
             for one in found.answers
         ],
     )
@@ -96,6 +97,7 @@ def show(case_id: CaseId, *, json: Json = False) -> None:
     output.show(_shown(found) | ending | waits | listed_too, as_json=json)
     for name, shown in listed.items():
         if shown and not json:
+            terminal.say(f"\n{name}:")
             output.show_list(name, shown, as_json=False, money=_MONEY)
 
 

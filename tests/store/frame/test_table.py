@@ -36,7 +36,7 @@ NOT_IN_RECORDS: Final = {
     "proof_run": {"seen_at"},
     "institution_account": {"receiving_sealed", "sending_sealed", "removed_at"},
     "institution_allowance": {"naming_key"},
-    "institution_proposal": {"id", "confirmed_by", "confirmed_at"},
+    "institution_proposal": {"id", "confirmed_by", "confirmed_at", "proposed_login"},
     "kept_report": {"fingerprint"},
     "movement": {"id", "institution_id"},
     "refused_credit": {"refused_at"},

@@ -24,6 +24,7 @@ def find_tables() -> Iterator[tuple[str, Table[Any]]]:
 
 TABLES: Final = dict(find_tables())
 NOT_IN_RECORDS: Final = {
+    "waiting_limits": {"wanted_login"},
     "case_note": {"id"},
     "client": {"secret_hash", "secret_key_id"},
     "holder": {"key_webhooks_count"},

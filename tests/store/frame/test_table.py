@@ -41,7 +41,6 @@ NOT_IN_RECORDS: Final = {
     "kept_report": {"fingerprint"},
     "movement": {"id", "institution_id"},
     "refused_credit": {"refused_at"},
-    "waiting_limits": {"wanted_login"},
     "webhook_endpoint": {"resumed_at"},
 }
 """Columns that only statements know. A new column stands in its table's declaration, or here."""

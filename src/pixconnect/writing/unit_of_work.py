@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, TypeVar, TypeVarTuple
+from typing import Any, TypeVar, TypeVarTuple
 
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.event import Event
@@ -34,8 +34,6 @@ from pixconnect.writing.service_time import take_time
 
 About = TypeVarTuple("About")
 AnyClaim = TypeVar("AnyClaim", bound="Claim")
-
-_CLAIMED_WITHOUT_SPARE: Final = identifier_store.BLOCK_SIZE // 4
 
 
 class Claim:
@@ -168,7 +166,9 @@ class UnitOfWork(Changes):
 
     async def take_ids_for(self, claimed_count: int) -> None:
         """Take more ids if one entry may be followed by this many of claims."""
-        for _ in range(-((_CLAIMED_WITHOUT_SPARE - claimed_count) // identifier_store.BLOCK_SIZE)):
+        size = identifier_store.BLOCK_SIZE
+        # A quarter of the batch's own block is left for claims.
+        for _ in range(-((size // 4 - claimed_count) // size)):
             self._spare_ids.append(await identifier_store.take_block(self.connection))
 
     def count_from(self, first_id: int) -> None:

@@ -670,6 +670,10 @@ def test_what_can_no_longer_be_paid_is_read_too(status: str) -> None:
             payload(valor={"original": "1.00"}).replace(b'"1.00"', b'"1.00", "original": "9.00"'),
             "original: stands twice",
         ),
+        (
+            payload(valor={"original": "1.00"}).replace(b'"1.00"', b'"1.00", "x": "\xff", "original": "9.00"'),
+            "cannot be read: body: must be valid JSON",
+        ),
         (payload(txid="a" * 36), "txid"),
         (payload(txid="a\n"), "txid"),
         (payload(txid="٣"), "txid"),

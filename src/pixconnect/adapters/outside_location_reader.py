@@ -46,7 +46,7 @@ from pixconnect.domain.money.charge_contents import LIFETIME_S
 from pixconnect.domain.standard.location import LocationUnreachable, OutsideCharge
 from pixconnect.domain.webhooks.address_rules import Target, TargetRefused, parse_target
 from pixconnect.flow.shares import OutgoingLimit
-from pixconnect.foundation.json_members import RepeatedMember, list_names, refuse_repeated
+from pixconnect.foundation.json_members import list_names, refuse_repeated
 from pixconnect.http.client import ConnectionFailed, ReceivedAnswer
 
 KEY_LENGTH_MAX: Final = 77
@@ -99,7 +99,7 @@ def parse_payload(octets: bytes) -> OutsideCharge:
     try:
         payload = _read(octets := octets.removeprefix(BOM_UTF8))
         refuse_repeated(octets, _NAMES)
-    except (msgspec.MsgspecError, ValueError, RecursionError, RepeatedMember) as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError, errors.BadRequest) as error:
         raise _refusal(f"cannot be read: {error}") from None
     if _TXID.fullmatch(payload.txid) is None:
         raise _refusal("has a txid that is not 1 to 35 letters and digits")

@@ -253,6 +253,23 @@ async def test_a_body_of_far_more_elements_than_a_lot_has_is_refused_unread(door
         assert (await door.call("PUT", PATH, body)).status == 413
 
 
+@pytest.mark.parametrize(
+    ("method", "once", "twice"),
+    [
+        ("PATCH", '"txid"', '"status": "x", "status": "y", "txid"'),
+        ("PUT", '"descricao"', '"descricao": "", "descricao"'),
+        ("PUT", '"cobsv": [', r'"c\u006fbsv": [], "cobsv": ['),
+    ],
+)
+async def test_a_member_of_a_large_lot_that_stands_twice_is_refused(
+    door: Api, method: str, once: str, twice: str
+) -> None:
+    body = json.dumps(a_lot(an_item(1)))
+    await door.call("PUT", PATH, body.encode())
+    answer = await door.call(method, PATH, body.replace(once, twice, 1).ljust(70_000).encode())
+    assert (answer.status, "aparece duas vezes" in answer.body["detail"]) == (400, True)
+
+
 async def test_a_body_may_have_four_mebibytes_and_no_octet_more(door: Api) -> None:
     body = json.dumps(a_lot(an_item(1))).encode()
     assert (await door.call("PUT", PATH, body.ljust(BODY_MAX))).status == 202

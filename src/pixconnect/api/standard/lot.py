@@ -36,7 +36,7 @@ from pixconnect.domain.standard.charge_lot import (
     WantedItem,
 )
 from pixconnect.domain.standard.location import WITH_DUE_DATE
-from pixconnect.foundation.json_members import RepeatedMember, list_names, refuse_repeated
+from pixconnect.foundation.json_members import list_names, refuse_repeated
 from pixconnect.usecases.standard import lot as lot_usecases
 from pixconnect.usecases.standard.lot import ENTITY, ITEMS, FoundLot, NewItem, ShownLot
 from pixconnect.usecases.standard.pix import Instante
@@ -131,12 +131,9 @@ _MERGED: Final = ("calendario", "valor")
 """Members of a charge of which a patch names parts."""
 
 
-class _Items(Struct, frozen=True):
-    cobsv: list[Raw] = field(default_factory=list[Raw])
-
-
-_read_raw: Final = msgspec.json.Decoder(_Items).decode
-_NAMES: Final = list_names(CobVDoLote)
+_read_raw: Final = msgspec.json.Decoder(dict[str, Raw]).decode
+_list_raw: Final = msgspec.json.Decoder(list[Raw]).decode
+_NAMES: Final = list_names(LoteCobVRevisado)
 
 
 class _Sent(Struct, frozen=True):
@@ -236,15 +233,15 @@ def _read_items(violations: Violations, members: Mapping[str, object], *, is_req
 
 
 async def _refuse_repeated(body: Body) -> None:
-    """Refuse members that stand twice in a charge of a long lot, charge by charge."""
+    """Refuse members that stand twice in a charge of a long lot, charge by charge, and in what remains without them."""
     if not body.unjudged:
         return
     # It was read before, so it is an object with a list of objects, if any.
-    items = _read_raw(body.unjudged.removeprefix(BOM_UTF8)).cobsv
+    octets = body.unjudged.removeprefix(BOM_UTF8)
+    items = bytes(_read_raw(octets).get("cobsv", b"[]"))
     with refusing_repeated():
-        if body.unjudged.count(b'"cobsv"') > 1:
-            raise RepeatedMember("cobsv")
-        for number, item in enumerate(items):
+        refuse_repeated(octets.replace(items, b"[]"), _NAMES)
+        for number, item in enumerate(_list_raw(items)):
             if number % _YIELD_AFTER == 0:
                 await asyncio.sleep(0)
             refuse_repeated(bytes(item), _NAMES)

@@ -1,0 +1,19 @@
+"""Members that stand twice, in JSON that a fast reader takes and a thorough one does not."""
+
+import pytest
+
+from pixconnect.domain.frame import errors
+from pixconnect.foundation.json_members import refuse_repeated
+
+TWICE = b'"amount": 1, "amount": 100}'
+
+
+@pytest.mark.parametrize(
+    "before",
+    [b'"x": "\xff"', b'"x": ' + b"[" * 20_000 + b"]" * 20_000, b'"\xc3\x28": 1'],
+    ids=["text", "depth", "name"],
+)
+def test_what_cannot_be_looked_through_is_refused(before: bytes) -> None:
+    refuse_repeated(b"{" + before + b', "amount": 1}', [b'"amount"'])
+    with pytest.raises(errors.BadRequest, match="body: must be valid JSON"):
+        refuse_repeated(b"{" + before + b", " + TWICE, [b'"amount"'])

@@ -256,7 +256,7 @@ def test_a_code_has_at_most_512_bytes() -> None:
     is_refused(wide, "at most 512 bytes")
 
 
-@pytest.mark.parametrize("before", ["", " ", "\n", "\ufeff", "\u200b "])
+@pytest.mark.parametrize("before", ["", " ", "\n", "\ufeff", "\u200b ", "\u2060 \u200f"])
 @pytest.mark.parametrize("behind", ["", "\n", "\r\n", " \t", "\xa0", "\u200b"])
 def test_what_people_copy_with_a_code_does_not_matter(before: str, behind: str) -> None:
     assert br_code.parse_br_code(before + static_code() + behind) == br_code.parse_br_code(static_code())

@@ -94,7 +94,9 @@ def test_a_key_of_another_form_is_refused(text: str, key_type: KeyType) -> None:
     is_refused(text, key_type)
 
 
-@pytest.mark.parametrize("around", ["{}\n", " {}", "\t{}\r\n", "\ufeff{}", "{}\u200b", "\xa0{} "])
+@pytest.mark.parametrize(
+    "around", ["{}\n", " {}", "\t{}\r\n", "\ufeff{}", "{}\u200b", "\xa0{} ", "\u202a{}\u202c", "\u2060 \u200e{}"]
+)
 @pytest.mark.parametrize(
     "key", ["52998224725", "pix@bcb.gov.br", "+5511999999999", "123e4567-e12b-12d1-a456-426655440000"]
 )

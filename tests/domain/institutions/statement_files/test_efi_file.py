@@ -62,6 +62,10 @@ def test_all_of_a_day_with_its_balances() -> None:
     received = found.items[0]
     assert (received.text, received.tax_id, received.txid) == ("pagamento churrasco", "12345678908", "0000100020030000")
     assert found.items[2].counterparty == "João"
+    # A text that cannot be read moves no money.
+    found = read_efi_file(make_efi_file(RECORDS["PR"][0].replace(TEXT, "é?"), RECORDS["PR"][0].replace(TEXT, "4+k=")))
+    assert [item.text for item in found.items] == ["é?", "ãé"]
+    assert found.notes == ("line 2: a text is not in base64, and is read as it stands",)
     # A separator in a name is a part of it.
     (item,) = read_efi_file(make_efi_file(RECORDS["PEB"][0].replace("João", "João; Filhos;"))).items
     assert (item.counterparty, item.tax_id, item.signed_cents) == ("João; Filhos;", "12345678908", -900)
@@ -75,7 +79,6 @@ def test_all_of_a_day_with_its_balances() -> None:
         ("9.00", "9.001", "line 2: amount: '9.001' is no amount"),
         ("9.00", "-9.00", "line 2: amount: must not be below 0"),
         (E2E, "E1", "line 2: end_to_end_id: 'E1' is no name of the network"),
-        (TEXT, "?", "line 2: a text is not in base64"),
         (AT, "2026-11-02", "line 2: '2026-11-02' is no instant in UTC"),
         ("PR;1;", "PR;;", "line 2: protocol: is missing"),
         ("T;1;", "T;2;", "line 3: T: the trailer must count the 1 records before it: the file is cut off"),

@@ -31,6 +31,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
 
 _LINE_LENGTH_MAX: Final = 32 * 1024
 """A received Pix has up to 18,336 characters of what the charge said beside."""
+_NOTES_MAX: Final = 100
 _HEADER_COLUMNS: Final = (
     "CA",
     "institution",
@@ -101,13 +102,13 @@ def read_efi_file(content: bytes) -> StatementFile:
         raise InvalidStatement(f"CA: the header must have {len(_HEADER_COLUMNS)} columns", rows[0][0])
     told = dict(zip(_HEADER_COLUMNS, header, strict=True))
     day = _parse_day(told["day"], "CA", rows[0][0])
-    items, balances, count = ItemList(), _Balances(), 0
+    items, balances, count, notes = ItemList(), _Balances(), 0, list[str]()
     # Columns of one line at a time: a day of a busy account has a hundred thousand.
     for number, row in ((number, line.split(";")) for number, line in rows[1:-1]):
         if row[0] in ("SD0", "SD1"):
             _take_balance(balances, row, number, day)
         else:
-            items.add(_read_item(row, number), number)
+            items.add(_read_item(row, number, notes), number)
             count += 1
     # The trailer leaves the balances out of its count; by its first sentence it would not.
     if trailer[0] != "T" or len(trailer) < 2 or trailer[1] not in (str(count), str(len(rows) - 2)):
@@ -124,6 +125,7 @@ def read_efi_file(content: bytes) -> StatementFile:
         opening=balances.opening,
         closing=balances.closing,
         items=items.items,
+        notes=tuple(notes),
     )
 
 
@@ -148,7 +150,7 @@ def _take_balance(balances: _Balances, row: list[str], number: int, day: date) -
         balances.closing = found
 
 
-def _read_item(row: list[str], number: int) -> InstitutionItem | None:
+def _read_item(row: list[str], number: int, notes: list[str]) -> InstitutionItem | None:
     record = _RECORDS.get(row[0])
     if record is None:
         raise InvalidStatement(f"{row[0][:10]!r} is no record of this file", number)
@@ -181,7 +183,7 @@ def _read_item(row: list[str], number: int) -> InstitutionItem | None:
         txid=files.clean_text(told.get("txid", "")) or None,
         tax_id=files.clean_text(told.get("tax_id", "")) or None,
         counterparty=files.clean_text(told.get("name", "")) or None,
-        text=files.clean_text(_decode_text(told.get("text", ""), number)),
+        text=files.clean_text(_decode_text(told.get("text", ""), number, notes)),
     )
 
 
@@ -197,11 +199,14 @@ def _check_name(name: str | None, field: str, number: int) -> str | None:
     return name
 
 
-def _decode_text(text: str, number: int) -> str:
+def _decode_text(text: str, number: int, notes: list[str]) -> str:
     try:
-        return base64.b64decode(text, validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise InvalidStatement("a text is not in base64", number) from None
+        return _decode(base64.b64decode(text, validate=True))
+    except (binascii.Error, ValueError):
+        # It moves no money.
+        if len(notes) < _NOTES_MAX:
+            notes.append(f"line {number}: a text is not in base64, and is read as it stands")
+        return text
 
 
 def _parse_day(text: str, field: str, number: int) -> date:

@@ -399,6 +399,20 @@ async def test_what_a_second_form_lacks_and_another_balance_are_the_days_case(ba
     assert (await bank.states(), await bank.asked()) == (["closed"], [])
 
 
+async def test_a_difference_of_a_second_form_that_stays_is_the_case_of_its_first_day(bank: Bank) -> None:
+    counts = list[int]()
+    for day, second in ((1, "149.00"), (2, "148.00"), (3, "146.00"), (4, "145.00")):
+        fee = (f"F{day}", "-1.00", "TARIFA")
+        await bank.read(fee, day=day, opening=f"{101 - day}.00", closing=f"{100 - day}.00")
+        for _ in range(2):
+            entry = (f"C{day}", "-1.00", "FEES", f"0{day}")
+            await bank.read_file(camt(entry, first=f"0{day}", last=f"0{day}", closing=second))
+        (shown,) = await day_usecases.list_days(bank.context, bank.account, date(2026, 7, day), 1)
+        counts.append(shown.judged.cases.disagreements_count)
+    assert counts == [1, 0, 1, 0]
+    assert (await bank.moved(), await bank.asked()) == ([-100] * 4, ["2026-07-01", "2026-07-03"])
+
+
 async def test_a_form_that_tells_a_day_whole_takes_it_from_one_that_did_not(bank: Bank) -> None:
     bank.service.clock.advance(days=-7)
     await bank.read(FEE)

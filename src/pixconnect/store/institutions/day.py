@@ -28,6 +28,8 @@ class RecordedDay(Struct, frozen=True, kw_only=True):
     state: DayState = "open"
     disagreements_count: int = 0
     """Recorded lines and balances that a second form of the day contradicts."""
+    second_closing_cents: int | None = None
+    """By a second form."""
     closed_at: datetime | None = None
     reopened_at: datetime | None = None
 
@@ -45,7 +47,8 @@ DAY: Final = Table(
     RecordedDay,
     """
     institution_id smallint, day date, opening_cents bigint, closing_cents bigint, read_at timestamptz, source text,
-    state text, disagreements_count integer, closed_at timestamptz, reopened_at timestamptz
+    state text, disagreements_count integer, second_closing_cents bigint, closed_at timestamptz,
+    reopened_at timestamptz
     """,
     key=("institution_id", "day"),
 )
@@ -112,16 +115,21 @@ async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
 
 _NOTE_SECOND: Final[LiteralString] = """
     update institution_day set disagreements_count = $3, opening_cents = coalesce(opening_cents, $4),
-        closing_cents = coalesce(closing_cents, $5)
+        closing_cents = coalesce(closing_cents, $5), second_closing_cents = coalesce($6, second_closing_cents)
     where institution_id = $1 and day = $2
 """
 
 
 async def note_second(
-    connection: Connection, day: RecordedDay, disagreements_count: int, balances: tuple[int | None, ...]
+    connection: Connection,
+    day: RecordedDay,
+    disagreements_count: int,
+    balances: tuple[int | None, int | None] = (None, None),
+    closing_cents: int | None = None,
 ) -> None:
-    """Note what a second form of a day contradicts, and balances before and after the day that the first has not told."""
-    await connection.execute(_NOTE_SECOND, day.institution_id, day.day, disagreements_count, *balances)
+    """Note what a second form of a day contradicts, balances of the day that the first has not told, and its own at the end."""
+    noted = (disagreements_count, *balances, closing_cents)
+    await connection.execute(_NOTE_SECOND, day.institution_id, day.day, *noted)
 
 
 _REPLACE: Final[LiteralString] = """

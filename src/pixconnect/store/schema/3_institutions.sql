@@ -1104,6 +1104,7 @@ create table institution_day (
     source text not null,
     state text default 'open' not null,
     disagreements_count integer default 0 not null,
+    second_closing_cents bigint,
     closed_at timestamp with time zone,
     reopened_at timestamp with time zone,
     constraint institution_day_pkey primary key (institution_id, day),
@@ -1128,10 +1129,11 @@ comment on column institution_day.source is
 comment on column institution_day.state is 'Open, provisional, closed, or closed with cases, as last judged.';
 comment on column institution_day.disagreements_count is
     'Recorded lines that a second form does not list, and balances that it tells otherwise.';
+comment on column institution_day.second_closing_cents is 'What a second form tells to have been on the account at its end.';
 comment on column institution_day.closed_at is 'When it was last closed, in service time.';
 comment on column institution_day.reopened_at is 'When it was last opened again, in service time.';
-grant insert, select, update (opening_cents, closing_cents, read_at, source, state, disagreements_count, closed_at, reopened_at)
-    on table institution_day to pixconnect_service;
+grant insert, select, update (opening_cents, closing_cents, read_at, source, state, disagreements_count, second_closing_cents,
+    closed_at, reopened_at) on table institution_day to pixconnect_service;
 
 create table institution_callback (
     institution_id smallint not null,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct, structs
@@ -31,6 +31,7 @@ from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.institutions.line_judging import write_judged
 
+_BEFORE: Final = timedelta(days=35)
 _GONE: Final = frozenset(("announced", "withdrawn", "same_line"))
 """Lines that wait for one of these are no line of their day."""
 
@@ -96,17 +97,30 @@ async def note_second(
     """Note what the file contradicts of days that another form has told; where it agrees, balances that were missing."""
     closing = find_final_balance(file, as_of)
     more = {line.item.day for line in compared.lines if line.outcome != "known"}
-    covered = (one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of))
+    covered = [one for day, one in others.items() if file.first_on <= day <= file.last_on and is_over(day, as_of)]
+    usual_cents = await _find_difference(connection, min(covered, key=lambda one: one.day)) if covered else 0
     for one in covered:
-        balances = (
-            (one.opening_cents, file.opening.cents if file.opening and one.day == file.first_on else None),
-            (one.closing_cents, closing.cents if closing and one.day == closing.on else None),
-        )
-        differ_count = sum(None not in pair and pair[0] != pair[1] for pair in balances)
-        missing = tuple(new if old is None else None for old, new in balances)
-        is_same = not (differ_count or compared.unlisted[one.day] or one.day in more)
-        told = missing if is_same else (None, None)
-        await day_store.note_second(connection, one, compared.unlisted[one.day] + differ_count, told)
+        opening_cents = file.opening.cents if file.opening and one.day == file.first_on else None
+        closing_cents = closing.cents if closing and one.day == closing.on else None
+        balances = (one.opening_cents, opening_cents), (one.closing_cents, closing_cents)
+        apart = [new - old for old, new in balances if old is not None and new is not None and new != old]
+        # A difference that stays is the case of the first day that has it.
+        differ_count = sum(cents != usual_cents for cents in apart)
+        is_same = not (apart or compared.unlisted[one.day] or one.day in more)
+        missing = [new if old is None and is_same else None for old, new in balances]
+        count = compared.unlisted[one.day] + differ_count
+        await day_store.note_second(connection, one, count, (missing[0], missing[1]), closing_cents)
+
+
+async def _find_difference(connection: Connection, day: RecordedDay) -> int:
+    """By how much a second form's balance at the end of the last day before that has one was above the first form's."""
+    before = await day_store.list_days(connection, day.institution_id, day.day - _BEFORE, day.day - timedelta(days=1))
+    told = [
+        one.second_closing_cents - one.closing_cents
+        for one in before
+        if one.second_closing_cents is not None and one.closing_cents is not None
+    ]
+    return told[-1] if told else 0
 
 
 async def find_others(

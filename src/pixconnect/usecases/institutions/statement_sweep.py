@@ -140,7 +140,7 @@ async def _compare(
         lines = list({line.item_id: line for line in lines}.values())
         compared = await judge_second(connection, account.id, "api", days, lines, (now, to_day(now)), is_whole=True)
         for day in days.values():
-            await day_store.note_second(connection, day, compared.unlisted[day.day], (None, None))
+            await day_store.note_second(connection, day, compared.unlisted[day.day])
 
 
 async def record_listed(context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:

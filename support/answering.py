@@ -31,8 +31,7 @@ async def confirm(confirmation: Confirmation, folder: Path) -> int:
     """How the process ended, which is less than zero where it was killed."""
     file = folder / "confirmation.json"
     file.write_bytes(msgspec.json.encode(confirmation))
-    command = (sys.executable, "-m", "support.answering", str(file))
-    process = await asyncio.create_subprocess_exec(*command, cwd=ROOT)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-m", "support.answering", str(file), cwd=ROOT)
     return await process.wait()
 
 

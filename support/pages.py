@@ -33,8 +33,6 @@ class Block:
     """A fenced block of a page.
 
     Attributes:
-        line: Where it begins.
-        language: What follows the fence.
         text: Without the fences.
         is_run: Whether it is a part of the script.
         is_beside: Whether it belongs to another terminal.

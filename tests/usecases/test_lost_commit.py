@@ -398,10 +398,12 @@ ACTS = {
         _work_at_item("nobody@example.com"),
     ],
 }  # fmt: skip
-ELSEWHERE = {"record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting"}
+ELSEWHERE = {
+    *("record_attempts", "record_returns", "complete_payers", "take_back_movements", "note_waiting", "reserve_lines"),
+}
 """An attempt has a number, under which it is recorded once: ``tests/journeys/test_kill_points.py``. Returns made
-at an institution, payers who become known later, movements that are taken back, orders that wait for people are of live mode:
-``tests/usecases/institutions``."""
+at an institution, payers who become known later, movements that are taken back, orders that wait for people and debits that
+wait are of live mode: ``tests/usecases/institutions``."""
 
 
 def test_every_write_operation_is_in_the_table() -> None:

@@ -77,3 +77,12 @@ def test_a_redemption_waits_while_its_application_may_be_missing() -> None:
     assert plan_investments([line("R", 126)], 100, lambda _: False) == dict(R=None)
     days = [line("R", 101, day=2), line("A", -100, day=1), line("S", 50, day=3)]
     assert plan_investments(days, 0, lambda _: False) == dict(A=100, R=100, S=None)
+
+
+def test_what_a_line_yielded_once_stays_its_yield() -> None:
+    lines = [line("A", -3, day=1), line("R", 105, day=2), line("S", 10, day=1)]
+    planned = plan_investments(lines, 100, lambda _: True, dict(R=5))
+    assert planned == dict(S=3, A=3, R=100)
+    assert plan_investments([line("A", -100, day=2), line("R", 105, day=2)], 0, lambda _: False, dict(R=5)) == dict(
+        A=100, R=100
+    )

@@ -132,3 +132,23 @@ async def test_what_is_invested_is_that_of_its_lines(shop: Shop) -> None:
     content = make_ofx(first="20260702", last="20260702", closing="3.00")
     with pytest.raises(errors.BadRequest, match="9900 cents of the account are invested"):
         await propose_closing(as_operator(shop.live.context), shop.live.context, "loja", content)
+
+
+@pytest.mark.parametrize("applied", ["0.03", "0.05", "1.00"])
+async def test_a_yield_that_is_posted_stays_what_its_line_yielded(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, applied: str
+) -> None:
+    await read_day(shop, 1, ("A1", "-99.00", "APLICACAO AUTOMATICA"), closing="1.00", opening="100.00")
+    with monkeypatch.context() as patch:
+
+        async def die(*_: object) -> None:
+            raise ConnectionResetError
+
+        patch.setattr(investment_store, "add", die)
+        with pytest.raises(ConnectionResetError):
+            await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
+    # The application of a day that is read later would make it another yield.
+    await read_day(shop, 2, ("A2", f"-{applied}", "APLICACAO AUTOMATICA"), closing=None)
+    await read_day(shop, 3, ("R3", "99.05", "RESGATE AUTOMATICO"), closing=None)
+    cents = int(float(applied) * 100 + 0.5)
+    assert (await funds(shop), await moved(shop)) == ((100_05, 100_05 - cents, cents), [5])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Mapping
 from datetime import date
 from itertools import groupby
 from typing import Final
@@ -32,7 +32,10 @@ def is_own_investment(item: InstitutionItem) -> bool:
 
 
 def plan_investments(
-    items: Iterable[InstitutionItem], position_cents: int, is_told: Callable[[date], bool]
+    items: Collection[InstitutionItem],
+    position_cents: int,
+    is_told: Callable[[date], bool],
+    yielded: Mapping[str, int] = {},
 ) -> dict[str, int | None]:
     """How much of each line moves the position, by its id; ``None`` if the line waits.
 
@@ -41,8 +44,11 @@ def plan_investments(
         position_cents: Before them.
         is_told: Whether all lines of the day before a day are known. Then a redemption beyond the position is yield, or money
             that was invested before the books began; else its application may be missing.
+        yielded: What some lines yielded, by a movement that is posted: a run that died after it has not joined them.
     """
-    planned = dict[str, int | None]()
+    posted = {one.item_id: one.amount_cents - yielded[one.item_id] for one in items if one.item_id in yielded}
+    planned: dict[str, int | None] = {**posted}
+    position_cents -= sum(posted.values())
     for day, group in groupby(sorted(items, key=lambda one: (one.day, one.item_id)), lambda one: one.day):
         of_day = list(group)
         redeemed = [one for one in of_day if one.direction == "IN"]
@@ -58,8 +64,8 @@ def plan_investments(
                 position_cents -= principal_cents
         for one in redeemed:
             if one.item_id not in planned:
-                planned[one.item_id] = position_cents if is_told(day) else None
-                position_cents = 0 if is_told(day) else position_cents
+                planned[one.item_id] = max(position_cents, 0) if is_told(day) else None
+                position_cents = min(position_cents, 0) if is_told(day) else position_cents
     return planned
 
 

@@ -1,6 +1,7 @@
 """Joins lines that move money between an account and an investment of its own, which no holder has less or more by.
 
-Call it where no other line of the account is joined meanwhile. Who dies after the yield's movement does the rest again.
+Call it where no other line of the account is joined meanwhile. If a process dies after the yield's movement, the next run joins
+the line with that yield, though the position may have changed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
 from pixconnect.store.institutions import item as item_store
 from pixconnect.store.institutions import own_investment as investment_store
+from pixconnect.store.money import movement as movement_store
 from pixconnect.usecases.frame.context import Writer, write_alone
 from pixconnect.usecases.money import movement as movement_usecases
 
@@ -48,7 +50,10 @@ async def plan(
         follows = own is not None and before.closing_cents is not None and own.opening_cents == before.closing_cents
         return (before.is_closed or before.was_read_whole) and (follows or day - before.day == timedelta(days=1))
 
-    return plan_investments(items, await investment_store.read_position(connection, account.id), is_told)
+    names = {name_yield(item.item_id): item.item_id for item in items}
+    posted = await movement_store.find_items(connection, [(account.house_id, name) for name in names])
+    yielded = {names[name]: movement.amount_cents for (_, name), movement in posted.items()}
+    return plan_investments(items, await investment_store.read_position(connection, account.id), is_told, yielded)
 
 
 async def hold_back(
@@ -62,7 +67,7 @@ async def hold_back(
 
 
 async def invest(context: Writer, account: InstitutionAccount, left: Sequence[UnmatchedItem]) -> set[str]:
-    """Join own investments, and post what they yielded; answers the ids of those that were joined."""
+    """Join own investments, and post what they yielded; answers the ids of those that are no movements."""
     async with context.pool.acquire() as connection:
         planned = await plan(connection, account, left)
     items = {one.item.item_id: one.item for one in left}
@@ -82,7 +87,7 @@ async def invest(context: Writer, account: InstitutionAccount, left: Sequence[Un
             await item_store.lock_recording(connection, account.id)
             await item_store.join(connection, account.id, joins)
             await investment_store.add(connection, account.id, principals)
-    return set(principals)
+    return {item_id for item_id, principal_cents in planned.items() if principal_cents}
 
 
 async def _report_yield(

@@ -393,6 +393,12 @@ KNOWN = OpenAmounts(
         (dict(direction="OUT", kind="wire", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=OTHER_E2E), "order_unknown"),
         (dict(direction="OUT", kind="fee", amount_cents=500, end_to_end_id=E2E), "fee"),
+        # A sum may be of orders that have not ended, or that have another sum.
+        (dict(direction="OUT", text="PIX ENVIADOS QTD 2"), "could_be_ours"),
+        (dict(direction="OUT", kind="other", parts=ItemParts(count=2)), "could_be_ours"),
+        (dict(direction="OUT", kind="wire", parts=ItemParts(count=2)), "wire"),
+        (dict(direction="OUT", kind="wire", parts=ItemParts(count=2, names=(OTHER_E2E, E2E))), "could_be_ours"),
+        (dict(direction="OUT", kind="fee", parts=ItemParts(count=2, names=(OTHER_E2E, E2E))), "fee"),
         (dict(kind="wire", day=KNOWN.today), "day_not_over"),
         (dict(kind="wire", day=date(2026, 9, 30)), "before_opening"),
         (dict(kind="wire", day=KNOWN.begins_on), "opening_day"),

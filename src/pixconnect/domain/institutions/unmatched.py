@@ -11,7 +11,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from pixconnect.domain.institutions.institution import InstitutionItem
-from pixconnect.domain.institutions.joining import DAYS_APART_MAX, PIX, BookLine, Waiting
+from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, PIX, BookLine, Waiting
 from pixconnect.domain.institutions.sum_line import is_sum, may_be_sum
 from pixconnect.domain.money.rail import MovementKind
 
@@ -94,7 +94,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
     # What is called a sum, and no Pix, may be of Pix that are not read yet.
     is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
-    if is_whole or (not item.names and lines_left.has_near(item)):
+    if is_whole or _may_sum_orders(item, known) or (not item.names and lines_left.has_near(item)):
         return "could_be_ours"
     if item.direction == "IN":
         # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
@@ -107,3 +107,11 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     elif item.amount_cents in known.unnamed_cents and not is_fee:
         return "order_unknown"
     return None
+
+
+def _may_sum_orders(item: InstitutionItem, known: OpenAmounts) -> bool:
+    """Whether a line sums what left, and its sum may have orders that have not ended: only what has settled is joined."""
+    if item.direction == "IN" or not is_sum(item):
+        return False
+    is_named = item.parts is not None and not known.our_names.isdisjoint(item.parts.names)
+    return (is_named and item.kind != "fee") or (bool(known.unnamed_cents) and item.kind not in NO_PIX)

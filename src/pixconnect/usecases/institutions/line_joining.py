@@ -131,7 +131,7 @@ async def _judge_left(
     waiting: Mapping[str, Waiting],
 ) -> list[UnmatchedItem]:
     lines = LeftLines(await _list_near(connection, account, left))
-    names = sorted({name for item in left for name in item.names})
+    names = sorted({name for item in left for name in (*item.names, *(item.parts.names if item.parts else ()))})
     known = OpenAmounts(
         unnamed_cents=await line_store.read_open_amounts(connection, account.id),
         our_names=frozenset(await movement_store.find_names(connection, names)),

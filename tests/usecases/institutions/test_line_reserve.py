@@ -15,6 +15,7 @@ from pixconnect.usecases.institutions import statement as statement_usecases
 from pixconnect.usecases.institutions.line_reserve import reserve_lines
 from pixconnect.usecases.institutions.sweep import post_opening
 from pixconnect.usecases.money import ledger as ledger_usecases
+from pixconnect.usecases.proof import answer as answer_usecases
 from pixconnect.usecases.proof import case as case_usecases
 from support.account_shop import Shop, open_shop
 from support.attacker import attempt, entry, refuse
@@ -87,6 +88,23 @@ async def test_a_debit_that_is_no_money_gives_its_sum_back(shop: Shop) -> None:
     await answer(shop, case.id, aside=["B1"])
     assert await funds(shop) == (100_00, 0, 0)
     await read(shop, DOUBTFUL, closing="50.00")
+    assert await funds(shop) == (100_00, 0, 0)
+
+
+async def test_the_worker_releases_what_an_answer_left_that_died(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    await read(shop, DOUBTFUL, closing="50.00")
+    (case,) = await look(shop)
+
+    async def die(*_: object) -> None:
+        raise ConnectionResetError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(answer_usecases, "settle_items", die)
+        with pytest.raises(ConnectionResetError):
+            await answer(shop, case.id, aside=["B1"])
+    balance = await ledger_usecases.read_balance(shop.live.context, shop.house)
+    assert balance.blocked_cents == 30_00
+    await statement_usecases.settle_waiting(shop.live.context, shop.account, is_deep=False)
     assert await funds(shop) == (100_00, 0, 0)
 
 

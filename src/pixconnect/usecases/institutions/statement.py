@@ -35,6 +35,7 @@ from pixconnect.domain.institutions.unmatched import UnmatchedItem
 from pixconnect.domain.money.kept_report import storable
 from pixconnect.foundation.pool import Connection
 from pixconnect.store.institutions import day as day_store
+from pixconnect.store.institutions import reserved_line as reserved_store
 from pixconnect.store.institutions import statement_file as file_store
 from pixconnect.store.institutions.day import RecordedDay
 from pixconnect.usecases.frame import audit
@@ -305,7 +306,7 @@ async def settle_items(context: Writer, account: InstitutionAccount, since: date
 
 
 async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_deep: bool) -> None:
-    """Settle the lines that files, readings and answers have left to settle, if there are any.
+    """Settle the lines that files, readings and answers have left to settle, and release what no line waits for any more.
 
     Args:
         is_deep: Also look at those that have waited for longer than ``WAITED_MAX``.
@@ -313,7 +314,8 @@ async def settle_waiting(context: Writer, account: InstitutionAccount, *, is_dee
     today = to_day(context.clock.now())
     since = today - (day_usecases.LOOKED_BACK if is_deep else WAITED_MAX)
     first_on = await day_store.find_unsettled(context.pool, account.id, since, today, DONE)
-    if first_on is not None:
+    # A process that died after an answer about the only line has left its reserve alone.
+    if first_on is not None or await reserved_store.differs(context.pool, account.id):
         # Another process that works on them settles them.
         with suppress(errors.ServiceUnavailable):
             await settle_items(context, account, first_on)

@@ -41,6 +41,9 @@ MED = ("pix", "PIX BLOQUEIO MED")
         ([line("D", -400)], [COURT], [], {"D"}),
         ([line("D", -500, *MED)], [COURT], [], set[str]()),
         ([line("D", -500, "other", "TARIFA")], [COURT, CONTEST], [], set[str]()),
+        # Old words of banks for a boleto.
+        ([line("D", -500, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
+        ([line("D", -400, "other", "PAG BLOQUETO")], [CONTEST], [], set[str]()),
         ([line("D", -500)], [DEBITED], [], set[str]()),
         ([line("C", 500)], [COURT], [], set[str]()),
     ],

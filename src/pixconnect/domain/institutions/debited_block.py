@@ -18,7 +18,7 @@ from pixconnect.domain.money.block_report import BlockKind
 
 CREDITED_WITHIN: Final = timedelta(days=5)
 """So long after a block has ended the line may come that gives its money back."""
-_WORDS: Final = re.compile(r"\b(DES)?BLOQ", re.IGNORECASE)
+_WORDS: Final = re.compile(r"\b(DES)?BLOQ(?!UETO)", re.IGNORECASE)
 _ORDERED: Final = frozenset[BlockKind]({"judicial", "administrative"})
 
 

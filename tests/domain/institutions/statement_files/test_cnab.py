@@ -145,6 +145,13 @@ def test_ends_of_lines_and_blanks_at_them_are_forgiven(line_end: str, codec: str
     assert read_cnab(stripped.encode(codec)).items == found.items
 
 
+@pytest.mark.parametrize("letters", ["Ã©", "Ã©" * 8, "â\x82¬"])
+def test_letters_that_would_be_utf_8_together_move_no_column(letters: str) -> None:
+    # A payer may write them where the bank has no other letter beyond ASCII.
+    item = read_one(CnabLine(complement_kind="02", complement=letters))
+    assert (item.signed_cents, item.day, item.text[:11]) == (1050, LAST, "TED RECEBID")
+
+
 def test_lines_that_are_missing_doubled_or_in_disorder_are_refused_by_their_place() -> None:
     records = make_cnab_records(CnabLot(lines=[CnabLine(), FEE, FEE]))
     for faulty, rule in [

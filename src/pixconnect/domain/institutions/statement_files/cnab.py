@@ -259,7 +259,10 @@ def read_cnab(content: bytes) -> StatementFile:
 
 
 def _decode(content: bytes) -> str:
-    # Columns are characters: what is UTF-8 by mistake would move those behind an accent.
+    # Columns are characters: what is UTF-8 by mistake would move those behind an accent. What has 240 bytes in each line is
+    # not, though a payer's letters may be both.
+    if all(len(line) in (0, _COLUMNS) for line in content.splitlines()):
+        return content.decode("latin-1")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -22,6 +22,7 @@ from pixconnect.domain.institutions.account import Credential, InstitutionAccoun
 from pixconnect.domain.institutions.allowance import WantedAllowance
 from pixconnect.domain.institutions.institution import Institution, InstitutionUnavailable, OpenAccount
 from pixconnect.domain.institutions.proposal import name_proposal
+from pixconnect.domain.institutions.sweep import Pace
 from pixconnect.domain.money.block_report import InfractionReport, TakenPart
 from pixconnect.domain.money.charge import Charge, ChargeRequest
 from pixconnect.domain.money.rail import RailUnavailable, Rejected, ReturnReport, Settled
@@ -37,12 +38,13 @@ from pixconnect.usecases.institutions import defence as defence_usecases
 from pixconnect.usecases.institutions.day import ShownDay
 from pixconnect.usecases.institutions.open_accounts import OpenAccounts, at_account
 from pixconnect.usecases.institutions.rail_memory import StoredRailMemory
+from pixconnect.usecases.institutions.statement import settle_waiting
 from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.money import refund as refund_usecases
 from pixconnect.usecases.money import transfer as transfer_usecases
 from pixconnect.usecases.money.movement import receive_movement
 from pixconnect.usecases.money.report import take_reports
-from pixconnect.usecases.money.settlement import end_orders
+from pixconnect.usecases.money.settlement import Fence, end_orders
 from pixconnect.usecases.proof import case as case_usecases
 from pixconnect.usecases.proof.case_ending import WantedEnding, propose_ending
 from pixconnect.usecases.proof.proposal import confirm_proposal
@@ -71,7 +73,15 @@ CLOSED_WITHIN = timedelta(days=4)
 """A day's file that came too soon, or was not answered, is asked for again after a day."""
 _LETTER = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 _AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
-_WORK = (look_after, read_own_statement, read_sent_returns, move_orders, go_on_with_charges)
+
+
+async def settle_lines(context: Context, opened: OpenAccount, fence: Fence, told: Collection[Pace]) -> None:
+    """As a worker does at its own interval."""
+    del fence, told
+    await settle_waiting(context, opened.account, is_deep=False)
+
+
+_WORK = (look_after, read_own_statement, read_sent_returns, move_orders, go_on_with_charges, settle_lines)
 _CONTESTS_WORK = (read_contests, send_defences)
 
 

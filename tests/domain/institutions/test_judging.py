@@ -119,6 +119,10 @@ FEE: Final = a_line("F1", -100)
         # The word alone is no proof, and no line with a name is a balance.
         ([a_line("R1", 500, "RESGATE SALDO")], 10_500, ["new"]),
         ([a_line("R1", 500, "RESGATE SALDO")], 10_000, ["perhaps_balance"]),
+        *(
+            ([a_line("B1", 20_000, words)], 10_000, ["balance_line"])
+            for words in ("S A L D O", "SALDO FINAL DISPONIVEL", "Saldo Anterior", "SALDO BLOQUEADO")
+        ),
         ([a_line("P1", 500, "PIX RECEBIDO saldo", kind="pix")], None, ["new"]),
         ([a_line("P1", 500, "SALDO", tax_id="52998224725")], None, ["new"]),
         ([a_line("P1", 500, "SALDO", counterparty="ANA")], None, ["new"]),

@@ -104,76 +104,11 @@ async def test_balances_as_lines_of_daily_files_are_no_movements(bank: Bank) -> 
     assert await bank.asked() == []
 
 
-@pytest.mark.parametrize("words", ["S A L D O", "SALDO FINAL DISPONIVEL", "Saldo Anterior", "SALDO BLOQUEADO"])
-async def test_other_words_for_a_balance_move_nothing(bank: Bank, words: str) -> None:
-    await bank.read(("1", "200.00", words), closing="100.00")
-    assert (await bank.moved(), await bank.waiting()) == ([], {"1": "balance_line"})
-
-
-async def test_the_word_alone_is_no_proof(bank: Bank) -> None:
-    # What comes out of an investment is money; a balance that no sum explains waits, and is asked about.
-    await bank.read(("1", "200.00", "RESGATE SALDO APLICACAO"), closing="300.00")
-    assert (await bank.moved(), await bank.waiting()) == ([200_00], {})
-    await bank.read(("2", "300.00", "SALDO"), day=2, closing="299.00")
-    assert (await bank.moved(), await bank.waiting()) == ([200_00], {"2": "perhaps_balance"})
-    assert "2" in await bank.asked()
-    # The fee that was missing is in a later export: now the balances say that the line is none.
-    await bank.read(("2", "300.00", "SALDO"), FEE, day=2, closing="299.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-100, 200_00], {"2": "balance_line"})
-
-
-async def test_an_id_that_could_be_a_cpf_makes_no_balance_money(bank: Bank) -> None:
-    await bank.read(("52998224725", "99.00", "SALDO DO DIA"), FEE, closing="99.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-100], {"52998224725": "balance_line"})
-
-
-async def test_that_the_balances_agree_without_what_only_has_the_word_may_be_chance(bank: Bank) -> None:
-    # The file is filtered: what came in on the first is missing.
-    invested = ("D2", "-3.00", "APLICACAO SALDO CONTA", "02")
-    span = dict(last=2, opening="100.00", closing="100.00")
-    await bank.read(invested, **span)
-    assert (await bank.moved(), await bank.waiting()) == ([], {"D2": "perhaps_balance"})
-    assert await bank.states(2) == ["provisional", "provisional"]
-    await bank.read(invested, ("C1", "3.00", "TED RECEBIDA"), **span)
-    # What is invested is the house's as before.
-    assert (await bank.moved(), await bank.states(2)) == ([300], ["closed", "closed"])
-
-
-async def test_a_text_that_a_later_export_completes_is_the_same_line(bank: Bank) -> None:
-    bank.service.clock.advance(days=-7)
-    cut = dict(made="20260701123000[-3:BRT]", closing="101.00")
-    lines = [("L1", "1.00", "TED RECEBIDA"), ("L2", "1.00", "TED RECEBIDA")]
-    bank.service.clock.advance(hours=1)
-    await bank.read(("L1", "1.00", "TED"), **cut)
-    bank.service.clock.advance(days=1)
-    for _ in range(2):
-        await bank.read(*lines, opening="100.00", closing="102.00", made="20260702080000[-3:BRT]")
-        assert (await bank.moved(), await bank.waiting(), await bank.states()) == ([100, 100], {}, ["closed"])
-        await bank.read(("L1", "1.00", "TED"), **cut)
-    assert await bank.asked() == []
-
-
 async def test_a_later_file_decides_what_waited_of_another_day(bank: Bank) -> None:
     await bank.read(("b", "97.00", "SALDO DO DIA"), ("c", "-2.00", "TARIFA"), day=2, closing="97.00")
     assert await bank.waiting() == {"b": "perhaps_balance"}
     await bank.read(("a", "-1.00", "TARIFA"), closing="99.00")
     assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {"b": "balance_line"})
-
-
-async def test_a_running_balance_without_words_is_none_either(bank: Bank) -> None:
-    lines = [
-        ("1", "-1.00", "TARIFA"),
-        ("2", "99.00", "DISPONIVEL"),
-        ("3", "-4.00", "TARIFA"),
-        ("4", "95.00", "DISPONIVEL"),
-    ]
-    await bank.read(*lines, closing="95.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-400, -100], dict.fromkeys("24", "balance_line"))
-
-
-async def test_two_choices_that_agree_decide_nothing(bank: Bank) -> None:
-    await bank.read(("1", "50.00", "SALDO A"), ("2", "50.00", "SALDO B"), closing="150.00")
-    assert (await bank.moved(), await bank.waiting()) == ([], dict.fromkeys("12", "perhaps_balance"))
 
 
 @pytest.mark.parametrize("opening", ["100.00", None])
@@ -183,30 +118,6 @@ async def test_the_same_day_under_other_ids_is_nothing_new(bank: Bank, opening: 
         await bank.read(*lines, opening=opening, closing="399.00")
     assert await bank.moved() == [-100, 300_00]
     assert (await bank.states(), await bank.asked()) == (["closed" if opening else "provisional"], [])
-
-
-async def test_equal_lines_are_counted_by_day(bank: Bank) -> None:
-    await bank.read(FEE, ("F2", "-1.00", "TARIFA"))
-    await bank.read(("G1", "-1.00", "TARIFA"), ("G2", "-1.00", "TARIFA"), ("G3", "-1.00", "TARIFA"))
-    assert await bank.moved() == [-100, -100, -100]
-
-
-async def test_a_scheduled_line_is_never_money(bank: Bank) -> None:
-    await bank.read(FEE, ("FUT1", "-33.00", "BOLETO AGENDADO", "06"), last=2, closing="99.00")
-    bank.service.clock.advance(days=3)
-    await statement_usecases.settle_items(bank.context, bank.account)
-    assert (await bank.moved(), await bank.waiting(), await bank.asked()) == ([-100], {"FUT1": "announced"}, [])
-    await bank.read(FEE, ("20260706999", "-33.00", "BOLETO PAGO", "06"), last=7, closing="66.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-33_00, -100], {"FUT1": "withdrawn"})
-    assert await bank.asked() == []
-
-
-async def test_a_scheduled_line_counts_once_a_file_covers_its_day(bank: Bank) -> None:
-    line = ("FUT1", "-33.00", "BOLETO", "06")
-    await bank.read(line, last=2, closing="100.00")
-    for _ in range(2):
-        await bank.read(line, last=7, closing="67.00")
-        assert (await bank.moved(), await bank.waiting()) == ([-33_00], {})
 
 
 async def test_a_scheduled_line_inside_the_span_is_announced_by_the_instant_of_its_file(bank: Bank) -> None:
@@ -260,54 +171,6 @@ async def test_a_reference_that_is_unique_in_its_statement_alone_is_no_identity(
     assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {})
 
 
-async def test_one_id_on_two_days_is_two_lines(bank: Bank) -> None:
-    lines = [("00451065", "-10.00", "TARIFA", day) for day in ("01", "02")]
-    for _ in range(2):
-        await bank.read(*lines, last=2, opening="100.00", closing="80.00")
-    assert (await bank.moved(), await bank.states(2)) == ([-1000, -1000], ["closed", "closed"])
-
-
-async def test_one_id_of_three_lines_of_a_day_is_three_lines(bank: Bank) -> None:
-    lines = [("77", amount, "DOCUMENTO") for amount in ("-10.00", "-20.00", "30.00")]
-    for _ in range(2):
-        await bank.read(*lines, opening="100.00", closing="100.00")
-    assert (await bank.moved(), await bank.states()) == ([-2000, -1000, 3000], ["closed"])
-
-
-async def test_one_line_twice_in_a_file_is_two_only_if_the_balances_say_so(bank: Bank) -> None:
-    await bank.read(FEE, FEE, closing="99.00")
-    assert (await bank.moved(), list((await bank.waiting()).values())) == ([-100], ["same_line"])
-    other = ("F2", "-1.00", "TARIFA")
-    await bank.read(other, other, day=2, closing="97.00")
-    assert await bank.moved() == [-100, -100, -100]
-
-
-async def test_where_only_the_text_changed_the_line_waits_for_the_balances(bank: Bank) -> None:
-    await bank.read(FEE, closing="95.00")
-    await bank.read(("G1", "-1.00", "TARIFA JULHO"), closing="95.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-100], {"G1": "perhaps_known"})
-    assert "G1" in await bank.asked()
-    await bank.read(("H1", "-1.00", "TARIFA JULHO"), closing="99.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-100], {"G1": "same_line"})
-    assert await bank.asked() == []
-
-
-async def test_a_proved_day_has_no_room_without_another_proof(bank: Bank) -> None:
-    await bank.read(FEE, opening="100.00", closing="99.00")
-    late = ("L1", "-5.00", "IOF")
-    # The export has another balance that nothing makes; and then it is the old one.
-    for closing in ("95.00", "99.00"):
-        await bank.read(FEE, late, opening="100.00", closing=closing)
-        assert (await bank.moved(), await bank.waiting()) == ([-100], {"L1": "contradicts"})
-        assert await bank.asked() == ["L1"]
-    # A later file whose balances close replaces the proof, and with it the days between.
-    await bank.read(
-        (*late, "01"), (*FEE, "01"), ("F2", "-2.00", "TARIFA", "02"), last=2, opening="100.00", closing="92.00"
-    )
-    assert (await bank.moved(), await bank.waiting()) == ([-500, -200, -100], {})
-    assert (await bank.states(2), await bank.asked()) == (["closed", "closed"], [])
-
-
 async def test_a_proof_is_replaced_only_where_the_next_days_agree(bank: Bank) -> None:
     await bank.read(FEE, opening="100.00", closing="99.00")
     await bank.read(("F2", "-2.00", "TARIFA"), day=2, opening="99.00", closing="97.00")
@@ -318,15 +181,6 @@ async def test_a_proof_is_replaced_only_where_the_next_days_agree(bank: Bank) ->
     await bank.read((*FEE, "01"), late, ("F2", "-2.00", "TARIFA", "02"), last=2, opening="100.00", closing="92.00")
     assert (await bank.moved(), await bank.waiting()) == ([-500, -200, -100], {})
     assert await bank.states(2) == ["closed", "closed"]
-
-
-async def test_a_file_that_lacks_known_lines_adds_none_to_their_days(bank: Bank) -> None:
-    fees, credit = (FEE, ("F2", "-2.00", "TARIFA")), ("C1", "3.00", "TED RECEBIDA")
-    await bank.read(*fees, closing="90.00")
-    await bank.read(credit, closing="100.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-200, -100], {"C1": "contradicts"})
-    await bank.read(*fees, credit, closing="100.00")
-    assert (await bank.moved(), await bank.waiting()) == ([-200, -100, 300], {})
 
 
 async def test_two_who_read_one_day_at_once_record_its_lines_once(bank: Bank) -> None:

@@ -34,7 +34,7 @@ from support.operators import as_operator
 from support.postgres import Addresses, make_live
 from support.records import a_new_holder, own_key
 from support.service import Service, credit_report, open_service
-from support.statement_files import make_camt, make_camt_entry, make_efi_file, make_ofx, make_ofx_line
+from support.statement_files import make_camt, make_camt_entry, make_ofx, make_ofx_line
 
 # The service's clock stands at noon of the first of July in Sao Paulo; files speak of that day and of the next ones.
 DAY = date(2026, 7, 1)
@@ -181,39 +181,6 @@ async def test_a_line_that_sums_many_pix_is_joined_by_a_persons_word_and_the_nex
             await books.service.execute_as_owner(statement)
 
 
-async def test_a_batch_is_joined_to_the_payments_that_it_names(books: Books) -> None:
-    names = [await books.receive(amount_cents=cents) for cents in (300, 400, 500)]
-    await books.tomorrow()
-    transactions = "".join(f"<TxDtls><Refs><EndToEndId>{name}</EndToEndId></Refs></TxDtls>" for name in names[:2])
-    details = f"<NtryDtls><Btch><NbOfTxs>2</NbOfTxs></Btch>{transactions}</NtryDtls>"
-    batch = make_camt_entry(item_id="B", amount="7.00", at="2026-07-01", details=details)
-    single = make_camt_entry(item_id="C", amount="5.00", at="2026-07-01")
-    await books.read_file(make_camt(batch, single, account="12345-6", first="2026-07-01", last="2026-07-01"))
-    item = await books.item("B")
-    assert (item.joined_kind, item.parts and item.parts.names) == ("sum", tuple(names[:2]))
-    assert ((await books.item("C")).joined_by, await books.movements()) == ("amount", [])
-    await check_books(books.service)
-
-
-async def test_a_line_of_the_amount_of_all_lone_payments_of_its_day_waits_for_a_person(books: Books) -> None:
-    for cents in (300, 400):
-        await books.receive(amount_cents=cents)
-    await books.tomorrow()
-    for number in range(2):
-        await books.read(
-            make_ofx_line(item_id=f"S{number}", at="20260701", amount="7.00", memo="CREDITO"), closing="107.00"
-        )
-        assert ((await books.item("S0")).waits, await books.movements()) == ("could_be_ours", [])
-    await case_usecases.look_for_cases(books.context)
-    (case,) = [one.case for one in await case_usecases.list_cases(books.context)]
-    assert "it may be the sum of 2 transfers of the day, and `case answer --ours` says that it is" in case.said
-    operator, other = as_operator(books.context, "ana"), as_operator(books.context, "bia")
-    proposed = await propose_answer(operator, WantedAnswer(case_id=case.id, ours={"S0": SUM}))
-    await confirm_proposal(other, books.context, books.account.name, "answer", name_proposal(proposed))
-    assert ((await books.item("S0")).joined_kind, (await books.day()).shown.judged.state) == ("sum", "closed")
-    await check_books(books.service)
-
-
 async def test_the_line_that_names_a_payment_takes_it_from_one_that_looks_like_it(books: Books) -> None:
     name = await books.receive(amount_cents=300)
     await books.tomorrow(3)
@@ -240,25 +207,6 @@ async def test_a_line_that_is_called_a_pix_takes_the_place_of_one_that_is_not(bo
         await books.read(other, pix, closing="106.00")
         assert ((await books.item("N1")).joined_by, (await books.item("R1")).joined_kind) == ("amount", "movement")
     await check_books(books.service)
-
-
-async def test_a_received_pix_is_joined_by_its_name_and_by_its_looks(books: Books) -> None:
-    named, bare = await books.receive(amount_cents=700), await books.receive(amount_cents=300)
-    await books.tomorrow()
-    lines = [
-        make_ofx_line(item_id="N1", at="20260701", amount="7.00", memo=f"PIX RECEBIDO {named}"),
-        make_ofx_line(item_id="N2", at="20260701", amount="3.00", memo="PIX RECEBIDO"),
-    ]
-    _, settled = await books.read(*lines, closing="110.00")
-    assert settled == SettledStatement(joined_count=2)
-    rows = await books.service.fetch("select id, end_to_end_id from transfer")
-    ids = {row["end_to_end_id"]: str(row["id"]) for row in rows}
-    first, second = await books.item("N1"), await books.item("N2")
-    assert (first.joined_kind, first.joined_id, first.joined_by) == ("transfer", ids[named], "name")
-    assert (second.joined_id, second.joined_by) == (ids[bare], "amount")
-    judged = (await books.day()).shown.judged
-    assert (judged.state, judged.sums.gross_cents, judged.sums.net_cents) == ("closed", 1000, 1000)
-    assert await books.movements() == []
 
 
 async def test_a_received_pix_that_we_do_not_have_waits_for_the_reading(books: Books) -> None:
@@ -301,42 +249,6 @@ async def test_a_fee_that_names_a_pix_is_its_holders_and_told_with_it(books: Boo
     assert (judged.state, judged.sums.fees_cents, judged.sums.net_cents) == ("closed", 50, 650)
 
 
-async def test_a_balance_that_does_not_follow_keeps_the_day_open(books: Books) -> None:
-    await books.tomorrow()
-    await books.read(
-        make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"), closing="99.00", opening="100.01"
-    )
-    judged = (await books.day()).shown.judged
-    assert (judged.state, judged.difference_cents) == ("open", -1)
-
-
-async def test_a_late_line_opens_a_closed_day_again(books: Books) -> None:
-    await books.tomorrow()
-    fee = make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA")
-    await books.read(fee, closing="99.00", opening="100.00")
-    assert (await books.day()).shown.judged.state == "closed"
-    late = make_ofx_line(item_id="N2", at="20260701", amount="2.00", memo="PIX RECEBIDO")
-    await books.read(fee, late, closing="101.00", opening="100.00")
-    shown = (await books.day()).shown
-    assert shown.judged.state == "closed_with_cases"
-    await books.read(fee, late, closing="101.50", opening="100.00")
-    shown = (await books.day()).shown
-    assert (shown.judged.state, shown.reopened_at) == ("open", books.service.clock.now())
-
-
-async def test_a_line_that_changed_is_kept_for_a_person_and_moves_nothing_more(books: Books) -> None:
-    await books.tomorrow()
-    await books.read(make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"), closing="99.00")
-    changed = make_ofx_line(item_id="F1", at="20260701", amount="-1.50", memo="TARIFA")
-    for _ in range(2):
-        recorded, settled = await books.read(changed, closing="98.50")
-        assert [(line.item.amount_cents, line.outcome) for line in recorded.set_aside] == [(150, "changed")]
-        assert settled == SettledStatement()
-    assert ((await books.item("F1")).amount_cents, (await books.item("F1~20260701.2")).waits) == (100, "changed")
-    assert await books.movements() == [("F1", "fee", "OUT", 100)]
-    assert (await books.day()).shown.judged.cases.items_count == 2
-
-
 async def test_a_file_of_another_account_is_refused(books: Books) -> None:
     await books.read()
     with pytest.raises(errors.BadRequest, match=r"the number is 999, and loja's is 12345-6: export"):
@@ -350,27 +262,6 @@ async def test_a_file_of_another_account_is_refused(books: Books) -> None:
         await books.read_file(make_camt(make_camt_entry(at="9999-12-31"), account="12345-6"))
     with pytest.raises(errors.BadRequest, match="400 days"):
         await books.read(first="20240101")
-
-
-async def test_a_second_form_of_a_day_is_compared_with_the_first(books: Books) -> None:
-    await books.tomorrow()
-    await books.read(
-        make_ofx_line(item_id="F1", at="20260701", amount="-1.00", memo="TARIFA"), closing="99.00", number="517613"
-    )
-    record = f"TPR;1;{OTHER_E2E};1.00;2026-07-01T15:00:00.000Z"
-    recorded, _ = await books.read_file(make_efi_file(record, day="2026-07-01").replace(b";364;", b";341;"))
-    assert (recorded.new, recorded.known_count, recorded.compared_days) == ([], 1, [DAY])
-    assert len(await books.movements()) == 1
-
-
-async def test_what_was_before_the_books_began_is_in_their_first_balance(books: Books) -> None:
-    # They began on the evening of the thirtieth; a line without an hour may be of before or after.
-    days = {"F1": "20260629", "F2": "20260630", "F3": "20260630220000[-3:BRT]", "F4": "20260630233000[-3:BRT]"}
-    lines = [make_ofx_line(item_id=name, at=at, amount="-1.00", memo="TARIFA") for name, at in days.items()]
-    await books.read(*lines, first="20260620", closing="99.00")
-    waiting = [(await books.item(name)).waits for name in days]
-    assert waiting == ["before_opening", "opening_day", "before_opening", None]
-    assert await books.movements() == [("F4", "fee", "OUT", 100)]
 
 
 async def test_two_who_settle_at_once_do_it_one_after_the_other(books: Books) -> None:
@@ -425,17 +316,6 @@ async def test_what_the_api_lists_is_recorded_as_a_file_is(books: Books) -> None
     assert [(item.amount_cents, item.waits) for item in items] == [(100, None), (150, "changed")]
     # A list tells no balance, so the day agrees with nothing yet.
     assert (await books.day()).shown.judged.state == "provisional"
-
-
-async def test_what_is_only_scheduled_moves_nothing_before_its_day(books: Books) -> None:
-    line = make_ofx_line(item_id="S1", at="20260702", amount="-3.00", memo="BOLETO AGENDADO")
-    _, settled = await books.read(line, last="20260702", closing="97.00")
-    assert (settled.posted_count, (await books.item("S1")).waits) == (0, "announced")
-    await books.tomorrow()
-    _, settled = await books.read(line, last="20260702", closing="97.00")
-    assert (settled.posted_count, (await books.item("S1")).waits) == (0, "announced")
-    _, settled = await books.read(line, last="20260702", closing="97.00", made="20260702120000")
-    assert (settled.posted_count, await books.movements()) == (1, [("S1", "boleto", "OUT", 300)])
 
 
 async def test_of_many_accounts_at_once_none_waits_for_a_connection_that_another_keeps(books: Books) -> None:

@@ -64,19 +64,6 @@ async def test_pages_have_every_item_once_in_the_order_of_time(sandbox: Sandbox)
     assert settled_at[f"F{10:031}"] == START + 3 * SECOND
 
 
-async def test_a_span_has_its_beginning_and_not_its_end(sandbox: Sandbox) -> None:
-    [page] = await read(sandbox, START + 10 * SECOND, START + 12 * SECOND)
-    assert {item.settled_at for item in page} == {START + 10 * SECOND, START + 11 * SECOND}
-    assert await read(sandbox, START + 10 * SECOND, START + 10 * SECOND) == []
-
-
-async def test_the_position_is_the_sum_of_the_whole_statement(sandbox: Sandbox) -> None:
-    position = await sandbox.rail.position()
-    signs = {"order": -1, "refund": -1, "credit": 1, "return": 1}
-    pages = await read(sandbox, START, position.as_of)
-    assert position.amount_cents == sum(signs[item.kind] * item.amount_cents for page in pages for item in page)
-
-
 async def test_what_settled_stays_in_the_statement_when_the_clock_is_moved_back(database: Addresses) -> None:
     async with support.running(database.service_url) as sandbox:
         await sandbox.control.call(SET_OFFSET, timedelta(hours=1))

@@ -7,7 +7,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from pixconnect.domain.money.rail import Acknowledgement, CreditAccepted, CreditCancelled, CreditReport, Report
+from pixconnect.domain.money.rail import Acknowledgement, CreditAccepted, CreditReport, Report
 from pixconnect.domain.simulation import sandbox_control as commands
 from support import sandbox as support
 from support.postgres import Addresses
@@ -30,32 +30,12 @@ async def follow(sandbox: Sandbox, codes: Sequence[str | None]) -> tuple[list[Re
     return seen, arrival
 
 
-async def test_what_is_accepted_settles_later_under_a_report_of_its_own(sandbox: Sandbox) -> None:
-    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="two_steps:30", match=PAYMENT)])
-    (accepted, settled), arrival = await follow(sandbox, [None, None])
-    assert isinstance(accepted, CreditAccepted)
-    assert type(settled) is CreditReport
-    assert accepted.end_to_end_id == settled.end_to_end_id == arrival.id
-    assert accepted.report_id != settled.report_id
-    assert settled.reported_at - accepted.reported_at >= timedelta(milliseconds=30)
-    assert (arrival.status, arrival.code) == ("CONFIRMED", None)
-
-
 async def test_what_is_refused_when_it_is_accepted_never_settles(sandbox: Sandbox) -> None:
     await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="two_steps:1", match=PAYMENT)])
     (accepted,), arrival = await follow(sandbox, ["BE17"])
     assert isinstance(accepted, CreditAccepted)
     assert (arrival.status, arrival.code) == ("ERROR", "BE17")
     assert (await sandbox.control.call(commands.READ_DUE, None)).next_due_at is None
-
-
-async def test_what_is_accepted_may_be_cancelled(sandbox: Sandbox) -> None:
-    await sandbox.control.call(commands.REPLACE_FAULTS, [commands.FaultRule(effect="cancel:AB03:1", match=PAYMENT)])
-    (accepted, cancelled), arrival = await follow(sandbox, [None, None])
-    assert isinstance(accepted, CreditAccepted)
-    assert isinstance(cancelled, CreditCancelled)
-    assert cancelled.code == "AB03"
-    assert (arrival.status, arrival.code) == ("ERROR", "AB03")
 
 
 async def test_a_code_that_the_scheme_does_not_have_cancels_nothing(sandbox: Sandbox) -> None:

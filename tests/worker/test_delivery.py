@@ -15,7 +15,7 @@ from standardwebhooks import Webhook
 
 from pixconnect.domain.frame.listing import Span
 from pixconnect.domain.webhooks import delivery as delivery_rules
-from pixconnect.domain.webhooks.delivery import RETRY_WAITS, Conclusion, DueDelivery, Receivers, WebhookExchange
+from pixconnect.domain.webhooks.delivery import Conclusion, DueDelivery, Receivers, WebhookExchange
 from pixconnect.domain.webhooks.endpoint import EndpointChange
 from pixconnect.store.webhooks import delivery as delivery_store
 from pixconnect.usecases.simulation import clock
@@ -25,7 +25,6 @@ from pixconnect.worker import delivery as delivery_worker
 from pixconnect.worker import delivery_records
 from pixconnect.worker.delivery_queue import QueueLimits
 from pixconnect.worker.delivery_records import AttemptLog
-from pixconnect_client import InvalidWebhook, verify_webhook_jws
 from support import identity, postgres
 from support.webhooks import (
     SECRET,
@@ -144,29 +143,6 @@ async def test_an_unbegun_delivery_is_left(database: postgres.Addresses, monkeyp
     assert len(receiver.received) == 1
 
 
-@pytest.mark.long
-async def test_a_failing_delivery_makes_fifteen_attempts_and_is_given_up(database: postgres.Addresses) -> None:
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(answering(500, b"no")) as receiver,
-        running_worker(service),
-    ):
-        endpoint = await service.add_endpoint(receiver.url)
-        (event,) = await service.announce([1])
-        for number in range(1, 16):
-            await receiver.wait_for(number)
-            await eventually(lambda number=number: _has_attempts(service, number))
-            if number <= len(RETRY_WAITS):
-                await move_clock(service, RETRY_WAITS[number - 1].total_seconds() * 1.21)
-        await eventually(lambda: is_settled(service, failed=1))
-        page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "failed", Span())
-    assert [request.headers["X-Webhook-Attempt"] for request in receiver.received] == [str(n) for n in range(1, 16)]
-    assert {request.body for request in receiver.received} == {event.body.encode()}
-    assert {request.headers["webhook-id"] for request in receiver.received} == {f"evt_{event.id}"}
-    assert [attempt.number for attempt in page.items[0].attempts] == list(range(1, 16))
-    assert {attempt.error for attempt in page.items[0].attempts} == {"the receiver answered 500"}
-
-
 async def _has_attempts(service: WebhookService, count: int) -> bool:
     rows = await service.fetch("select attempts_count from delivery")
     return all(row["attempts_count"] >= count for row in rows)
@@ -195,17 +171,6 @@ async def test_a_retry_comes_after_its_wait_and_not_before(database: postgres.Ad
         await move_clock(service, 100)
         await receiver.wait_for(3)
         await eventually(lambda: is_settled(service, delivered=1))
-
-
-async def test_retry_after_is_waited_for(database: postgres.Addresses) -> None:
-    behave = answering(429, b"", Retry_After="900")
-    async with open_webhook_service(database) as service, open_receiver(behave) as receiver, running_worker(service):
-        await service.add_endpoint(receiver.url)
-        await service.announce([1])
-        await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(service, 1))
-        (row,) = await service.fetch("select due_at - modified_at as wait from delivery")
-    assert row["wait"] == timedelta(seconds=900)
 
 
 async def test_the_next_event_of_a_resource_waits_for_the_one_before(database: postgres.Addresses) -> None:
@@ -397,31 +362,6 @@ async def test_a_hanging_endpoint_does_not_delay_another(database: postgres.Addr
         let_go.set()
 
 
-@pytest.mark.long
-async def test_no_more_than_the_limit_is_in_flight_to_one_endpoint(database: postgres.Addresses) -> None:
-    in_flight = most = 0
-
-    async def count(_: Received, __: Any, writer: asyncio.StreamWriter) -> None:
-        nonlocal in_flight, most
-        in_flight += 1
-        most = max(most, in_flight)
-        await asyncio.sleep(0.02)
-        in_flight -= 1
-        writer.write(answer())
-
-    limits = QueueLimits(endpoint_max=8)
-    async with (
-        open_webhook_service(database) as service,
-        open_receiver(count) as receiver,
-        running_worker(service, limits),
-    ):
-        await service.add_endpoint(receiver.url)
-        await service.announce(list(range(1, 201)))
-        await receiver.wait_for(200)
-        await eventually(lambda: is_settled(service, delivered=200))
-    assert 1 < most <= 8
-
-
 async def test_answers_are_recorded_together(database: postgres.Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery_records, "GATHER_S", 600)
     release = asyncio.Event()
@@ -598,17 +538,6 @@ async def test_a_secret_that_cannot_be_opened_is_said_on_the_attempt(database: p
         assert receiver.received == []
 
 
-async def test_a_retry_after_that_no_clock_can_hold_is_a_failure_like_any_other(database: postgres.Addresses) -> None:
-    behave = answering(503, b"", Retry_After="Mon, 01 Jan 2026 00:00:00 +99999999999999")
-    async with open_webhook_service(database) as service, open_receiver(behave) as receiver, running_worker(service):
-        await service.add_endpoint(receiver.url)
-        await service.announce([1])
-        await receiver.wait_for(1)
-        await eventually(lambda: _has_attempts(service, 1))
-        (row,) = await service.fetch("select due_at - modified_at as wait from delivery")
-    assert timedelta(seconds=5) <= row["wait"] <= timedelta(seconds=6)
-
-
 class DefectiveReceivers:
     """Posts like those that it stands before, and fails in a way that nobody thought of."""
 
@@ -650,19 +579,6 @@ async def test_an_unwritable_attempt_counts(database: postgres.Addresses, monkey
         await eventually(lambda: _has_attempts(service, 1))
         page = await endpoint_usecases.list_deliveries(service.context, service.caller, endpoint.id, "pending", Span())
     assert [attempt.error for attempt in page.items[0].attempts] == [OUR_DEFECT]
-
-
-async def test_a_holder_cannot_pass_an_event_of_its_own_off_as_anothers(database: postgres.Addresses) -> None:
-    async with open_webhook_service(database) as service, open_receiver() as receiver, running_worker(service):
-        await service.add_endpoint(receiver.url)
-        await service.announce([7])
-        (request,) = await receiver.wait_for(1)
-        await eventually(lambda: is_settled(service, delivered=1))
-        keys = cast(dict[str, object], identity.keyring_of(service.context).key_set())
-    forger, victim = service.caller.holder_id, service.caller.holder_id + 1
-    assert verify_webhook_jws(request.body, request.headers, keys, forger).name == "qrcode.pending"
-    with pytest.raises(InvalidWebhook, match="aud: is for another holder"):
-        verify_webhook_jws(request.body, request.headers, keys, victim)
 
 
 class BrokenLog(AttemptLog):

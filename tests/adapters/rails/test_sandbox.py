@@ -15,7 +15,6 @@ from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money.holder import KeyType, parse_pix_key
 from pixconnect.domain.money.reject_code import RAISED_BY_NETWORK, REASONS
 from pixconnect.domain.simulation import sandbox_control as commands
-from pixconnect.sandbox.outbox import REDELIVERED_AFTER_S
 from support import sandbox as support
 from support.postgres import Addresses
 from support.sandbox import Sandbox, next_reports, order, outside_transfer, refund_order, reports_of
@@ -35,12 +34,6 @@ def rule(
 
 def return_of(sent: rails.Order) -> commands.OutsideReturn:
     return commands.OutsideReturn(end_to_end_id=sent.end_to_end_id, amount_cents=None, reason="MD06")
-
-
-def test_the_adapter_is_a_rail_and_a_control(sandbox: Sandbox) -> None:
-    rail: rails.Rail = sandbox.rail
-    control: commands.SandboxControl = sandbox.control
-    assert rail is not control
 
 
 # -- orders ------------------------------------------------------------------------------------------------
@@ -148,50 +141,7 @@ async def test_two_groups_that_overlap_in_opposite_orders_both_end(sandbox: Sand
 # -- reports -----------------------------------------------------------------------------------------------
 
 
-async def test_a_report_comes_again_until_it_is_acknowledged(database: Addresses) -> None:
-    clock = support.StoppedClock()
-    async with support.running(database.service_url, clock=clock) as sandbox:
-        await sandbox.rail.submit([order()])
-        first = await sandbox.rail.reports(20)
-        clock.monotonic += REDELIVERED_AFTER_S
-        assert await sandbox.rail.reports(20) == first
-        words = [rails.Acknowledgement(report_id=first[0].report_id)]
-        await sandbox.rail.acknowledge(words)
-        await sandbox.rail.acknowledge(words)
-        clock.monotonic += REDELIVERED_AFTER_S
-        assert await sandbox.rail.reports(0) == []
-
-
-async def test_at_most_256_reports_come_at_once_oldest_first(database: Addresses) -> None:
-    async with support.running(database.service_url, clock=support.StoppedClock()) as sandbox:
-        groups = [[order() for _ in range(150)] for _ in range(2)]
-        for group in groups:
-            await sandbox.rail.submit(group)
-        async with asyncio.timeout(60):
-            while (await sandbox.control.call(commands.READ_DUE, None)).reports_count < 300:  # noqa: ASYNC110  nothing tells when they are due
-                await asyncio.sleep(0.02)
-        first, second = await sandbox.rail.reports(1), await sandbox.rail.reports(1)
-        assert (len(first), len(second)) == (256, 44)
-        assert {report.report_id for report in first[:150]} == {one.end_to_end_id for one in groups[0]}
-
-
 # -- payments and returns from outside ---------------------------------------------------------------------
-
-
-async def test_a_payment_waits_for_our_word(sandbox: Sandbox) -> None:
-    paying = asyncio.create_task(
-        sandbox.control.call(
-            commands.PAY,
-            outside_transfer(txid="a" * 32, payer=commands.OutsidePayer(name="Joana", tax_id="12345678909")),
-        )
-    )
-    [report] = await next_reports(sandbox.rail)
-    arrival = await paying
-    assert isinstance(report, rails.CreditReport)
-    assert (arrival.id, arrival.status, arrival.amount_cents) == (report.end_to_end_id, "CONFIRMED", 100)
-    assert (report.debit_party.name, report.debit_party.tax_id, report.txid) == ("Joana", "12345678909", "a" * 32)
-    assert report.end_to_end_id[:9] == "E99999004"
-    assert len(report.end_to_end_id) == 32
 
 
 async def test_many_payments_at_once_have_names_of_their_own(sandbox: Sandbox) -> None:
@@ -204,19 +154,6 @@ async def test_many_payments_at_once_have_names_of_their_own(sandbox: Sandbox) -
     assert {arrival.status for arrival in arrivals} == {"CONFIRMED"}
 
 
-async def test_the_receiver_of_a_transfer_gives_it_back(sandbox: Sandbox) -> None:
-    one = order(amount_cents=500)
-    await sandbox.rail.submit([one])
-    await next_reports(sandbox.rail)
-    returning = asyncio.create_task(sandbox.control.call(commands.GIVE_BACK, return_of(one)))
-    [report] = await next_reports(sandbox.rail)
-    arrival = await returning
-    assert isinstance(report, rails.ReturnReport)
-    assert (report.original_end_to_end_id, report.amount_cents, report.reason) == (one.end_to_end_id, 500, "MD06")
-    assert (arrival.id, arrival.status) == (report.return_id, "CONFIRMED")
-    assert arrival.id.startswith("D99999004")
-
-
 async def test_what_did_not_settle_cannot_be_given_back(sandbox: Sandbox) -> None:
     rejected, slow, never_sent = order("reject-ac03"), order("slow"), order()
     await sandbox.rail.submit([rejected, slow])
@@ -225,23 +162,6 @@ async def test_what_did_not_settle_cannot_be_given_back(sandbox: Sandbox) -> Non
         with pytest.raises(commands.SandboxRefusal) as refusal:
             await sandbox.control.call(commands.GIVE_BACK, return_of(one))
         assert refusal.value.reason == "unknown"
-
-
-async def test_refunds_settle_and_never_exceed_what_was_sent(sandbox: Sandbox) -> None:
-    paying = asyncio.create_task(sandbox.control.call(commands.PAY, outside_transfer(amount_cents=1000)))
-    await next_reports(sandbox.rail)
-    original = (await paying).id
-    orders = [refund_order(original, amount_cents=600), refund_order(original, amount_cents=600)]
-    assert await sandbox.rail.submit_refunds([*orders, orders[0]]) == [
-        rails.Taken(),
-        rails.Taken(),
-        rails.AlreadyKnown(),
-    ]
-    settled, rejected = [await _settled(sandbox, one.return_id) for one in orders]
-    assert isinstance(settled, rails.Settled)
-    assert rejected == rails.Rejected(code="AM09", reason=REASONS["AM09"])
-    assert await sandbox.rail.submit_refunds([refund_order(original, amount_cents=400)]) == [rails.Taken()]
-    assert await sandbox.rail.submit_refunds([orders[1]]) == [rails.AlreadyKnown()]
 
 
 # -- the directory -----------------------------------------------------------------------------------------
@@ -311,22 +231,6 @@ async def test_an_outcome_may_come_before_the_answer(sandbox: Sandbox, monkeypat
     assert len(await next_reports(sandbox.rail)) == 1
     assert not sending.done()
     assert await sending == [rails.Taken()]
-
-
-async def test_unavailable_means_that_nothing_was_done(sandbox: Sandbox) -> None:
-    await sandbox.control.call(commands.REPLACE_FAULTS, [rule("unavailable")])
-    assert await sandbox.rail.submit([order()]) == [rails.NotTaken()]
-    assert await sandbox.rail.submit_refunds([refund_order("E" + "0" * 31)]) == [rails.NotTaken()]
-    with pytest.raises(rails.RailUnavailable):
-        await sandbox.rail.lookup_key("settle@sandbox.pix.example", "1", support.network_id())
-    with pytest.raises(rails.RailUnavailable):
-        await sandbox.rail.query(["E" + "0" * 31])
-    with pytest.raises(rails.RailUnavailable):
-        await sandbox.rail.check()
-    with pytest.raises(commands.SandboxUnavailable):
-        await sandbox.control.call(commands.PAY, outside_transfer())
-    await sandbox.control.call(commands.REPLACE_FAULTS, [])
-    await sandbox.rail.check()
 
 
 async def test_without_an_operation_questions_are_left_alone(sandbox: Sandbox) -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Struct
 
 from pixconnect_client import Client, EventFeed
-from support.installation import Installation, run_verb, running
+from support.installation import Installation, running
 from support.waiting import wait_until
 
 pytestmark = [pytest.mark.journey, pytest.mark.long]
@@ -85,21 +85,3 @@ def test_a_copied_home_that_is_put_back_gives_nothing_out_twice(tmp_path: Path) 
     assert again.charge_id > forgotten.charge_id
     assert again.event_id > forgotten.event_id
     assert again.cursor > forgotten.cursor
-
-
-def test_data_that_is_put_back_alone_is_seen_until_an_operator_has_read_of_it(tmp_path: Path) -> None:
-    home, copy = tmp_path / "home", tmp_path / "copy"
-    with running(home) as installation:
-        charge(installation, 100)
-    data = _data(home)
-    _copy(data, copy)
-    with running(home) as installation:
-        charge(installation, 111)
-    _put_back(copy, data)
-    with running(home) as installation:
-        charge(installation, 222)
-        wait_until_health_says(installation, "the database has forgotten something")
-        assert run_verb(home, "database", "recovered").returncode == 0
-        charge(installation, 333)
-        wait_until_health_says(installation, "healthy")
-    assert any("write-ahead log is behind" in line for line in installation.said)

@@ -2,30 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from pixconnect.adapters.system import SystemClock
-from pixconnect.domain.money.charge import ChargeRequest
-from pixconnect.foundation import pool
-from pixconnect.foundation.privileges import SERVICE_ROLE
-from pixconnect.usecases.money import charge as charge_usecases
 from pixconnect.usecases.running import standby as standby_usecases
-from pixconnect.usecases.running.standby import Standby
 from support import standby as servers
-from support.console import open_console, sign_in_client
-from support.cut_connections import open_wire
-from support.home import new_home
 from support.installation import run_verb
 from support.ports import reserved_pair
 from support.postgres import Addresses
 from support.prometheus import find_program
-from support.records import own_key
-from support.service import Service, open_holder, open_service
 from support.waiting import wait_until
 from support.watching import watching
 from support.whole_installation import Account, WholeInstallation, open_whole_installation
@@ -33,7 +22,6 @@ from support.whole_installation import Account, WholeInstallation, open_whole_in
 pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 ALERT = "StandbyUnread"
-AGE_MAX_S = 2
 EVER = "initial_date=2020-01-01T00:00:00Z&final_date=2099-12-31T23:59:59Z"
 READS = (
     "/v1/connect/charge/list",
@@ -42,8 +30,6 @@ READS = (
     "/v1/connect/ledger/list",
     f"/v1/connect/ledger/statement?{EVER}",
 )
-_WHICH = "select pg_postmaster_start_time()"
-PAGES = ("/charges", "/transfers", "/refunds", "/ledger", "/events", "/deliveries", "/figures", "/search?q=a")
 
 
 @contextmanager
@@ -128,96 +114,3 @@ def verify(home: Path, settings: dict[str, str]) -> str:
     proved = run_verb(home, "verify", "--whole", "--again-after-s", "2", "--json", **given)
     assert proved.returncode in {0, 7}, proved.stderr
     return proved.stdout
-
-
-@asynccontextmanager
-async def read_by(url: str, service: Service) -> AsyncIterator[Standby]:
-    """As a process reads at a standby, and watches it."""
-    await service.context.pool.execute("insert into installation (mode) values ('sandbox') on conflict do nothing")
-    standby = Standby(service.context.pool, SystemClock(), age_max_s=AGE_MAX_S)
-    connections = await pool.open_standby_pool(
-        url, primary=service.context.pool, role=SERVICE_ROLE, schema="pixconnect", connections_max=4,
-        name="test standby", check=standby.check,
-    )  # fmt: skip
-    standby.use(connections)
-    task = asyncio.create_task(standby.keep_watch())
-    try:
-        await until_used(standby)
-        yield standby
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await pool.close_pool(connections)
-
-
-async def until_used(standby: Standby) -> None:
-    async with asyncio.timeout(60):
-        while standby.why_not is not None:  # noqa: ASYNC110  nothing tells
-            await asyncio.sleep(0.05)
-
-
-async def test_of_several_standbys_behind_one_name_none_shows_what_is_too_old() -> None:
-    async with servers.open_pair(waits=False) as (primary, addresses, one), open_wire(one.addresses) as (wire, near):
-        with new_home() as folder:
-            two = servers.Standby(primary, addresses, folder)
-            await asyncio.to_thread(two.copy)
-            two.start()
-            try:
-                await two.wait_until_there()
-                async with (
-                    open_service(addresses, clock=SystemClock()) as service,
-                    read_by(near.service_url, service) as standby,
-                ):
-                    caller = await open_holder(service)
-                    # A connection to each of both.
-                    async with standby.pool.acquire() as first:
-                        wire.lead_to(two.addresses)
-                        async with standby.pool.acquire() as second, standby.pool.acquire() as third:
-                            started = {await each.fetchval(_WHICH) for each in (first, second, third)}
-                    assert len(started) == 2
-                    await two.ask("select pg_wal_replay_pause()")
-                    made = 0
-                    async with asyncio.timeout(60):
-                        while made < 4:
-                            request = ChargeRequest(amount_cents=5, key=own_key(), external_id=f"n{made}")
-                            await charge_usecases.create_charge(service.context, caller, request)
-                            made += 1
-                            await asyncio.sleep(AGE_MAX_S + 0.1)
-                            found = await asyncio.gather(*(count_charges(standby, service) for _ in range(4)))
-                            assert found == [made] * 4
-                    # The other one is as good as before, once the name leads to it.
-                    wire.lead_to(one.addresses)
-                    await until_used(standby)
-                    before = standby.outcomes["answered"]
-                    assert await count_charges(standby, service) == made
-                    assert standby.outcomes["answered"] == before + 1
-            finally:
-                two.end()
-
-
-async def count_charges(standby: Standby, service: Service) -> int:
-    question = "select count(*) from charge"
-    return await standby.read(lambda: standby.pool.fetchval(question), lambda: service.context.pool.fetchval(question))
-
-
-async def test_the_console_shows_lists_of_the_standby_and_of_the_primary_where_that_is_gone() -> None:
-    async with (
-        servers.open_pair(waits=False) as (_, addresses, server),
-        open_service(addresses, clock=SystemClock()) as service,
-        read_by(server.addresses.service_url, service) as standby,
-        open_console(service, standby=standby) as console,
-    ):
-        caller = await open_holder(service)
-        request = ChargeRequest(amount_cents=12_345, key=own_key(), external_id="shown")
-        await charge_usecases.create_charge(service.context, caller, request)
-        browser = console.nobody.of(await sign_in_client(console, caller.holder_id))
-        await asyncio.sleep(AGE_MAX_S + 0.1)
-        await until_used(standby)
-        for there in (True, False):
-            if not there:
-                server.end()
-            before = standby.outcomes["answered"]
-            answers = [await browser.get(page) for page in PAGES]
-            assert [answer.status for answer in answers] == [200] * len(PAGES)
-            assert b"123,45" in answers[0].content or b"123.45" in answers[0].content
-            assert (standby.outcomes["answered"] == before + len(PAGES)) is there

@@ -39,6 +39,12 @@ TESTS_BESIDE_SOURCE: Final = {"bench", "chaos", "client", "scripts", "deploy", "
 _FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 _NAMED_PATH: Final = re.compile(r"`([a-z_./0-9-]+/[a-z_./0-9-]*|[a-z_0-9/]+\.(?:py|sql))`")
+_IMAGE: Final = re.compile(
+    r"""(?:^[ -]*image: *|^FROM +|^ARG +\w+=|^docker pull +|\w+Container\()["']?(?P<name>[^\s"')]+)""", re.MULTILINE
+)
+_IMAGE_SUFFIXES: Final = {".yaml", ".yml", ".md", ".sh", ".toml", ""}
+_DEFAULT_IMAGE: Final = re.compile(r"\$\{\w+:-(.+)\}")
+_DIGEST: Final = re.compile(r"@sha256:[0-9a-f]{64}\Z")
 _NAMED_TEST: Final = re.compile(r"`(test_[a-z0-9_]+)`")
 
 
@@ -164,6 +170,20 @@ def check_locks(tree: Tree) -> Iterator[str]:
             yield f"{tree.name(node)}: {name}: needs integrity, and no resolved"
 
 
+def check_images(tree: Tree) -> Iterator[str]:
+    """An image that comes from a registry is named by its digest: a registry can move a tag."""
+    for path in tree.committed():
+        if path.suffix not in _IMAGE_SUFFIXES:
+            continue
+        text = path.read_text(encoding="utf-8", errors="replace")
+        local = {"scratch", *re.findall(r"^FROM \S+ AS (\S+)", text, re.MULTILINE)}
+        local |= {f"${{{name}}}" for name in re.findall(r"^ARG +(\w+)=", text, re.MULTILINE)}
+        for found in _IMAGE.finditer(text):
+            name = _DEFAULT_IMAGE.sub(r"\1", found["name"])
+            if name not in local and not name.startswith("pixconnect:") and not _DIGEST.search(name):
+                yield f"{tree.name(path, _line(text, found.start('name')))}: {name} needs its digest (@sha256:...)"
+
+
 def check_grain(tree: Tree) -> Iterator[str]:
     """Files, functions and lines have a size that people can read; a module has a docstring."""
     for path in tree.modules:
@@ -207,8 +227,8 @@ def check_layout(tree: Tree) -> Iterator[str]:
 
 
 CHECKS: Final[tuple[Callable[[Tree], Iterator[str]], ...]] = (
-    check_links, check_index, check_named_things, check_commands, check_places, check_locks, check_grain,
-    check_assertions, check_layout,
+    check_links, check_index, check_named_things, check_commands, check_places, check_locks, check_images,
+    check_grain, check_assertions, check_layout,
 )  # fmt: skip
 
 

@@ -1,6 +1,9 @@
-"""A finding fails the audit unless it is answered with reason and day; where nothing can be asked, that is said."""
+"""A finding fails the audit unless it is answered with reason and day; so does a lock that could not be asked about."""
 
 import json
+import os
+import ssl
+import subprocess
 import sys
 from pathlib import Path
 
@@ -8,6 +11,7 @@ import pytest
 
 from scripts import audit
 
+ROOT = Path(__file__).resolve().parents[2]
 KNOWN = {"name": "Jinja2", "version": "3.0", "vulns": [{"id": "PYSEC-1", "fix_versions": ["3.1"]}]}
 GOOD = {"name": "rich", "version": "14.0", "vulns": []}
 
@@ -43,14 +47,42 @@ def test_where_nothing_can_be_asked_it_says_why(tmp_path: Path) -> None:
     assert audit.ask(missing, tmp_path / "lock.txt") == (set(), f"{missing}: FileNotFoundError")
 
 
-def test_an_audit_that_asked_for_nothing_fails(
+def test_an_audit_that_did_not_ask_about_every_lock_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["audit", make_program(tmp_path, "", said="ConnectionError: no network")])
-    assert audit.main() == audit.NOTHING_ASKED
+    assert audit.main() == audit.NOT_ALL_ASKED
     assert "0 of 7 locks asked" in capsys.readouterr().out
     monkeypatch.setattr(sys, "argv", ["audit", make_program(tmp_path, {"dependencies": [GOOD]})])
     assert audit.main() == 0
+    monkeypatch.setattr(audit, "ask", ask_about_all_but_one)
+    assert audit.main() == audit.NOT_ALL_ASKED
+    assert "6 of 7 locks asked" in capsys.readouterr().out
+
+
+def ask_about_all_but_one(_program: str, lock: Path) -> tuple[set[audit.Finding], str]:
+    return set(), "no answer" if lock.stem == "run" else ""
+
+
+@pytest.mark.parametrize(("status", "told", "ended"), [(3, "", 3), (3, "offline", 0), (1, "offline", 1), (0, "", 0)])
+def test_an_audit_that_asked_nothing_fails_ci(tmp_path: Path, status: int, told: str, ended: int) -> None:
+    for name in ("scripts", ".ci", ".venv/bin"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / ".ci/run").write_text((ROOT / ".ci/run").read_text(encoding="utf-8"))
+    programs = {"scripts/find_python": "echo python3", "scripts/install_programs": ":", "make": ":"}
+    programs[".venv/bin/python"] = f'[ "$2" != scripts.audit ] || exit {status}'
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AUDIT": told}
+    assert subprocess.run(["sh", tmp_path / ".ci/run"], env=environment, check=False).returncode == ended
+
+
+def test_the_machines_certificate_authorities_are_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("REQUESTS_CA_BUNDLE", raising=False)
+    assert audit.trusting_environment().get("REQUESTS_CA_BUNDLE") == ssl.get_default_verify_paths().cafile
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", "/own.pem")
+    assert audit.trusting_environment()["REQUESTS_CA_BUNDLE"] == "/own.pem"
 
 
 def test_an_answer_has_its_reason_and_its_day() -> None:

@@ -74,7 +74,7 @@ acknowledged while all was well.
 
 {write_table(outcome.rounds)}
 The last two columns are of what was asked for from {NOTICED_WITHIN_S:.0f} s after the last write that was acknowledged on,
-until one was again ([what callers hear before that](../guides/high-availability.md#what-callers-hear)).
+until one was again ([effects on callers before that](../guides/high-availability.md#what-callers-see)).
 Refusals that come faster than 50 a second of one
 holder are [paced](../explanations/flow-control.md). 422 is left out: an amount above what was left, a refund of what was
 returned.

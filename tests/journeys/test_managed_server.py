@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.journey, pytest.mark.long]
 
 _log = structlog.get_logger(__name__)
 GUIDE = (ROOT / "docs" / "guides" / "back-up-and-restore.md").read_text(encoding="utf-8")
-PAUSE, LOOK, KEEP_KEY = blocks("sh", GUIDE.partition("\n## A server that somebody else runs\n")[2])
+PAUSE, LOOK, KEEP_KEY = blocks("sh", GUIDE.partition("\n## Managed servers\n")[2])
 
 
 async def test_an_installation_on_a_managed_server_goes_on_after_a_snapshot(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 # Everything a developer types. `make` alone lists it; the text after ## is the list.
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs pictures bench bench-against lock release clean environment dev-environment
+.PHONY: help run test test-all programs test-16 coverage prove damage chaos chaos-defects ha failover check lint format types imports docs site pictures bench bench-against lock release clean environment dev-environment
 
 # `make run PYTHON=/path/to/python3` chooses the Python; otherwise the first of 3.11 or later is taken.
 PYTHON ?=
@@ -74,6 +74,9 @@ imports: dev-environment ## Check that imports go down
 docs: dev-environment ## Write the pages that are made from the program itself (docs/reference)
 	@.venv/bin/python -m scripts.write_pages
 
+site: dev-environment ## Build the documentation site, which the service then serves at /docs (ten seconds)
+	@.venv/bin/python -m scripts.site
+
 pictures: dev-environment ## Take the pictures of docs/guides/console.md again, in a browser
 	@PIXCONNECT_WRITE_PICTURES=1 .venv/bin/pytest -q tests/console/test_pictures.py
 
@@ -87,7 +90,8 @@ lock: dev-environment ## Renew requirements/*.txt to the newest versions allowed
 	@.venv/bin/uv pip compile $(LOCKING) --extra wheel pyproject.toml --output-file requirements/run.txt
 	@.venv/bin/python -m scripts.service_dependencies | .venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt - --output-file requirements/service.txt
 	@.venv/bin/python -m scripts.service_dependencies otel | .venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt - --output-file requirements/otel.txt
-	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build --extra wheel pyproject.toml --output-file requirements/dev.txt
+	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/run.txt --extra dev --extra build --extra wheel --group site pyproject.toml --output-file requirements/dev.txt
+	@.venv/bin/uv pip compile $(LOCKING) --constraint requirements/dev.txt --group site --output-file requirements/site.txt
 	@echo 'patroni[etcd3,psycopg3]>=4.1' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/ha.txt
 	@echo 'pip' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/pip.txt
 	@echo 'pip-audit>=2.9' | .venv/bin/uv pip compile $(LOCKING) - --output-file requirements/audit.txt
@@ -96,7 +100,7 @@ release: dev-environment ## Make wheels, source, list of parts and checksums of 
 	@.venv/bin/python -m scripts.release
 
 clean: ## Remove the environment and what tools left; never a PIXCONNECT_HOME
-	@rm -rf .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
+	@rm -rf src/pixconnect/site .venv .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* htmlcov
 
 LOCKING := --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
 	--no-emit-package pixconnect-client

@@ -1,0 +1,117 @@
+"""What the site is made of: the pages of ``docs``, some beside it, and those about the interface.
+
+The index, ``docs/README.md``, is also the navigation: its chapters are the groups, in its order.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.site import operations
+
+INDEX: Final = "README.md"
+_ABOUT: Final = ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "README", "SECURITY")
+"""Pages beside the folder ``docs``."""
+INTERFACE: Final = "reference/api.md"
+"""The page that leads to those of the operations."""
+_PICTURES: Final = frozenset({".png", ".svg"})
+_CODE: Final = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
+_COMMENT: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
+_LINK: Final = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+_HEADING: Final = re.compile(r"(##+) (.+)")
+_LISTED: Final = re.compile(r"\[([^\]]+)\]\(([^)#]+\.md)\)")
+"""Within an item of a list."""
+
+
+def assemble(root: Path, folder: Path) -> list[Any]:
+    """Write all pages and pictures into a folder; returns the navigation, as MkDocs has it."""
+    places = _place(root)
+    for source, path in places.items():
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if target.suffix == ".md":
+            target.write_text(mend(source, (root / source).read_text(encoding="utf-8"), places), encoding="utf-8")
+        else:
+            shutil.copyfile(root / source, target)
+    about_interface = operations.write_pages()
+    (folder / operations.FOLDER).mkdir()
+    for path, (_, text) in about_interface.items():
+        (folder / path).write_text(text, encoding="utf-8")
+    with (folder / INTERFACE).open("a", encoding="utf-8") as interface:
+        interface.write(f"\n## Operations\n\n{list_operations(folder, posixpath.dirname(INTERFACE))}")
+    listed = read_navigation((folder / INDEX).read_text(encoding="utf-8"))
+    return _add_operations(listed, [{title: path} for path, (title, _) in about_interface.items()])
+
+
+def _place(root: Path) -> Mapping[str, str]:
+    """By a file's path in the repository, its path on the site."""
+    docs = root / "docs"
+    files = sorted(path for path in docs.rglob("*") if path.suffix in _PICTURES | {".md"})
+    found = {path.relative_to(root).as_posix(): path.relative_to(docs).as_posix() for path in files}
+    # A page named README would be the index of its folder.
+    return found | {f"{name}.md": f"about/{name.lower().replace('readme', 'start')}.md" for name in _ABOUT}
+
+
+def mend(source: str, text: str, places: Mapping[str, str]) -> str:
+    """A page as the site has it: links lead to the site's pages, and where there is none only their words stay."""
+
+    def lead(link: re.Match[str]) -> str:
+        mark, words, target = link.groups()
+        path, hash_mark, fragment = target.partition("#")
+        if not path or re.match(r"[a-z]+:", path):
+            return link[0]
+        found = places.get(posixpath.normpath(posixpath.join(posixpath.dirname(source), path)))
+        words = _LINK.sub(lead, words)
+        if found is None:
+            return words
+        return f"{mark}[{words}]({posixpath.relpath(found, posixpath.dirname(places[source]))}{hash_mark}{fragment})"
+
+    parts = _CODE.split(_COMMENT.sub("", text))
+    # Every second part is code. A link whose words hold code is mended in the parts around it, so it is put aside first.
+    held: list[str] = []
+
+    def hold(code: str) -> str:
+        held.append(code)
+        return f"\0{len(held) - 1}\0"
+
+    whole = "".join(hold(part) if number % 2 else part for number, part in enumerate(parts))
+    return re.sub(r"\0(\d+)\0", lambda mark: held[int(mark[1])], _LINK.sub(lead, whole))
+
+
+def list_operations(folder: Path, start: str) -> str:
+    """A list of the pages about the interface, with links from a page in ``start``."""
+    pages = sorted((folder / operations.FOLDER).glob("*.md"))
+    return "".join(
+        f"- [{page.stem.capitalize()}]({posixpath.relpath(page.relative_to(folder).as_posix(), start)})\n"
+        for page in pages
+    )
+
+
+def read_navigation(index: str) -> list[Any]:
+    """The index's chapters, their parts, and the pages that they list."""
+    groups: list[Any] = []
+    # The chapters that the current line stands in, from the whole index down.
+    levels: list[list[Any]] = [groups]
+    for line in index.splitlines():
+        if heading := _HEADING.fullmatch(line):
+            del levels[len(heading[1]) - 1 :]
+            below: list[Any] = []
+            levels[-1].append({heading[2]: below})
+            levels.append(below)
+        elif line.startswith("- "):
+            levels[-1] += [{title.replace("`", ""): page} for title, page in _LISTED.findall(line)]
+    return groups
+
+
+def _add_operations(navigation: list[Any], pages: list[Any]) -> list[Any]:
+    for group in navigation:
+        for listed in group.values():
+            for at, entry in enumerate(listed):
+                if INTERFACE in entry.values():
+                    listed[at + 1 : at + 1] = [{"Operations": pages}]
+    return navigation

@@ -2,12 +2,32 @@
 
 import json
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from pixconnect.api.standard.problem import TYPE_PREFIX
 from pixconnect.domain.frame import errors
 from pixconnect.domain.identity.access import SCOPES, Caller
+
+SMALL_SITE = {
+    "index.html": "<!doctype html><title>Pix Connect</title>",
+    "guides/webhooks.html": "<!doctype html><title>Webhooks</title><script>let a = 1</script><script src=../a.js></script>",
+    "guides/webhooks.md": "# Webhooks\n",
+    "guides/a-picture.png": "\x89PNG",
+    "assets/page.css": "body { margin: 0 }\n",
+    "assets/javascripts/bundle.js": "let b = 2\n",
+    "llms.txt": "# Pix Connect\n",
+    "secret.pem": "no file of the site",
+}
+
+
+def build_small_site(folder: Path) -> Path:
+    """Files as `make site` builds them, one or two of each kind."""
+    for name, content in SMALL_SITE.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(content, encoding="utf-8")
+    return folder
 
 
 class Answer:

@@ -163,6 +163,9 @@ class AddressSettings:
     """Comma-separated addresses, the first preferred, for whoever finds a weakness, as ``mailto:``, ``https://`` or ``tel:``.
     They stand in ``/.well-known/security.txt`` (RFC 9116); empty has no such file."""
 
+    documentation: Literal["on", "off"] = "on"
+    """Whether the service serves its documentation at ``/docs``; ``/openapi.json`` is served anyway."""
+
     callback_base_url: str = ""
     """The API's address as institutions see it, to which they tell that something came in; empty means ``base_url``."""
 

@@ -10,6 +10,7 @@ from pixconnect.api import descriptions
 from pixconnect.api.application import make_application
 from pixconnect.api.contract import charge, endpoint, feed, refund, sandbox, statement, transfer
 from pixconnect.api.frame.operation import Descriptions, Services
+from pixconnect.api.frame.site import Site
 from pixconnect.api.standard import payload as location
 from pixconnect.api.standard import payment
 from pixconnect.flow.overload import Admission
@@ -70,7 +71,7 @@ def services(use_cases: UseCases, described: Descriptions) -> Services:
         context=a_context(clock=SystemClock()), verifier=StubVerifier(), token_issuer=use_cases,
         keys=SimpleNamespace(), read_health=no_health, read_readiness=no_health, draw_qr_png=draw,
         feed_waits=FeedWaits(no_health), callbacks=SimpleNamespace(), admission=Admission(), turns=Turns(),
-        descriptions=described, base_url=BASE_URL, rates=None, trusted_proxies=(), version="0.1.0",
+        descriptions=described, site=Site(None), base_url=BASE_URL, rates=None, trusted_proxies=(), version="0.1.0",
     )  # fmt: skip
 
 

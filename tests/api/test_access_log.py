@@ -7,6 +7,7 @@ import logging
 import re
 from collections.abc import Hashable, Iterator
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from msgspec import structs
 from pixconnect.api.application import make_application
 from pixconnect.api.frame.access import read_address, read_sender
 from pixconnect.api.frame.operation import Reply, RequestLines, Services
+from pixconnect.api.frame.site import Site
 from pixconnect.api.standard.frame import Paginacao
 from pixconnect.api.standard.payment import ParametrosConsultaPix, PixConsultados
 from pixconnect.domain.frame import errors
@@ -25,7 +27,7 @@ from pixconnect.flow.shares import current_party
 from pixconnect.foundation import logging as our_logging
 from pixconnect.foundation.logging import AccessLog, AccessLogWanted, LinesOnTerminal
 from pixconnect.usecases.standard.pix import Devolucao, Horario
-from support.api import Api, UseCases
+from support.api import Api, UseCases, build_small_site
 from support.service import FakeClock, a_context
 
 CHARGES = "/v1/connect/charge/list"
@@ -98,12 +100,15 @@ def terminal() -> Iterator[io.StringIO]:
     our_logging.hide()
 
 
-async def test_a_sandbox_shows_each_request(services: Services, use_cases: UseCases, terminal: io.StringIO) -> None:
-    api = Api(make_application(services, RequestLines()))
+async def test_a_sandbox_shows_each_request(
+    services: Services, use_cases: UseCases, terminal: io.StringIO, tmp_path: Path
+) -> None:
+    served = structs.replace(services, site=Site(build_small_site(tmp_path)))
+    api = Api(make_application(served, RequestLines()))
     await api.get(CHARGES)
     await api.get(CHARGES + "?page=0", headers={"X-Request-Id": "mine"})
     await api.get("/v1/connect/health\x1b[2J", token=None)
-    await api.get("/docs/page.css", token=None)
+    await api.get("/docs/assets/page.css", token=None)
     told = [re.sub(r"  \d+ ms", "", line[10:]) for line in terminal.getvalue().splitlines()]
     assert told[0].startswith(f"GET    {CHARGES}  ")
     assert told[1] == f"GET    {CHARGES}  400  BAD_REQUEST: page: must be at least 1  (request mine)"

@@ -588,21 +588,6 @@ async def test_what_is_for_programs_may_do_nothing_in_a_browser(api: Any, path: 
     assert policy == "default-src 'none'; frame-ancestors 'none'"
 
 
-async def test_the_documentation_page_may_have_its_style_and_script_and_nothing_else(api: Any) -> None:
-    policy = (await api.get("/docs", token=None)).headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; style-src 'self'; ")
-    assert "; script-src 'self'; " in policy
-    assert "unsafe" not in policy
-
-
-async def test_the_bare_address_leads_to_the_documentation(api: Any) -> None:
-    answer = await api.get("/", token=None)
-    assert (answer.status, answer.headers["content-type"]) == (200, "text/html; charset=utf-8")
-    assert b'url=docs"' in answer.content
-    assert (await api.get("/docs", token=None)).status == 200
-    assert (await api.get("//", token=None)).status == 404
-
-
 def test_a_browser_is_told_to_stay_with_https_only_behind_https() -> None:
     always = {"x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
     assert dict(safe_headers("http://127.0.0.1:8080")) == always

@@ -12,6 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from ipaddress import ip_network
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -20,17 +21,17 @@ from msgspec import structs
 
 from pixconnect.adapters.system import SystemClock
 from pixconnect.api.application import Application
-from pixconnect.api.docs import documents, guides
 from pixconnect.api.faces import fault
 from pixconnect.api.faces.woovi import operations
-from pixconnect.api.frame import rates
+from pixconnect.api.frame import rates, site
 from pixconnect.api.frame.operation import AnyOperation, Bare, Services
+from pixconnect.api.frame.site import Site
 from pixconnect.api.operations import CALLBACKS, list_routes
 from pixconnect.domain.identity.access import AccessToken
 from pixconnect.flow.overload import RefusalPace
 from pixconnect.foundation.logging import AccessLog
 from pixconnect.usecases.running.health import HealthWatch
-from support.api import Answer, Api, UseCases
+from support.api import SMALL_SITE, Answer, Api, UseCases, build_small_site
 from support.service import FakeClock, a_context
 
 TIMES_MAX = 2
@@ -60,18 +61,18 @@ PUBLIC = [row for row in EVERY if row.scope is None]
 Opening = Callable[[], Application]
 Asked = tuple[str, str, str]
 """Method, target and variant."""
-FOLDERS = ("docs", *(f"docs/{name}" for name in guides.FOLDERS))
+
+
+NOWHERE = ("none", "guides/none.md")
+NEVER_PACKED = ("guides/a-picture.png", "secret.pem")
+"""Of the small site: packed already, or not served."""
 
 
 def _list_targets(row: AnyOperation) -> Iterator[str]:
-    """Addresses of the operation: real ones of pages and pictures, and otherwise one that may name nothing."""
-    if "{page}" in row.path:
-        folder = row.path.removesuffix("{page}")
-        below = [f"/{address}" for address in guides.find_pages() if f"/{address}".rpartition("/")[0] + "/" == folder]
-        longest = max(below, key=lambda address: len(guides.find_pages()[address[1:]].text))
-        yield from (longest, f"{longest}.md", f"{folder}none", f"{folder}none.md")
-    elif "{picture}" in row.path:
-        yield row.path.replace("{picture}", next(iter(guides.find_pictures())))
+    """Addresses of the operation: real ones of the documentation, and otherwise one that may name nothing."""
+    if row.path == "/docs/{page*}":
+        pages = ("", "guides/webhooks", "guides/webhooks.md", "guides/a-picture.png", "assets/javascripts/bundle.js")
+        yield from (f"/docs/{page}" for page in (*pages, *NOWHERE))
     else:
         yield re.sub(r"\{[^}]*\}", "a" * 32, row.path)
 
@@ -103,6 +104,11 @@ class _Keys:
 class _Callbacks:
     async def take(self, name: str, secret: str, body: bytes, *, has_certificate: bool) -> bool:
         return True
+
+
+@pytest.fixture
+def services(services: Services, tmp_path: Path) -> Services:
+    return structs.replace(services, site=Site(build_small_site(tmp_path)))
 
 
 @pytest.fixture
@@ -183,7 +189,7 @@ async def test_the_operations_are_asked_for_what_they_answer(open_application: O
     plain = {(method, target) for method, target, variant in ASKED if variant == "plain"}
     answers = {asked: (await _ask(open_application(), *asked, "plain")).status for asked in plain}
     others = {asked for asked, status in answers.items() if status != 200}
-    assert {target for _, target in others} == {f"/{folder}/none{end}" for folder in FOLDERS for end in ("", ".md")}
+    assert {target for _, target in others} == {f"/docs/{page}" for page in NOWHERE}
 
 
 @pytest.mark.parametrize("row", PUBLIC, ids=lambda row: f"{row.method} {row.path}")
@@ -220,7 +226,7 @@ async def test_an_address_that_asks_too_often_is_refused_before_the_work_and_ano
 
 async def test_probes_of_a_balancer_and_a_page_with_its_parts_meet_no_limit(open_application: Opening) -> None:
     application = open_application()
-    page = ("/docs", "/docs/page.css", "/docs/page.js", "/docs/search.js")
+    page = ("/docs/", "/docs/assets/page.css", "/docs/assets/javascripts/bundle.js", "/docs/guides/a-picture.png")
     for target in (*("/livez", "/readyz") * 500, *page * 20):
         assert (await _ask(application, "GET", target, "packed")).status == 200, target
 
@@ -232,13 +238,13 @@ async def test_many_octets_count_as_many_requests_and_heads_as_one(open_applicat
 
     for method, variant in (("GET", "plain"), ("HEAD", "plain"), ("GET", "known")):
         application = open_application()
-        octets = len((await _ask(application, method, "/docs", variant)).content)
+        octets = len((await _ask(application, method, "/openapi.json", variant)).content)
         is_sent = (method, variant) == ("GET", "plain")
         assert left(application) == pytest.approx(1 + (octets / rates.OCTETS_EACH if is_sent else 0), abs=0.01), method
 
 
-async def test_a_walk_over_all_pages_makes_and_packs_each_once(
-    open_application: Opening, monkeypatch: pytest.MonkeyPatch
+async def test_a_walk_over_all_pages_reads_and_packs_each_once(
+    open_application: Opening, services: Services, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: Counter[str] = Counter()
 
@@ -249,21 +255,21 @@ async def test_a_walk_over_all_pages_makes_and_packs_each_once(
 
         return counted
 
-    documents._render_page.cache_clear()
-    documents._render_text.cache_clear()
-    for module, name in ((guides, "render_page"), (guides, "render_text"), (gzip, "compress")):
+    for module, name in ((site, "_read"), (gzip, "compress")):
         monkeypatch.setattr(module, name, count(name, getattr(module, name)))
+    addresses = [address for address in services.site.addresses if not address.endswith(".png")]
     for _ in range(2):
-        for address in guides.find_pages():
-            for target in (f"/{address}", f"/{address}.md"):
-                answer = await _ask(open_application(), "GET", target, "packed")
-                assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
-    pages_count = len(guides.find_pages())
-    assert made == dict(render_page=pages_count, render_text=pages_count, compress=2 * pages_count)
+        for address in addresses:
+            answer = await _ask(open_application(), "GET", f"/docs/{address}", "packed")
+            assert (answer.status, answer.headers["content-encoding"]) == (200, "gzip")
+    # A page has two addresses, and the first one three.
+    files_count = len(SMALL_SITE) - len(NEVER_PACKED)
+    assert made == dict(_read=files_count, compress=files_count)
 
 
 @pytest.mark.parametrize(
-    "target", ["/docs", "/docs/README", "/docs/README.md", "/docs/page.css", "/openapi.json", "/llms.txt"]
+    "target",
+    ["/docs", "/docs/", "/docs/guides/webhooks", "/docs/guides/webhooks.md", "/docs/assets/page.css", "/openapi.json"],
 )
 async def test_a_document_that_the_caller_has_is_not_sent_again(open_application: Opening, target: str) -> None:
     api = Api(open_application())
@@ -291,6 +297,6 @@ async def test_a_document_that_the_caller_has_is_not_sent_again(open_application
 )
 async def test_an_answer_is_packed_for_a_short_header_that_accepts_it(open_application: Opening, takes: str) -> None:
     """To search a header as long as a head may be would cost ten times what ``/livez`` does, in one call."""
-    answer = await Api(open_application()).get("/docs/page.css", token=None, headers={"accept-encoding": takes})
+    answer = await Api(open_application()).get("/docs/assets/page.css", token=None, headers={"accept-encoding": takes})
     is_packed = answer.headers.get("content-encoding") == "gzip"
     assert is_packed is (takes in {"gzip", "GZIP;q=0.5", "br, x-gzip ;q=1"})

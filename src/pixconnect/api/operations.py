@@ -1,6 +1,6 @@
 """The whole interface as one table.
 
-Routing, authorisation, decoding, OpenAPI and the documentation are all read from it, so that they cannot disagree. A row is
+Routing, authorisation, decoding and the OpenAPI document are all read from it, so that they cannot disagree. A row is
 what is at a path and who may ask for it, then the parameter, the query, the body, the answer and the handler, whose docstring
 says what it does.
 """
@@ -23,7 +23,7 @@ from pixconnect.api.contract import (
     transfer,
     transfer_parties,
 )
-from pixconnect.api.docs import documents, guides
+from pixconnect.api.docs import documents
 from pixconnect.api.faces.operations import find_face_form, list_face_routes
 from pixconnect.api.frame import access, rates
 from pixconnect.api.frame.decoding import FORM_MAX
@@ -38,11 +38,11 @@ from pixconnect.api.frame.routing import (
     INFRACTION,
     NONE,
     PAGE,
-    PICTURE,
     RETURN_IDENTIFICATION,
     TOKEN,
     TXID,
 )
+from pixconnect.api.frame.site import TYPES
 from pixconnect.api.standard import payload
 from pixconnect.api.standard.frame import READER, is_of_the_door, list_door_routes
 from pixconnect.api.standard.operations import OPERATIONS as STANDARD_OPERATIONS
@@ -277,22 +277,13 @@ SANDBOX: Final = Section(
 
 # Parts of the documentation as browsers fetch them: routed as all operations are, and described nowhere.
 PAGES: Final = (
-    _page("get_docs_folder", "/docs/", documents.get_docs_folder, documents.DOCS_TYPE),
-    _page("get_docs_style", "/docs/page.css", documents.get_docs_style, documents.STYLE_TYPE),
-    _page("get_docs_script", "/docs/page.js", documents.get_docs_script, documents.SCRIPT_TYPE),
+    Row("get_docs_file", "GET", "/docs/{page*}", None,
+        PAGE, Anything, Nothing, Document, documents.get_docs_file,
+        media_types=tuple(TYPES.values()), pace=rates.PAGES),
     Row("get_security_contacts", "GET", documents.CONTACTS_PATH, None,
         NONE, Anything, Nothing, Document, documents.get_security_contacts,
         media_types=(documents.CONTACTS_TYPE,)),
     _page("get_pix_openapi", "/pix/openapi.json", documents.get_pix_openapi, documents.OPENAPI_TYPE),
-    _page("get_reading_index", "/llms.txt", documents.get_reading_index, documents.TEXT_TYPE),
-    *(Row(f"get_page_of_{folder.rpartition('/')[2]}", "GET", f"/{folder}/{{page}}", None,
-          PAGE, Anything, Nothing, Document, documents.serve_pages(folder),
-          media_types=(documents.DOCS_TYPE, documents.TEXT_TYPE), pace=rates.PAGES)
-      for folder in ("docs", *(f"docs/{name}" for name in guides.FOLDERS))),
-    _page("get_docs_search", "/docs/search.js", documents.get_docs_search, documents.SCRIPT_TYPE),
-    Row("get_docs_picture", "GET", f"/{guides.PICTURES}/{{picture}}", None,
-        PICTURE, Anything, Nothing, Document, documents.get_docs_picture,
-        media_types=tuple(guides.PICTURE_TYPES.values()), pace=rates.PAGES),
 )
 
 # For payers' institutions, as the standard says: the page about that door describes it.

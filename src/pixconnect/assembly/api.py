@@ -24,6 +24,7 @@ from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.api.frame.document import safe_headers
 from pixconnect.api.frame.operation import Services, choose_access_log
 from pixconnect.api.frame.rates import make_request_rates
+from pixconnect.api.frame.site import BUILT, Site
 from pixconnect.api.traced import TracedApplication
 from pixconnect.assembly.base import (
     SERVICE_SCHEMA,
@@ -165,8 +166,7 @@ async def serve(
         open_standby(settings, base.context, "pixconnect api") as standby,
         open_tracer(settings, "pixconnect-api") as tracer,
     ):
-        policy, turns = base.context.policy, Turns()
-        certificates = read_ends(_certificate_files(settings))
+        turns, certificates = Turns(), read_ends(_certificate_files(settings))
         services = Services(
             context=base.context,
             verifier=door.verifier,
@@ -188,7 +188,8 @@ async def serve(
             callbacks=door.callbacks,
             admission=base.context.writes.overload,
             turns=turns,
-            descriptions=describe(policy, base_url=settings.public_base_url, version=__version__),
+            descriptions=describe(base.context.policy, base_url=settings.public_base_url, version=__version__),
+            site=Site(BUILT if settings.documentation == "on" else None),
             base_url=settings.public_base_url,
             rates=make_request_rates(base.context.clock, settings.client_requests_max, settings.holder_requests_max),
             trusted_proxies=settings.read_networks("trusted_proxies"),

@@ -273,20 +273,3 @@ def test_events_are_as_they_are_described(document: dict[str, Any]) -> None:
         family = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
         payload = document["components"]["schemas"][family["properties"]["payload"]["$ref"].rpartition("/")[2]]
         assert event["payload"].keys() <= payload["properties"].keys()
-
-
-async def test_the_page_for_people_needs_nothing_else(api: Api) -> None:
-    answer = await api.get("/docs", token=None)
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    page = answer.content.decode()
-    # One style sheet and one script of the service's own, and nothing within the page.
-    assert re.findall(r"(?:src|stylesheet href)=(\S*?)>", page.partition("</header>")[0]) == [
-        '"docs/page.css"',
-        '"docs/page.js"',
-    ]
-    assert page.count("<script") == 1
-    assert "<style" not in page
-    assert page.count("src=") == 1
-    assert "@import" not in page
-    assert all(f"id={row.id}" in page for row in ROWS)
-    assert page.count("INSUFFICIENT_FUNDS") >= 1

@@ -32,6 +32,20 @@ def test_anything_else_is_not_found(path: bytes) -> None:
         ROUTER.find("GET", path)
 
 
+def test_a_route_may_take_the_rest_of_the_path_with_its_slashes() -> None:
+    router = Router([("GET", "/docs", "entry"), ("GET", "/docs/{page*}", "file"), ("GET", "/docs/own/{id}", "own")])
+    assert router.find("GET", b"/docs") == ("entry", ())
+    assert router.find("HEAD", b"/docs/") == ("file", (b"",))
+    assert router.find("GET", b"/docs/a//b%2Fc/") == ("file", (b"a//b%2Fc/",))
+    assert router.find("GET", b"/docs/own/1") == ("own", (b"1",))
+    for method, path, error in (
+        ("POST", b"/docs/a", errors.MethodNotAllowed),
+        ("GET", b"/docs/" + b"a" * 4096, errors.NotFound),
+    ):
+        with pytest.raises(error):
+            router.find(method, path)
+
+
 @pytest.mark.parametrize("segment", ["efi+homologation", "efi%2Bhomologation", "efi%2bhomologation"])
 def test_a_plus_is_found_as_libraries_send_it(segment: str) -> None:
     router = Router([("GET", "/faces/efi+homologation/{id}", "found"), ("GET", "/faces/efi+homologation", "above")])

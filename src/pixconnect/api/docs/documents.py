@@ -1,43 +1,32 @@
-"""The OpenAPI document, and the pages for people with their style sheet and script, as they are served."""
+"""The OpenAPI documents, the documentation site, and whom to tell of a weakness, as they are served."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 from functools import cache
-from importlib.resources import files
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from pixconnect.api.docs import guides
-from pixconnect.api.frame import document as browser
 from pixconnect.api.frame.document import Document, KeptDocument
 from pixconnect.api.frame.operation import Anything, Handler, Nothing, Request, Services
 from pixconnect.domain.frame import errors
 
 OPENAPI_TYPE: Final = "application/json"
 DOCS_TYPE: Final = "text/html; charset=utf-8"
-STYLE_TYPE: Final = "text/css; charset=utf-8"
-TEXT_TYPE: Final = "text/markdown; charset=utf-8"
-SCRIPT_TYPE: Final = "text/javascript; charset=utf-8"
 
-PageHandler = Handler[None, Anything, Nothing, Document]
+PageHandler = Handler[Any, Anything, Nothing, Document]
 
 
 @cache
-def _lead_to_docs(depth: str) -> KeptDocument:
-    """A page that leads to the documentation; ``depth`` leads from it to the service's address.
-
-    Addresses are relative, because a proxy may serve us below a path of its own.
-    """
+def _lead_to(address: str) -> KeptDocument:
+    """A page that leads to an address, which is relative: a proxy may serve us below a path of its own."""
     content = f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
-<meta http-equiv="refresh" content="0; url={depth}docs">
+<meta http-equiv="refresh" content="0; url={address}">
 <title>Pix Connect</title>
 <main>
 <h1>Pix Connect</h1>
-<p><a href="{depth}docs">Documentation</a>, <a href="{depth}openapi.json">OpenAPI</a></p>
+<p><a href="{address}">Documentation</a>, <a href="openapi.json">OpenAPI</a></p>
 </main>
 </html>
 """
@@ -49,7 +38,24 @@ async def get_front_page(services: Services, request: Request[None, Anything, No
 
     What a browser shows of the service's bare address.
     """
-    return _lead_to_docs("").answer(request.headers)
+    return _lead_to(services.site.entry).answer(request.headers)
+
+
+async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Be led to the documentation.
+
+    A site for people: guides, reference and search.
+    """
+    # The site's own addresses are relative to a folder, whose address ends with a slash.
+    return _lead_to(services.site.entry).answer(request.headers)
+
+
+async def get_docs_file(services: Services, request: Request[str, Anything, Nothing]) -> Document:
+    """Read a file of the documentation."""
+    found = services.site.find(request.parameter)
+    if found is None:
+        raise errors.NotFound("page: there is no such page")
+    return found.answer(request.headers)
 
 
 async def get_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
@@ -68,72 +74,9 @@ async def get_openapi_30(services: Services, request: Request[None, Anything, No
     return services.descriptions.openapi_30().answer(request.headers)
 
 
-async def get_docs(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read the documentation.
-
-    One page for people: with search, samples, and in the sandbox requests that are sent from it.
-    """
-    return services.descriptions.docs().answer(request.headers)
-
-
-def _serve(read: Callable[[Services], KeptDocument]) -> PageHandler:
-    async def get(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-        return read(services).answer(request.headers)
-
-    return get
-
-
-get_docs_folder: Final = _serve(lambda _: _lead_to_docs("../"))
-"""The documentation's address with a slash at the end, as people type it."""
-get_docs_style: Final = _serve(lambda _: _read("page.css", STYLE_TYPE))
-get_docs_script: Final = _serve(lambda _: _read("page.js", SCRIPT_TYPE))
-get_docs_search: Final = _serve(lambda services: services.descriptions.search())
-get_pix_openapi: Final = _serve(lambda services: services.descriptions.standard())
-get_reading_index: Final = _serve(lambda services: services.descriptions.reading())
-
-
-def serve_pages(folder: str) -> Handler[str, Anything, Nothing, Document]:
-    """A handler for the pages of one folder."""
-
-    async def get_page(services: Services, request: Request[str, Anything, Nothing]) -> Document:
-        """Read a page of the documentation."""
-        name = request.parameter.removesuffix(".md")
-        page = guides.find_pages().get(f"{folder}/{name}")
-        if page is None:
-            raise errors.NotFound("page: there is no such page")
-        kept = _render_page(page.address) if name == request.parameter else _render_text(page.address)
-        return kept.answer(request.headers)
-
-    return get_page
-
-
-async def get_docs_picture(services: Services, request: Request[str, Anything, Nothing]) -> Document:
-    """Read a picture of the documentation."""
-    file = guides.find_pictures().get(request.parameter)
-    if file is None:
-        raise errors.NotFound("picture: there is no such picture")
-    return _read_picture(file).answer(request.headers)
-
-
-# Addresses are looked up before these are called, so there are no more of them than pages.
-@cache
-def _render_page(address: str) -> KeptDocument:
-    return KeptDocument(guides.render_page(guides.find_pages()[address]).encode(), DOCS_TYPE, browser.DOCS_POLICY)
-
-
-@cache
-def _render_text(address: str) -> KeptDocument:
-    return KeptDocument(guides.render_text(guides.find_pages()[address]).encode(), TEXT_TYPE)
-
-
-@cache
-def _read_picture(file: Path) -> KeptDocument:
-    return KeptDocument(file.read_bytes(), guides.PICTURE_TYPES[file.suffix], is_packed=file.suffix == ".svg")
-
-
-@cache
-def _read(name: str, media_type: str) -> KeptDocument:
-    return KeptDocument((files("pixconnect.api.docs") / name).read_bytes(), media_type)
+async def get_pix_openapi(services: Services, request: Request[None, Anything, Nothing]) -> Document:
+    """Read the OpenAPI document of the central bank's Pix API."""
+    return services.descriptions.standard().answer(request.headers)
 
 
 CONTACTS_PATH: Final = "/.well-known/security.txt"

@@ -1,14 +1,11 @@
-"""Errors on the documentation page: all of them with their meanings, and which of the rules an operation may break."""
+"""Errors: all of them with their meanings, and which of the rules an operation may break."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from pixconnect.api.docs.guides import TABLE, prose
-from pixconnect.api.docs.records import Schema
 from pixconnect.api.frame import envelope
-from pixconnect.api.frame.operation import AnyOperation
 from pixconnect.domain.frame import errors
 
 _NEW: Final = ("EXTERNAL_ID_CONFLICT", "AMOUNT_OUT_OF_RANGE")
@@ -53,47 +50,3 @@ def _kinds(kind: type[errors.PixConnectError]) -> Iterator[type[errors.PixConnec
         yield kind
     for below in kind.__subclasses__():
         yield from _kinds(below)
-
-
-def codes_of(row: AnyOperation, statuses: Iterable[str]) -> list[tuple[int, str, str]]:
-    """The errors of an operation, by the statuses that the OpenAPI document gives it."""
-    rules = RULES.get(row.id, ())
-    return [
-        (status, code, meaning)
-        for status, code, meaning in list_errors()
-        if str(status) in statuses and (status != 422 or code in rules)
-    ]
-
-
-def render_errors_of(row: AnyOperation, responses: Schema) -> str:
-    """The refusals of an operation: its rules with their meanings, the rest by name."""
-    statuses = [status for status in responses if status != "200"]
-    if not statuses:
-        return ""
-    if row.refusals.record is not None:
-        name = row.refusals.record.__name__
-        return f"<h4>Errors</h4><p>{', '.join(statuses)}, with <a href=#type-{name}><code>{name}</code></a>.</p>"
-    found = codes_of(row, statuses)
-    rules = "".join(
-        f"<li>{_link(code, status)}<p>{prose(meaning)}</p>" for status, code, meaning in found if status == 422
-    )
-    others = " ".join(_link(code, status) for status, code, _ in found if status != 422)
-    return f"<h4>Errors</h4>{f'<ul class=fields>{rules}</ul>' if rules else ''}<p class=codes>{others}</p>"
-
-
-def _link(code: str, status: int) -> str:
-    return f"<a class=code href=#error-{code}><b>{status}</b> {code}</a>"
-
-
-def render_errors() -> str:
-    lines = "".join(
-        f"<tr id=error-{code}><td>{status}<td><code>{code}</code><td>{prose(meaning)}"
-        for status, code, meaning in list_errors()
-    )
-    head = "<thead><tr><th scope=col>Status<th scope=col>Code<th scope=col>Meaning</thead>"
-    return (
-        "<section id=errors><h2>Errors</h2><p>The first that applies is the answer: route, token, scope, size, shape, "
-        "resource, replay, then the rules in this order, then availability. Nothing was done, except after "
-        f"504: repeat that under the same <code>external_id</code>.</p>{TABLE}<table>{head}"
-        f"<tbody>{lines}</table></div></section>"
-    )

@@ -167,12 +167,6 @@ def _describe_envelope(description: str, *, is_success: bool, **fields: Schema) 
     return typed("object", description=description, properties=properties, required=list(properties))
 
 
-def list_fields(record: type) -> list[str]:
-    """The names of a record's fields on the wire."""
-    (schema,), components = msgspec.json.schema_components([record])
-    return list(components[schema["$ref"].rpartition("/")[2]]["properties"])
-
-
 def split_docstring(text: str) -> tuple[str, str]:
     first, _, rest = inspect.cleandoc(text).partition("\n")
     return first, " ".join(rest.split())

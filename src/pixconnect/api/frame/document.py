@@ -3,7 +3,7 @@
 Each form of such a document is made at the first request for it, packed if that was asked for, and stays for as long as the
 process lives. There are no more of them than pages, so nothing evicts them: a walk over all pages costs each page once.
 
-Headers that tell browsers what they may do with our answers: show the documentation page, save a statement, and no more.
+Headers that tell browsers what they may do with our answers: show the documentation, save a statement, and no more.
 
 Browsers must not guess another type, frame an answer, or tell other sites the address of the page.
 """
@@ -23,13 +23,6 @@ from pixconnect.api.frame.envelope import Headers
 
 POLICY: Final = b"default-src 'none'; frame-ancestors 'none'"
 """For every answer that is for programs."""
-DOCS_POLICY: Final = (
-    b"default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
-    b"frame-ancestors 'none'"
-)
-"""For the documentation: its own style sheet, script and pictures, and an empty icon."""
-TRYING_POLICY: Final = DOCS_POLICY + b"; connect-src 'self'"
-"""For the documentation in a sandbox, from which requests may be sent to this very service."""
 STRICT_TRANSPORT: Final = ("strict-transport-security", "max-age=31536000")
 """Come back by https only, for a year: sent with answers over https."""
 

@@ -20,6 +20,7 @@ from pixconnect.api.frame.decoding import BODY_MAX, BodyForm
 from pixconnect.api.frame.document import KeptDocument
 from pixconnect.api.frame.envelope import Headers, Listing, Refused
 from pixconnect.api.frame.rates import RequestRates
+from pixconnect.api.frame.site import Site
 from pixconnect.domain.frame import errors
 from pixconnect.domain.frame.clock import Clock
 from pixconnect.domain.frame.errors import PixConnectError
@@ -41,7 +42,7 @@ from pixconnect.usecases.webhooks.feed import FeedWaits
 
 
 class Descriptions(Struct, frozen=True, kw_only=True):
-    """The interface's description of itself; ``descriptions.describe`` makes it, each part when it is first asked for."""
+    """The interface's description of itself; ``descriptions.describe`` makes it, each part at the first request for it."""
 
     openapi: Callable[[], KeptDocument]
     """The OpenAPI document, JSON."""
@@ -49,12 +50,6 @@ class Descriptions(Struct, frozen=True, kw_only=True):
     """The same as OpenAPI 3.0.3."""
     standard: Callable[[], KeptDocument]
     """The standard's door, OpenAPI 3.0.3."""
-    docs: Callable[[], KeptDocument]
-    """The page for people, HTML."""
-    search: Callable[[], KeptDocument]
-    """What the documentation's search looks through, a script."""
-    reading: Callable[[], KeptDocument]
-    """``llms.txt``, Markdown."""
 
 
 class Services(Struct, frozen=True, kw_only=True):
@@ -78,6 +73,8 @@ class Services(Struct, frozen=True, kw_only=True):
     turns: Turns
     """Who may use the event loop next."""
     descriptions: Descriptions
+    site: Site
+    """The documentation."""
     base_url: str
     """The API's address as callers see it."""
     rates: RequestRates | None
@@ -284,7 +281,7 @@ def read_at_standby(row: AnyOperation, standby: Standby, services: Services) -> 
 
 
 # What programs and browsers ask for by themselves, again and again.
-_UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness", "get_docs_style", "get_docs_script"})
+_UNTOLD: Final = frozenset({"health_check", "check_liveness", "check_readiness", "get_docs_file"})
 _WITH_SECRETS: Final = frozenset({"take_callback", "try_callback", "try_callback_by_options"})
 """Their addresses have one, which is for nobody who reads a log."""
 

@@ -20,8 +20,9 @@ PUBLIC: Final = RatePolicy(name="public", tokens_max=2000, refill_per_s=100)
 """Of a public operation whose row names no other: logins, key sets, health. Hundreds of clients behind one address may start
 at once; nginx, as we deliver its configuration, passes 200 requests a second of an address to two processes."""
 PAGES: Final = RatePolicy(name="pages", tokens_max=1000, refill_per_s=20)
-"""Documentation: 1,200 requests a minute. A page loads with its style sheet, script and search by about four, so an office
-behind one address opens 250 pages at once; a program may read all pages in both forms at once. Octets count too."""
+"""Documentation: 1,200 requests a minute. A page loads with its style sheets, script and pictures by about five, and the
+search by about fifteen, so an office behind one address opens 200 pages at once; a program may read all pages at once. Octets
+count too."""
 PROBES: Final = RatePolicy(name="probes", tokens_max=2000, refill_per_s=200)
 """``/livez`` and ``/readyz``: a hundred times what balancers and supervisors of one address ask for, also where callers come
 through a balancer that no setting names and share its address."""

@@ -24,18 +24,22 @@ SEGMENT_MAX: Final = 4096
 OPEN_END: Final = "/{*}"
 """The end of a path that anything may follow, or nothing: institutions append words of their own to an address."""
 
+REST: Final = "*}"
+"""The end of a path whose parameter is all that follows, with its slashes."""
+
 _PLUSES: Final = ("%2B", "%2b")
 
 
 class _Node(Generic[Target]):
-    """One path segment: the operations that end here, and the segments that may follow."""
+    """One path segment: the operations that end here, those that take the rest, and the segments that may follow."""
 
-    __slots__ = ("children", "is_open", "methods", "wildcard")
+    __slots__ = ("children", "is_open", "methods", "rest", "wildcard")
 
     def __init__(self) -> None:
         self.children: dict[bytes, _Node[Target]] = {}
         self.wildcard: _Node[Target] | None = None
         self.methods: dict[str, Target] = {}
+        self.rest: dict[str, Target] = {}
         self.is_open = False
 
     def child(self, segment: str) -> _Node[Target]:
@@ -57,14 +61,17 @@ class Router(Generic[Target]):
         self._fixed: dict[bytes, dict[str, Target]] = {}
         for method, path, target in routes:
             node = self._root
-            for segment in path.removesuffix(OPEN_END).split("/")[1:]:
+            named = path.removesuffix(OPEN_END)
+            takes_rest = named.endswith(REST)
+            for segment in (named.rpartition("/")[0] if takes_rest else named).split("/")[1:]:
                 node = node.child(segment)
             node.is_open = path.endswith(OPEN_END)
-            errors.ensure(method not in node.methods, f"two operations for {method} {path}")
-            node.methods[method] = target
+            methods = node.rest if takes_rest else node.methods
+            errors.ensure(method not in methods, f"two operations for {method} {path}")
+            methods[method] = target
             # HEAD is GET whose body the server leaves out.
             if method == "GET":
-                node.methods["HEAD"] = target
+                methods["HEAD"] = target
             # Most requests go to a path without a parameter: those are found without splitting.
             if "{" not in path:
                 self._fixed[path.encode()] = node.methods
@@ -82,10 +89,13 @@ class Router(Generic[Target]):
 
     def _walk(self, raw_path: bytes) -> tuple[Mapping[str, Target], tuple[bytes, ...]]:
         node, parameters = self._root, ()
-        for raw_segment in raw_path.split(b"/")[1:]:
+        segments = raw_path.split(b"/")[1:]
+        for number, raw_segment in enumerate(segments):
             below = node.children.get(raw_segment)
             if below is None and node.is_open:
                 return node.methods, parameters
+            if below is None and node.rest and len(raw_path) <= SEGMENT_MAX:
+                return node.rest, (*parameters, b"/".join(segments[number:]))
             if below is None:
                 # An empty segment is no parameter: a double slash names nothing, nor does one at the end by itself.
                 below = node.wildcard if raw_segment else None
@@ -122,8 +132,7 @@ def _schema(kind: str, **limits: object) -> Mapping[str, object]:
 
 
 NONE: Final = Parameter[None](name="", read=lambda text: errors.ensure(not text, text), schema={}, description="")
-PAGE: Final = _text("page", "The name of a page of the documentation; with `.md` it is answered as Markdown.")
-PICTURE: Final = _text("picture", "The name of a picture of the documentation, with its suffix.")
+PAGE: Final = _text("page", "The address of a file of the documentation, below its folder.")
 ID: Final = Parameter[int](
     name="id",
     read=_read_id,

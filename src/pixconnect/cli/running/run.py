@@ -150,9 +150,8 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
         terminal.say(
             f"  face {listener.face:<10} https://localhost:{listener.port} (pixconnect face show {listener.face})"
         )
-    # Behind "#" nothing is sent: the page itself reads the credentials there, to fill in samples and to try requests.
-    brought = "" if file is None else f"#client_id={file.client_id}&client_secret={file.client_secret}"
-    terminal.say(f"  documentation  {settings.public_base_url}/docs{brought}")
+    if settings.documentation == "on":
+        terminal.say(f"  documentation  {settings.public_base_url}/docs")
     if prepared.console_link_token:
         terminal.say(f"  console        {settings.public_console_url}/enter?token={prepared.console_link_token} (once)")
     elif settings.console_base_url:

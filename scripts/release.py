@@ -8,6 +8,7 @@ import argparse
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -89,7 +90,10 @@ def replace_once(file: Path, pattern: str, by: str) -> None:
 
 
 def build(copy: Path, folder: Path) -> None:
-    """The server's wheel and source, and the client's."""
+    """The documentation site, the server's wheel with it, its source, and the client's."""
+    # The copy's own program, which has the release's version.
+    environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
+    subprocess.run([sys.executable, "-m", "scripts.site"], cwd=copy, env=environment, check=True, capture_output=True)
     subprocess.run(
         [sys.executable, "-m", "hatchling", "build", "-d", str(folder)], cwd=copy, check=True, capture_output=True
     )

@@ -103,6 +103,7 @@ def volume(tmp_path: Path) -> Path:
 
 def test_everything_is_ready_with_known_credentials(images: Images, volume: Path) -> None:
     root = images.build("everything")
+    assert (root / "opt/pixconnect/src/pixconnect/site/index.html").exists()
     with reserved_port() as port, reserved_port() as console, reserved_port() as face:
         known = {
             "PIXCONNECT_PORT": str(port),

@@ -98,7 +98,7 @@ def test_the_wheel_runs_in_an_empty_environment(tmp_path: Path) -> None:
     assert json.loads((dist / "pixconnect-9.8.7.cdx.json").read_text())["metadata"]["component"]["version"] == "9.8.7"
     wheel = dist / "pixconnect-9.8.7-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as packed:
-        assert {"pixconnect/pages/docs/README.md", "pixconnect/pages/deploy/systemd/pixconnect.target"} <= {
+        assert {"pixconnect/site/guides/webhooks.html", "pixconnect/pages/deploy/systemd/pixconnect.target"} <= {
             *packed.namelist()
         }
     empty, begun_s = tmp_path / "empty", time.monotonic()

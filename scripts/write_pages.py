@@ -22,7 +22,6 @@ from scripts.pages import (
     events,
     faces,
     failover,
-    interface,
     metrics,
     personal_data,
     proof,
@@ -36,7 +35,6 @@ MEND = "the page is not what the program says now: run `make docs`"
 REFERENCE = Path(__file__).resolve().parents[1] / "docs" / "reference"
 
 PAGES: dict[str, Callable[[], str]] = {
-    "api.md": interface.write_page,
     "clients.md": clients.write_page,
     "cli.md": command_line.write_page,
     "faces.md": faces.write_page,

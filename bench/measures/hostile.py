@@ -66,9 +66,8 @@ def measure_hostile(seconds: float, kinds: Sequence[str] = ()) -> Iterator[Row]:
             "lot_of_nothing": (2, lambda: [lot_of_nothing(tenant.token, 4 * KIB * KIB)]),
             "qr_codes": (16, lambda: [pay_by_code(tenant.token, port)]),
             "locations": (16, lambda: [read_location(txid)]),
-            "head_of_page": (16, lambda: [head_of("/docs/README.md")]),
-            "head_of_long_page": (16, lambda: [head_of("/docs/about/CHANGELOG.md")]),
-            "interface": (16, lambda: [compose("GET", "/docs")]),
+            "head_of_openapi": (16, lambda: [head_of("/openapi.json")]),
+            "openapi": (16, lambda: [compose("GET", "/openapi.json")]),
             "health": (16, lambda: [compose("GET", "/v1/connect/health")]),
             NO_CERTIFICATE: (16, lambda: [compose("GET", "/v1/connect/health")]),
         }

@@ -48,8 +48,7 @@ comment on table settlement is 'What the service has ordered, and how each order
 comment on column settlement.id is 'The end_to_end_id of a transfer, or the return_id of a refund.';
 comment on column settlement.kind is 'Whether it is a transfer (order) or a refund.';
 comment on column settlement.original_id is 'The payment that a refund gives back; null for a transfer.';
-comment on column settlement.amount_cents is
-    'How much was ordered, in cents, whatever it was: zero is rejected and remembered too.';
+comment on column settlement.amount_cents is 'The ordered amount, in cents. An order for zero is rejected and recorded too.';
 comment on column settlement.key is 'The Pix key that a transfer was sent to; null where it named an account.';
 comment on column settlement.taken_at is 'When it was taken, by the sandbox''s clock.';
 comment on column settlement.due_at is 'When it ends, by the sandbox''s clock.';
@@ -86,8 +85,7 @@ create table arrival (
     constraint arrival_amount_cents_check check (amount_cents > 0),
     constraint arrival_kind_check check (kind in ('credit', 'return', 'movement_in', 'movement_out'))
 ) with (fillfactor=70);
-comment on table arrival is
-    'Payments and returns from outside, and what the institution moves by itself, of which the service is told.';
+comment on table arrival is 'Payments, returns and the institution''s own movements that the sandbox reports to the service.';
 comment on column arrival.number is 'Counts up in the order in which they were made.';
 comment on column arrival.id is 'The end_to_end_id of a payment, the return_id of a return, or the item of a movement.';
 comment on column arrival.kind is
@@ -95,19 +93,18 @@ comment on column arrival.kind is
 comment on column arrival.original_id is 'The transfer that a return gives back; null for all others.';
 comment on column arrival.amount_cents is 'How much, in cents.';
 comment on column arrival.key is 'The Pix key that is paid; null where the payment names an account.';
-comment on column arrival.report is 'What the service is told, as JSON.';
+comment on column arrival.report is 'The report, as JSON.';
 comment on column arrival.taken_at is 'When it was made, by the sandbox''s clock.';
-comment on column arrival.due_at is 'When the service is told, by the sandbox''s clock.';
+comment on column arrival.due_at is 'When the report is due, by the sandbox''s clock.';
 comment on column arrival.code is 'The code by which the service refused it; null where it has not.';
 comment on column arrival.is_due is 'Whether its time had come before the clock was moved back.';
 comment on column arrival.is_open is 'Whether the service has not acknowledged it yet.';
 comment on column arrival.settled_at is
     'When it settled, by the sandbox''s clock; null before, and in rows that are older than this column.';
 comment on column arrival.next_report is
-    'What the service is told once it has acknowledged this report, as JSON; null at the last step.';
-comment on column arrival.next_after_ms is 'How long after that acknowledgement it is told, in milliseconds.';
-comment on column arrival.waits_for is
-    'The payment of which it is a fee, as long as that has not settled; null for all others.';
+    'The report that follows once the service has acknowledged this one, as JSON; null at the last step.';
+comment on column arrival.next_after_ms is 'Delay between that acknowledgement and the next report, in milliseconds.';
+comment on column arrival.waits_for is 'For a fee, its payment while that has not settled; null for all others.';
 comment on column arrival.held_at is 'Since when it is held as suspect, by the sandbox''s clock; null where it never was.';
 comment on column arrival.let_go_at is
     'When it was released or returned, by the sandbox''s clock; null where it was not held or still is.';
@@ -176,17 +173,17 @@ create table infraction (
     constraint infraction_name_key unique (name),
     constraint infraction_judged_check check (judged in ('by_answer', 'take', 'release', 'never'))
 );
-comment on table infraction is 'Payments that somebody outside contests, as the service is told of them.';
+comment on table infraction is 'Payments that an outside payer contests, as reported to the service.';
 comment on column infraction.number is 'Counts up in the order in which they were opened.';
-comment on column infraction.name is 'Its name; what is told of it has this name and its sequence.';
-comment on column infraction.report is 'What the service was told last, as JSON.';
-comment on column infraction.sequence is 'Counts what it was told.';
+comment on column infraction.name is 'The infraction''s name; each report of it has this name and its sequence.';
+comment on column infraction.report is 'The last report sent to the service, as JSON.';
+comment on column infraction.sequence is 'Number of reports sent.';
 comment on column infraction.is_open is 'Whether it has not acknowledged that yet.';
 comment on column infraction.judged is 'How it is judged when the time to answer is over.';
 comment on column infraction.defence is 'What the holder answered; null where nothing.';
-comment on column infraction.next_report is 'What the service is told next, as JSON; null where nothing is to come.';
+comment on column infraction.next_report is 'The next report, as JSON; null if none is due.';
 comment on column infraction.taken_at is 'When this was decided, by the sandbox''s clock.';
-comment on column infraction.due_at is 'When the service is told next, by the sandbox''s clock; null where nothing is to come.';
+comment on column infraction.due_at is 'When the next report is due, by the sandbox''s clock; null if none is due.';
 comment on column infraction.is_due is 'Whether its time had come before the clock was moved back.';
 grant insert, select, update on table infraction to pixconnect_sandbox;
 
@@ -198,7 +195,7 @@ create table fault_rule (
     constraint fault_rule_times_left_check check (times_left >= 0)
 );
 comment on table fault_rule is 'What the simulated network does wrong on purpose, as callers have set it.';
-comment on column fault_rule.position is 'The place among the rules, of which the first that fits is taken.';
+comment on column fault_rule.position is 'Order among the rules: the first match applies.';
 comment on column fault_rule.rule is 'The rule, as JSON.';
 comment on column fault_rule.times_left is 'How often it is still taken; null is always.';
 grant delete, insert, select, update on table fault_rule to pixconnect_sandbox;

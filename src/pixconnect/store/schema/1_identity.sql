@@ -126,27 +126,27 @@ comment on column institution_account.name is 'The operator''s name for it.';
 comment on column institution_account.kind is 'Which program speaks to it.';
 comment on column institution_account.profile is 'The institution''s traits, by name.';
 comment on column institution_account.environment is 'The institutions'' own, that of their tests, or any other counterpart.';
-comment on column institution_account.state is 'Active; paused: nothing is asked there; closed for good.';
+comment on column institution_account.state is 'Active; paused, which stops requests to the institution; or closed for good.';
 comment on column institution_account.tax_id is 'The CPF or CNPJ of its owner.';
 comment on column institution_account.base_url is 'Where its API is: scheme, host and port.';
 comment on column institution_account.token_url is 'Where its tokens are issued; empty is the profile''s path below base_url.';
 comment on column institution_account.authorities is 'PEM of who signs its certificate; empty trusts the system''s.';
-comment on column institution_account.account is 'Its number there, where requests must say it.';
+comment on column institution_account.account is 'The institution''s number for the account, where requests need it.';
 comment on column institution_account.keys is 'Its Pix keys, as the operator has named them.';
 comment on column institution_account.poll_s is 'How often its newest payments are read, in seconds.';
 comment on column institution_account.options is 'What else the operator has set for its kind.';
-comment on column institution_account.house_id is 'The holder to whom belongs what belongs to nobody else there.';
+comment on column institution_account.house_id is 'The holder that owns money on the account which no other holder owns.';
 comment on column institution_account.receiving_sealed is 'The credential that reads and receives, sealed.';
 comment on column institution_account.sending_sealed is
     'The credential that sends, sealed under a key that only workers have; null is none.';
 comment on column institution_account.opened_at is 'Where its books begin: nothing that happened before is read.';
-comment on column institution_account.opening_cents is 'What was on it at that instant, in cents.';
+comment on column institution_account.opening_cents is 'The balance at that instant, in cents.';
 comment on column institution_account.revision is 'Counts its changes: processes that know an older one read it again.';
 comment on column institution_account.created_at is 'When it was added, in real time.';
 comment on column institution_account.paused_because is
     'What the database has forgotten, where that has paused it; null where an operator did, and of one that is not paused.';
 comment on column institution_account.removed_at is
-    'When an operator has removed it, in real time; the row stays, without credentials, for what names it.';
+    'When an operator removed the account, in real time. The row stays, without credentials, for rows that reference it.';
 comment on column institution_account.lost_at is
     'When the database was seen to have forgotten something, in real time, until an operator has said that it is in the books again: the account is read, and nothing leaves it.';
 create unique index institution_account_is_added_once on institution_account (profile, base_url, tax_id, account) where account
@@ -257,7 +257,7 @@ as $function$
 declare
     past text;
 begin
-    -- Entries are posted under the balance's lock, and what has no entries is made while it holds the holder's row.
+    -- Entries are posted under the balance's lock; rows without entries are written under the lock on the holder's row.
     perform from balance where holder_id = old.id for update;
     perform from holder where id = old.id for update;
     past := find_past_of_holder(old.id);
@@ -324,7 +324,7 @@ comment on column holder.tax_id is 'The CPF (11 characters) or CNPJ (14 characte
 comment on column holder.city is 'The city, which each QR code names.';
 comment on column holder.branch is 'The branch of the account, 1 to 4 digits.';
 comment on column holder.account_number is 'The number of the account; no other holder has the same.';
-comment on column holder.account_type is 'What kind of account the rail is told that it is.';
+comment on column holder.account_type is 'The account type reported to the rail.';
 comment on column holder.may_deposit is 'Whether money may come in.';
 comment on column holder.may_withdraw is 'Whether money may go out, by transfers or refunds.';
 comment on column holder.may_lend is 'Whether the account may lend; only shown, nothing is decided by it.';
@@ -340,13 +340,13 @@ comment on column holder.institution_id is
 comment on column holder.approve_above_cents is
     'Outgoing transfers above this many cents wait for an operator''s yes; null is none.';
 comment on column holder.approve_new_payees is
-    'Whether outgoing transfers to a payee to whom none of this holder''s has settled wait for an operator''s yes.';
+    'Whether the first transfer to each new payee waits for an operator''s approval.';
 comment on column holder.street is
     'The street and number; null where no address is known, and then no charge with a due date can be made.';
 comment on column holder.state is 'The state, by its two letters.';
 comment on column holder.postal_code is 'The CEP, 8 digits.';
 comment on column holder.night_begins_late is
-    'Whether its night, of which the night limit speaks, begins at the later of the two hours that a holder may choose.';
+    'Whether the night limit starts at the later of the two hours that a holder may choose.';
 comment on column holder.family_id is
     'The first of the holders that succeeded each other, which share their names of requests; null where none did.';
 comment on column holder.successor_id is
@@ -579,7 +579,7 @@ create table client (
 );
 comment on table client is 'The OAuth clients by which programs of holders ask.';
 comment on column client.client_id is 'The name by which the client asks for tokens.';
-comment on column client.holder_id is 'The holder for whom it acts.';
+comment on column client.holder_id is 'The holder that the client acts for.';
 comment on column client.name is 'What the operator calls it.';
 comment on column client.scopes is 'What its tokens may be used for.';
 comment on column client.secret_hash is 'The keyed hash of its secret, 32 octets; the secret itself is nowhere.';
@@ -624,7 +624,7 @@ begin
     ) then
         return;
     end if;
-    -- Statements of their own, which see what was counted before we had the locks.
+    -- Separate statements, so that they see rows counted before this transaction took the locks.
     if exists (
         select from unnest(addresses) as address
         where exists (
@@ -651,7 +651,7 @@ create table access_revision (
     constraint access_revision_is_only_row_check check (is_only_row)
 ) with (fillfactor=50);
 comment on table access_revision is
-    'The number that moves whenever somebody is shut out or let in again: a process that knows the latest need not look again.';
+    'A number that rises with each change of access: a process that has the latest need not read again.';
 comment on column access_revision.is_only_row is 'True: there is one row.';
 comment on column access_revision.revision is 'Counts up; only triggers move it.';
 grant select on table access_revision to pixconnect_service;
@@ -706,7 +706,7 @@ create table signing_key (
     constraint signing_key_check check (signs_from >= created_at),
     constraint signing_key_kid_check check (kid ~ '^[a-zA-Z0-9_-]{43}$')
 );
-comment on table signing_key is 'The keys that sign codes'' payloads and webhooks, of now and of before.';
+comment on table signing_key is 'The keys, current and former, that sign payloads of codes and webhooks.';
 comment on column signing_key.kid is 'The name of the key, which is the thumbprint of its public part.';
 comment on column signing_key.public_jwk is 'The public part, as a JWK.';
 comment on column signing_key.private_sealed is
@@ -748,10 +748,10 @@ comment on table audit is 'What operators did, and what clients changed of their
 comment on column audit.id is 'Counts up.';
 comment on column audit.at is 'When it was done, in real time.';
 comment on column audit.operator is 'The person, or the client, who did it.';
-comment on column audit.verb is 'What was done, as on the command line: holder set.';
+comment on column audit.verb is 'The action, as on the command line: holder set.';
 comment on column audit.subject is 'What it was done to: holder 2.';
-comment on column audit.before is 'What was there before, as JSON; null where there was nothing.';
-comment on column audit.after is 'What was there afterwards, as JSON; null where it was removed.';
+comment on column audit.before is 'The earlier value, as JSON; null if it did not exist.';
+comment on column audit.after is 'The new value, as JSON; null if it was removed.';
 comment on column audit.request_id is 'The HTTP request that asked for it; null for the command line.';
 comment on column audit.login is 'The login of the database by which it was written.';
 comment on column audit.door is
@@ -768,7 +768,7 @@ create view audit_facts as
    FROM audit;
 comment on view audit_facts is 'What of the audit is chained by hash, as the texts that are hashed.';
 comment on column audit_facts.id is 'The row of the audit.';
-comment on column audit_facts.facts is 'What it is, as a JSON array of what never changes.';
+comment on column audit_facts.facts is 'The immutable facts of the entry, as a JSON array.';
 comment on column audit_facts.person is 'What of it may be about a person, as a JSON array.';
 
 create table audit_chain (
@@ -792,7 +792,7 @@ comment on column audit_chain.position is 'Counts the links up from 1.';
 comment on column audit_chain.audit_id is 'The row of the audit.';
 comment on column audit_chain.digest is 'The SHA-256 of its facts, and behind them of the person_digest.';
 comment on column audit_chain.salt is 'Sixteen random octets, hashed with the text that may be about a person.';
-comment on column audit_chain.person_digest is 'The SHA-256 of the salt and of what may be about a person.';
+comment on column audit_chain.person_digest is 'The SHA-256 of the salt and of the fields that may contain personal data.';
 comment on column audit_chain.head is 'The SHA-256 of the head before it and of this digest.';
 comment on column audit_chain.chained_at is 'When it was chained, in real time.';
 create trigger audit_chain_is_append_only before delete or update or truncate on audit_chain for each statement execute function
@@ -905,7 +905,7 @@ comment on column console_operator.recovery_hashes is 'The hashes of the recover
 comment on column console_operator.wrong_codes_at is
     'When codes were wrong that came with the right password, in an hour; ten lock the account until it is unlocked.';
 comment on column console_operator.created_at is 'When the operator was made, in real time.';
-comment on column console_operator.reset_at is 'When password and second factor were last given anew, in real time.';
+comment on column console_operator.reset_at is 'When password and second factor were last reset, in real time.';
 grant select, update (totp_step, recovery_hashes, wrong_codes_at) on table console_operator to pixconnect_console;
 grant delete, insert, select, update (password_hash, totp_sealed, totp_step, recovery_hashes, wrong_codes_at, reset_at) on
     table console_operator to pixconnect_operator;
@@ -989,7 +989,7 @@ create table origin_batch (
     constraint origin_batch_pkey primary key (id)
 );
 comment on table origin_batch is
-    'Who asked for what: a row for what one client asked for by one token from one address in one batch; kept for 400 days.';
+    'The origin of requests: a row for all requests of one client, token and address in one batch; kept for 400 days.';
 comment on column origin_batch.id is 'Counts up.';
 comment on column origin_batch.kind is 'What the facts are: charge, charge_change, transfer, refund or endpoint.';
 comment on column origin_batch.holder_id is 'The holder whose facts they are.';
@@ -998,7 +998,7 @@ comment on column origin_batch.jti is 'The id of the access token; null for the 
 comment on column origin_batch.peer is 'The address from which it was asked.';
 comment on column origin_batch.operator is 'The operator who asked, as the audit names them; null where a client did.';
 comment on column origin_batch.at is 'The instant that the facts themselves have, by which they are found.';
-comment on column origin_batch.written_at is 'When the row was written, in real time; what is old is deleted by this.';
+comment on column origin_batch.written_at is 'When the row was written, in real time; old rows are deleted by this.';
 comment on column origin_batch.ids is 'The ids of the facts.';
 comment on column origin_batch.request_ids is 'The HTTP request that asked for each of them, in the same order.';
 comment on column origin_batch.traceparents is

@@ -46,21 +46,21 @@ create table balance (
     constraint balance_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=50);
 comment on table balance is
-    'What each holder has and owes, in seven accounts that cancel out; only entries move it. What has settled is in statement_head.';
+    'Each holder''s money and debt, in seven accounts that sum to zero; only entries change it. Settled sums are in statement_head.';
 comment on column balance.holder_id is 'The holder whose money it is.';
 comment on column balance.available_cents is 'What may be spent, in cents; never negative.';
 comment on column balance.reserved_cents is
-    'What was ever reserved for transfers and refunds and not released, in cents: of it statement_head.settled_cents has settled.';
+    'The total reserved for transfers and refunds and not released, in cents; statement_head.settled_cents of it has settled.';
 comment on column balance.settlement_cents is
-    'What came over the rail, as a negative number, and what went out of what is available, in cents.';
-comment on column balance.funding_cents is 'What was deposited as play money, as a negative number, in cents.';
+    'Money received over the rail, as a negative number, and money sent from the available balance, in cents.';
+comment on column balance.funding_cents is 'Play money deposited, as a negative number, in cents.';
 comment on column balance.modified_at is 'When an entry last moved it, in service time.';
 comment on column balance.deficit_cents is
     'What the institution took and the holder lacked, in cents; never negative, and nothing is available while there is any.';
 comment on column balance.difference_cents is
-    'What was adjusted of what is available, in cents: positive, where the holder has less by it; nobody has it.';
-comment on column balance.blocked_cents is 'What the institution has blocked of what the holder has, in cents; never negative.';
-comment on column balance.blocks_count is 'How many of its blocks are open: as long as it is 0, nobody looks for them.';
+    'Adjustments of the available balance, in cents: positive if the holder lost by them.';
+comment on column balance.blocked_cents is 'The holder''s money that the institution has blocked, in cents; never negative.';
+comment on column balance.blocks_count is 'Number of open blocks; while it is 0, no statement reads the blocks.';
 create trigger balance_follows_entries before update of available_cents, reserved_cents, blocked_cents, deficit_cents,
     settlement_cents, funding_cents, difference_cents, blocks_count on balance for each row execute function
     refuse_balance_without_entry();
@@ -86,7 +86,8 @@ comment on column statement_head.holder_id is 'The holder whose statement it is.
 comment on column statement_head.last_number is 'The number of the last entry that changed available + reserved + blocked.';
 comment on column statement_head.last_entry_at is 'The instant of that entry, in service time: the next one is dated later.';
 comment on column statement_head.funds_cents is 'Available + reserved + blocked after that entry, in cents.';
-comment on column statement_head.settled_cents is 'What was reserved and has settled, in cents: it left balance.reserved_cents.';
+comment on column statement_head.settled_cents is
+    'Reserved money that has settled, in cents: it is still part of balance.reserved_cents.';
 create trigger balance_follows_entries before update on statement_head for each row execute function
     refuse_balance_without_entry();
 grant insert (holder_id) on table statement_head to pixconnect_operator;
@@ -100,18 +101,19 @@ create view whole_balance as
         difference_cents as difference_cents, blocked_cents as blocked_cents, blocks_count as blocks_count,
         funds_cents as funds_cents
     from balance join statement_head on (statement_head.holder_id = balance.holder_id);
-comment on view whole_balance is 'What each holder has and owes, with what has settled, and where its statement ends.';
+comment on view whole_balance is 'Each holder''s money and debt, with settled sums and the end of the statement.';
 comment on column whole_balance.holder_id is 'The holder whose money it is.';
 comment on column whole_balance.available_cents is 'What may be spent, in cents; never negative.';
-comment on column whole_balance.reserved_cents is 'What is held for transfers and refunds under way, in cents; never negative.';
+comment on column whole_balance.reserved_cents is 'Money reserved for pending transfers and refunds, in cents; never negative.';
 comment on column whole_balance.settlement_cents is 'What came over the rail, as a negative number, and what went out over it, in cents.';
-comment on column whole_balance.funding_cents is 'What was deposited as play money, as a negative number, in cents.';
+comment on column whole_balance.funding_cents is 'Play money deposited, as a negative number, in cents.';
 comment on column whole_balance.last_number is 'The number of the last entry that changed available + reserved + blocked.';
 comment on column whole_balance.last_entry_at is 'The instant of that entry, in service time.';
 comment on column whole_balance.modified_at is 'When an entry last moved it, in service time.';
 comment on column whole_balance.deficit_cents is 'What the institution took and the holder lacked, in cents; never negative.';
-comment on column whole_balance.difference_cents is 'What was adjusted of what is available, in cents.';
-comment on column whole_balance.blocked_cents is 'What the institution has blocked of what the holder has, in cents; never negative.';
+comment on column whole_balance.difference_cents is 'Adjustments of the available balance, in cents.';
+comment on column whole_balance.blocked_cents is
+    'The holder''s money that the institution has blocked, in cents; never negative.';
 comment on column whole_balance.blocks_count is 'How many of its blocks are open.';
 comment on column whole_balance.funds_cents is 'Available + reserved + blocked, in cents.';
 grant select on table whole_balance to pixconnect_service;
@@ -208,7 +210,7 @@ begin
     ) then
         return null;
     end if;
-    -- Two of a family ask at once, each in a transaction of its own: the second one sees what the first has written.
+    -- Two requests for one family run at once in separate transactions: the second sees the first one's rows.
     perform pg_advisory_xact_lock(hashtextextended(name, 7811888)) from (
         select distinct family_id || ' ' || external_id as name from new_row join holder on holder.id = new_row.holder_id
         where family_id is not null and external_id is not null order by 1
@@ -411,12 +413,11 @@ comment on column charge.id is 'Counts up, in blocks.';
 comment on column charge.holder_id is 'The holder who wants to be paid.';
 comment on column charge.external_id is 'The client''s own name for it, unique for the holder: the idempotency key.';
 comment on column charge.fingerprint is
-    'A hash of the request that made it, which tells a replay from a conflict; of a charge of the standard''s door of its first contents.';
+    'A hash of the request that created the charge, to distinguish a replay from a conflict; in the standard API, of its first contents.';
 comment on column charge.txid is 'Its name on the network, 26 to 35 letters and digits.';
 comment on column charge.amount_cents is 'How much, in cents; 0 where the payer chooses, until it is paid.';
 comment on column charge.key is 'The Pix key that is paid.';
-comment on column charge.payer_name is
-    'The name of the debtor whom the charge names; null where it names none. Anybody may pay.';
+comment on column charge.payer_name is 'The debtor''s name; null if the charge names none. Any payer may pay.';
 comment on column charge.payer_tax_id is 'The CPF or CNPJ of that debtor.';
 comment on column charge.br_code is 'The QR code as text.';
 comment on column charge.status is 'How far it is.';
@@ -425,7 +426,7 @@ comment on column charge.created_at is 'When it was made, in service time.';
 comment on column charge.modified_at is 'When it last changed, in service time.';
 comment on column charge.expires_at is 'From when it cannot be paid, in service time.';
 comment on column charge.held_by is
-    'The transfer that was accepted for it and has not ended: nobody else can pay it, and it does not expire.';
+    'The pending transfer that pays it; until that ends, no other can pay the charge, and it does not expire.';
 comment on column charge.contents is
     'The standard''s latest contents, as JSON; null for a charge of the contract that the standard never changed.';
 comment on column charge.revision is 'How often its contents were changed; null is never.';
@@ -519,7 +520,7 @@ begin
     update charge_revision set contents = empty_contents(contents, gone.part = 'all')
         from unnest(gone_ids, gone_holders, gone_parts) as gone (id, holder_id, part)
         where charge_id = gone.id and charge_revision.holder_id = gone.holder_id;
-    -- What was asked of an institution is over once the charge has ended, and is not kept for its payment.
+    -- A request to an institution is void once the charge has ended; a payment does not keep it.
     update charge_opening set wanted = empty_contents(wanted, true)
         from unnest(gone_ids, gone_holders) as gone (id, holder_id)
         where charge_id = gone.id and charge_opening.holder_id = gone.holder_id and state <> 'opening';
@@ -616,7 +617,7 @@ begin
                                 filter (where given.status = 'PROCESSING' and given.flow = 'OUT'), 0) = returning_cents
                         from refund as given where given.transfer_id = new_row.id and given.holder_id = new_row.holder_id
                     ))
-                    -- A name that goes out and comes in is one payment between two of ours, and of one amount.
+                    -- A name that goes out and comes in is one payment between two of our holders, with one amount.
                     and (is_book or (
                         select count(*) from transfer as other
                         where other.end_to_end_id = new_row.end_to_end_id and other.amount_cents <> new_row.amount_cents
@@ -830,18 +831,19 @@ create table transfer (
     constraint transfer_status_check check (status in ('PROCESSING', 'CONFIRMED', 'ERROR', 'CANCELLED', 'RETURNED')),
     constraint transfer_txid_check check (length(txid) >= 1 and length(txid) <= 35)
 );
-comment on table transfer is 'Money moved over the rail, or by book between two holders of ours, which makes a row for each.';
+comment on table transfer is
+    'Money moved over the rail, or by book between two holders of this service, which makes a row for each.';
 comment on column transfer.id is 'Counts up, in blocks; unique together with the holder.';
-comment on column transfer.holder_id is 'The holder from or to whom it goes.';
+comment on column transfer.holder_id is 'The holder that sends or receives it.';
 comment on column transfer.direction is 'Whether it came in (IN) or went out (OUT).';
 comment on column transfer.initiation_type is 'How the payer named the payee: by key, by account (MANUAL) or by QR code.';
-comment on column transfer.is_book is 'Whether it is between two holders of ours, without the rail.';
+comment on column transfer.is_book is 'Whether it moves by book between two holders of this service, without the rail.';
 comment on column transfer.external_id is
     'The client''s own name for an outgoing one, unique for the holder: the idempotency key.';
 comment on column transfer.fingerprint is
-    'A hash of the request that made an outgoing one, which tells a replay from a conflict.';
+    'A hash of the request that created an outgoing one, to distinguish a replay from a conflict.';
 comment on column transfer.end_to_end_id is
-    'Its name on the network; of an outgoing one ours, which the rail is asked by and which never changes.';
+    'Its name on the network. An outgoing one''s is made here, identifies it to the rail and never changes.';
 comment on column transfer.correlation_id is 'The id that everything of one payment shares, refunds included.';
 comment on column transfer.txid is 'The txid of the QR code that it pays; null without one.';
 comment on column transfer.charge_id is 'The charge that an incoming one pays, or was refused for.';
@@ -850,7 +852,7 @@ comment on column transfer.status is 'How far it is.';
 comment on column transfer.own_key is
     'The holder''s Pix key: by which the payer of an incoming one found it, or by which it sent one at an institution''s face.';
 comment on column transfer.counterparty is 'Who is on the other side, as JSON: name, tax id, institution, account.';
-comment on column transfer.outcome_code is 'Why it failed, as a code of the network or of ours; null otherwise.';
+comment on column transfer.outcome_code is 'Why it failed, as a code of the network or of this service; null otherwise.';
 comment on column transfer.outcome_reason is 'Why it failed, in words.';
 comment on column transfer.returned_cents is 'How much of it has been given back by refunds that settled, in cents.';
 comment on column transfer.returning_cents is 'How much of it is in refunds under way, in cents.';
@@ -1012,10 +1014,10 @@ create table payer_completion (
     constraint payer_completion_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id,
         holder_id)
 );
-comment on table payer_completion is 'Payments whose payer an institution told only later; rows are never changed or deleted.';
+comment on table payer_completion is 'Payments whose payer the institution reported later; rows are never changed or deleted.';
 comment on column payer_completion.transfer_id is 'The payment.';
 comment on column payer_completion.holder_id is 'Its holder.';
-comment on column payer_completion.before is 'What was known of the payer before, as JSON.';
+comment on column payer_completion.before is 'The payer as recorded before, as JSON.';
 comment on column payer_completion.completed_at is 'When the rest became known, in service time.';
 create trigger keep_unless_erased before update on payer_completion for each row execute function keep_unless_erased('before');
 create trigger payer_completion_is_append_only before delete or truncate on payer_completion for each statement execute function
@@ -1076,16 +1078,16 @@ create table paid_amount (
     constraint paid_amount_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
 comment on table paid_amount is
-    'Of what parts a payment of a charge with a due date consists, by the day of its report; rows are never changed or deleted.';
+    'The parts of each payment of a charge with a due date, on its day of report; rows are never changed or deleted.';
 comment on column paid_amount.transfer_id is 'The payment.';
 comment on column paid_amount.holder_id is 'The holder who is paid.';
 comment on column paid_amount.charge_id is 'The charge.';
-comment on column paid_amount.amount_cents is 'What was paid: the sum of its parts.';
+comment on column paid_amount.amount_cents is 'The sum paid: the total of its parts.';
 comment on column paid_amount.original_cents is 'What the charge says.';
 comment on column paid_amount.fine_cents is 'The fine for being late.';
 comment on column paid_amount.interest_cents is 'The interest for being late.';
-comment on column paid_amount.rebate_cents is 'What is taken off on every day.';
-comment on column paid_amount.discount_cents is 'What is taken off for being early.';
+comment on column paid_amount.rebate_cents is 'The rebate, which does not depend on the day.';
+comment on column paid_amount.discount_cents is 'The discount for early payment.';
 create index paid_amount_of_charge on paid_amount (charge_id, holder_id);
 create trigger check_due_payment after update of status on charge for each row when (new.due_on is not null and
     new.institution_id is null and old.status <> new.status and new.status = 'APPROVED') execute function check_due_payment();
@@ -1119,11 +1121,11 @@ create table settled_payee (
     constraint settled_payee_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
 comment on table settled_payee is
-    'Whom transfers over accounts at institutions have reached, as it was told with their end; rows are never changed or deleted.';
+    'Payees that transfers over accounts at institutions reached, as reported with the end; rows are never changed or deleted.';
 comment on column settled_payee.transfer_id is 'The transfer.';
 comment on column settled_payee.holder_id is 'Its holder.';
-comment on column settled_payee.payee is 'What was known of the payee then, as JSON: of what is masked with its stars.';
-comment on column settled_payee.told_at is 'When it was told, in service time.';
+comment on column settled_payee.payee is 'The payee as reported then, as JSON; masked values keep their asterisks.';
+comment on column settled_payee.told_at is 'When it was reported, in service time.';
 create trigger check_settled_payee before insert on settled_payee for each row execute function check_settled_payee();
 create trigger keep_unless_erased before update on settled_payee for each row execute function keep_unless_erased('payee');
 create trigger settled_payee_is_append_only before delete or truncate on settled_payee for each statement execute function
@@ -1145,7 +1147,7 @@ create table lookup_budget (
 comment on table lookup_budget is
     'What holders have left of their look-ups of keys and accounts: a row for each that has spent one; no money hangs on it.';
 comment on column lookup_budget.holder_id is 'Who looks up.';
-comment on column lookup_budget.tokens is 'What was left at read_at; below zero where more was spent than there was.';
+comment on column lookup_budget.tokens is 'The tokens left at read_at; negative if more were spent than existed.';
 comment on column lookup_budget.read_at is 'Real time, from which tokens come back again.';
 comment on column lookup_budget.settled_until is
     'Service time: payments that were made until then and have settled are among the tokens already.';
@@ -1185,9 +1187,10 @@ comment on table waiting_order is
     'Transfers that began to wait for a person at an institution; rows are never changed or deleted.';
 comment on column waiting_order.order_name is 'The transfer''s end_to_end_id.';
 comment on column waiting_order.transfer_id is 'The transfer.';
-comment on column waiting_order.holder_id is 'From whom it goes.';
+comment on column waiting_order.holder_id is 'The holder that sends it.';
 comment on column waiting_order.institution_id is 'The account over which it goes.';
-comment on column waiting_order.waits_for is 'Somebody has to approve it there; or the account there has too little.';
+comment on column waiting_order.waits_for is
+    'A person must approve it at the institution, or the account at the institution lacks money.';
 comment on column waiting_order.since is 'When it was first seen to wait, in service time.';
 create trigger check_new before insert on waiting_order for each row execute function check_waiting_order();
 create trigger waiting_order_is_append_only before delete or update or truncate on waiting_order for each statement execute
@@ -1225,7 +1228,7 @@ comment on table pending_approval is
     'Outgoing transfers that had to wait for an operator''s yes, and why; rows are never changed or deleted.';
 comment on column pending_approval.order_name is 'The transfer''s end_to_end_id.';
 comment on column pending_approval.transfer_id is 'The transfer.';
-comment on column pending_approval.holder_id is 'From whom it goes.';
+comment on column pending_approval.holder_id is 'The holder that sends it.';
 comment on column pending_approval.is_above is 'Whether its amount was above what may leave without a yes.';
 comment on column pending_approval.is_new_payee is 'Whether nothing of this holder''s had settled to its payee before.';
 comment on column pending_approval.since is 'When it was accepted, in service time.';
@@ -1324,14 +1327,14 @@ create table initiated_transfer (
     constraint initiated_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
 );
 comment on table initiated_transfer is
-    'Names of transfers that holders were told at the faces of institutions that send in two steps; no money moves by it.';
+    'Names of transfers issued to holders by API faces that send in two steps; no money moves by it.';
 comment on column initiated_transfer.end_to_end_id is 'The name, which the transfer has too once it is confirmed.';
-comment on column initiated_transfer.holder_id is 'Who was told it, and alone can confirm it.';
+comment on column initiated_transfer.holder_id is 'The holder that was given the name; only this holder can confirm it.';
 comment on column initiated_transfer.key is 'The Pix key that is paid.';
 comment on column initiated_transfer.key_type is 'What kind of key that is.';
 comment on column initiated_transfer.counterparty is
     'Whose the key was then: when another has it at the second step, nothing is sent.';
-comment on column initiated_transfer.created_at is 'When it was told, service time.';
+comment on column initiated_transfer.created_at is 'When the name was issued, in service time.';
 grant insert, select on table initiated_transfer to pixconnect_service;
 
 create table prepared_transfer (
@@ -1358,7 +1361,7 @@ create table prepared_transfer (
     constraint prepared_transfer_holder_id_fkey foreign key (holder_id) references holder(id)
 );
 comment on table prepared_transfer is
-    'What holders have asked to send at the faces of institutions where somebody approves it afterwards; no money moves by it.';
+    'Transfers that holders requested through API faces with a later approval step; no money moves by it.';
 comment on column prepared_transfer.holder_id is 'Who sends.';
 comment on column prepared_transfer.external_id is 'The holder''s name for it, which the transfer has too once it is approved.';
 comment on column prepared_transfer.initiation_type is 'How the payee is named: by key, by account, or by QR code.';
@@ -1368,9 +1371,9 @@ comment on column prepared_transfer.key is
 comment on column prepared_transfer.key_type is 'What kind of key that is.';
 comment on column prepared_transfer.br_code is 'The QR code that is paid.';
 comment on column prepared_transfer.counterparty is 'The account that is paid, and whose it is.';
-comment on column prepared_transfer.payer_message is 'What the payee is told.';
+comment on column prepared_transfer.payer_message is 'The message to the payee.';
 comment on column prepared_transfer.rejected_as is
-    'Why a test environment says that it was rejected; null is what the network says.';
+    'The rejection code that a test environment returns; null leaves it to the network.';
 comment on column prepared_transfer.created_at is 'When it was asked for, service time.';
 create index prepared_transfer_list on prepared_transfer (holder_id, created_at, external_id);
 grant insert, select on table prepared_transfer to pixconnect_service;
@@ -1425,7 +1428,8 @@ begin
         where allowed.kind = 'refund' and allowed.direction = refund.flow and allowed.is_book = refund.is_book
             and allowed.before = moved.before and allowed.after = refund.status and allowed.made_by = refund.made_by
     ) or case refund.made_by when 'institution' then (
-        -- Taken of what was there, in as many entries as that needs: each is judged by post_ledger_entries, and all make its amount.
+        -- Taken from the available balance in as many entries as needed: post_ledger_entries checks each; together they make
+        -- the amount.
         select coalesce(sum(entry.amount_cents), 0) from ledger_entry as entry
         where entry.cause_kind = 'refund' and entry.cause_id = moved.id and entry.holder_id = moved.holder_id
     ) <> refund.amount_cents else (
@@ -1530,21 +1534,21 @@ comment on column refund.id is 'Counts up, in blocks; unique together with the h
 comment on column refund.holder_id is 'The holder who gives back or gets back.';
 comment on column refund.transfer_id is 'The transfer that is given back.';
 comment on column refund.flow is 'Whether money comes back to the holder (IN) or goes back from the holder (OUT).';
-comment on column refund.is_book is 'Whether it is between two holders of ours, without the rail.';
+comment on column refund.is_book is 'Whether it moves by book between two holders of this service, without the rail.';
 comment on column refund.external_id is
     'The client''s own name for an outgoing one, unique for the holder: the idempotency key.';
 comment on column refund.fingerprint is
-    'A hash of the request that made an outgoing one, which tells a replay from a conflict.';
+    'A hash of the request that created an outgoing one, to distinguish a replay from a conflict.';
 comment on column refund.return_id is
-    'Its name on the network; of an outgoing one ours, which the rail is asked by and which never changes.';
+    'Its name on the network. An outgoing one''s is made here, identifies it to the rail and never changes.';
 comment on column refund.original_end_to_end_id is
-    'The name of its transfer as callers see it: it follows when the network''s own is told.';
+    'The name of its transfer as callers see it; it changes if the network reports its own name.';
 comment on column refund.correlation_id is 'The id that everything of one payment shares.';
 comment on column refund.amount_cents is 'How much, in cents.';
 comment on column refund.status is 'How far it is.';
 comment on column refund.reason is 'Why it is given back, as the network''s code.';
 comment on column refund.description is 'Why it is given back, in words, up to 140 characters.';
-comment on column refund.outcome_code is 'Why it failed, as a code of the network or of ours; null otherwise.';
+comment on column refund.outcome_code is 'Why it failed, as a code of the network or of this service; null otherwise.';
 comment on column refund.outcome_reason is 'Why it failed, in words.';
 comment on column refund.slot is 'The slot of work it belongs to, 0 to 255: its transfer''s.';
 comment on column refund.handed_at is
@@ -1556,7 +1560,7 @@ comment on column refund.network_id is 'What the network calls an outgoing one w
 comment on column refund.network_settled_at is
     'When it settled by the network''s clock; null where it has not, is by book, or is older than this column.';
 comment on column refund.made_by is
-    'Who made it: this service, also where it records what others sent; or the institution, or a person there.';
+    'Its maker: this service, which also records refunds sent by others; the institution; or a person there.';
 create index refund_left on refund (settled_at) where flow = 'OUT' and not is_book and settled_at is not null;
 create index refund_list on refund ((holder_id + 0), created_at, id);
 create index refund_list_by_status on refund ((holder_id + 0), status, created_at, id);
@@ -1646,7 +1650,7 @@ begin
         count(*) filter (where cause_kind <> 'transfer')
     into balances_count, statements_count, compared_count, others_count from new_entry;
 
-    -- What was reserved settles without the balance, from which other transfers are accepted meanwhile.
+    -- Reserved money settles without a lock on the balance, so that other transfers are accepted meanwhile.
     if balances_count > 0 then
         update balance set
             available_cents = balance.available_cents + posting.available_cents,
@@ -1716,7 +1720,7 @@ begin
     end if;
 
     if compared_count > 0 then
-        -- Whoever takes of what is reserved holds the head, so that two cannot take the same at once.
+        -- Each transaction that spends reserved money locks the head, so that two cannot spend the same money.
         if compared_count > statements_count then
             perform from statement_head where holder_id in (select holder_id from new_entry) order by holder_id for no key update;
         end if;
@@ -1732,7 +1736,7 @@ begin
         end if;
     end if;
 
-    -- What is allowed is looked up once for each way of moving money in this statement, not for each entry.
+    -- Permission is looked up once per way of moving money in this statement, not once per entry.
     if others_count = 0 then
         select moved.id, moved.holder_id into misfit from (
             select max(entry.id) as id, max(entry.holder_id) as holder_id, debit_account, credit_account, direction, is_book, status,
@@ -1757,7 +1761,7 @@ begin
                     when 'transfer' then (transfer.status, transfer.amount_cents)
                         is not distinct from (entry.cause_state::text, entry.amount_cents)
                     when 'refund' then refund.status is not distinct from entry.cause_state::text and refund.amount_cents = case made_by
-                        -- What the institution gave back is taken of what was there, in parts: all parts make its amount.
+                        -- A refund by the institution takes the available balance in parts, which together make its amount.
                         when 'institution' then (
                             select sum(part.amount_cents) from ledger_entry as part
                             where part.cause_kind = 'refund' and part.cause_id = entry.cause_id and part.holder_id = entry.holder_id
@@ -1847,7 +1851,7 @@ begin
             raise exception 'the order % waits for an approval that nobody is asked for', new.name
                 using errcode = 'integrity_constraint_violation', constraint = 'an_approval_is_awaited_first';
         end if;
-    -- Whoever is in doubt may refuse; a yes is an operator's alone.
+    -- Any refusal is accepted; only an operator can approve.
     elsif old.approval is distinct from 'awaited' or not (
         new.approval is not distinct from 'refused'
         or new.approval is not distinct from 'given'
@@ -1958,7 +1962,8 @@ declare
     payee_tax_id text;
     counted_cents bigint;
 begin
-    -- Whoever moves a holder to another account finds its balance at 0, and this order has a part of it: so neither is missed.
+    -- Moving a holder to another account requires a balance of 0, and this order holds part of the balance: neither can miss
+    -- the other.
     select * into sent from transfer
     where id = new.resource_id and holder_id = new.holder_id and end_to_end_id = new.name
         and institution_id = new.institution_id and direction = 'OUT' and not is_book
@@ -1979,7 +1984,7 @@ begin
     end if;
     select tax_id into owner_tax_id from institution_account where id = new.institution_id;
     payee_tax_id := sent.counterparty ->> 'tax_id';
-    -- The owner, or a payee whom a transfer over the account has reached.
+    -- The owner, or a payee that a transfer over the account has reached.
     if allowed.payees = 'all' or is_same_owner(payee_tax_id, owner_tax_id)
         or allowed.payees = 'known' and exists (
             select from transfer as before
@@ -2026,7 +2031,7 @@ create table open_order (
 comment on table open_order is
     'Outgoing transfers and refunds that the rail has not ended: a row is added with each and removed with its end.';
 comment on column open_order.name is 'Its end_to_end_id (begins with E) or return_id (begins with D).';
-comment on column open_order.holder_id is 'The holder from whom the money goes.';
+comment on column open_order.holder_id is 'The holder that sends the money.';
 comment on column open_order.resource_id is 'The id of the transfer or refund.';
 comment on column open_order.slot is 'The slot of work it belongs to, 0 to 255.';
 comment on column open_order.ordered_at is 'When it was accepted, in service time.';
@@ -2082,7 +2087,7 @@ create table allowed_posting (
 comment on table allowed_posting is 'The entries that a cause in a state may have, each once; no others.';
 comment on column allowed_posting.kind is 'The table that has the cause.';
 comment on column allowed_posting.direction is 'Whether money comes in (IN) or goes out (OUT).';
-comment on column allowed_posting.is_book is 'Whether it is between two holders of ours.';
+comment on column allowed_posting.is_book is 'Whether it moves between two holders of this service.';
 comment on column allowed_posting.status is 'The state of the cause.';
 comment on column allowed_posting.debit_account is 'The account that the amount leaves.';
 comment on column allowed_posting.credit_account is 'The account that the amount enters.';
@@ -2125,12 +2130,12 @@ create table allowed_transition (
     made_by text default 'service' not null,
     constraint allowed_transition_pkey primary key (kind, direction, is_book, before, after)
 );
-comment on table allowed_transition is 'The changes of status that are possible; what is not here is refused.';
+comment on table allowed_transition is 'The permitted changes of status; all others are rejected.';
 comment on column allowed_transition.kind is
     'What changes: charge (charge_there, if it was opened at an institution), transfer, refund or movement.';
 comment on column allowed_transition.direction is 'Whether money comes in (IN) or goes out (OUT).';
-comment on column allowed_transition.is_book is 'Whether it is between two holders of ours.';
-comment on column allowed_transition.before is 'The status before; NEW for what is made.';
+comment on column allowed_transition.is_book is 'Whether it moves between two holders of this service.';
+comment on column allowed_transition.before is 'The status before; NEW for a new row.';
 comment on column allowed_transition.after is 'The status afterwards.';
 comment on column allowed_transition.made_by is 'Of refunds, who made them: the service or the institution.';
 grant select on table allowed_transition to pixconnect_service;
@@ -2247,7 +2252,7 @@ create function check_name_of_return() returns trigger language plpgsql security
     'pg_temp'
 as $function$
 begin
-    -- One name is one fact: what is a movement already is taken back with this refund, or is none.
+    -- One name is one fact: an existing movement is reversed together with this refund, or is none.
     perform from transfer
     join institution_account as account on account.id = transfer.institution_id
     join movement on movement.holder_id in (account.house_id, new.holder_id) and movement.item_id = new.return_id
@@ -2320,13 +2325,13 @@ comment on column movement.amount_cents is 'How much, in cents; only an opening 
 comment on column movement.status is 'POSTED with its entries; ERROR where the rail let us refuse it, and no money moved.';
 comment on column movement.outcome_code is 'Why it was refused.';
 comment on column movement.entry_id is
-    'The ledger entry of what was available or came in; null where that is nothing, or it was refused.';
+    'The ledger entry for the money that was available or came in; null if there was none, or the movement was refused.';
 comment on column movement.end_to_end_id is 'The Pix that it is about, as the network calls it: that which a fee is taken of.';
 comment on column movement.description is 'The institution''s text.';
 comment on column movement.network_settled_at is 'When it happened at the institution, by its clock.';
 comment on column movement.created_at is 'When it was written, in service time.';
 comment on column movement.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
-comment on column movement.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+comment on column movement.deficit_entry_id is 'The ledger entry for the missing money; null if none was missing.';
 comment on column movement.id is 'The id of its first entry; null where it was refused, or is of 0 cents.';
 comment on column movement.opposite_of is
     'The item whose movement it takes back, as that is a transfer or refund, or the institution has taken it out; null otherwise.';
@@ -2418,10 +2423,10 @@ create table repayment (
     constraint repayment_holder_id_fkey foreign key (holder_id) references balance(holder_id)
 );
 comment on table repayment is
-    'What was repaid of deficits, each in the statement that raised what is available; rows are never changed or deleted.';
+    'Repayments of deficits, each in the statement that raised the available balance; rows are never changed or deleted.';
 comment on column repayment.id is 'The id of its ledger entry too.';
 comment on column repayment.holder_id is 'The holder who owed it.';
-comment on column repayment.source_entry_id is 'The ledger entry that raised what is available: this was taken of it.';
+comment on column repayment.source_entry_id is 'The ledger entry that raised the available balance and paid for this.';
 comment on column repayment.amount_cents is 'How much, in cents.';
 comment on column repayment.created_at is 'When it was made, in service time.';
 create trigger check_new after insert on repayment referencing new table as new_row for each statement execute function
@@ -2476,7 +2481,7 @@ comment on column kept_report.reason is 'Why it could not be recorded.';
 comment on column kept_report.explanation is 'The same in words, for the person who looks at it.';
 comment on column kept_report.name is 'The name on the network of the transfer, refund or return that it is about.';
 comment on column kept_report.report_id is 'The id by which it was acknowledged to the rail.';
-comment on column kept_report.report is 'What the rail said, as JSON, whatever texts it has.';
+comment on column kept_report.report is 'The rail''s report, as JSON, unabridged.';
 comment on column kept_report.fingerprint is 'A hash of the report: the same one is kept once, however often it comes.';
 comment on column kept_report.refusal_code is
     'The code by which a payment or return was refused; it is refused so whenever it comes again.';
@@ -2505,12 +2510,11 @@ create table refused_credit (
     constraint refused_credit_kind_check check (kind in ('credit', 'credit_accepted', 'credit_cancelled')),
     constraint refused_credit_name_check check (length(name) = 32 and name ~~ 'E%')
 );
-comment on table refused_credit is
-    'Payments that were refused because nobody here had the account; each stays refused for 30 days.';
+comment on table refused_credit is 'Payments refused because no holder here had the account; each stays refused for 30 days.';
 comment on column refused_credit.name is 'The end_to_end_id of the payment.';
 comment on column refused_credit.kind is 'What the rail reported of it.';
 comment on column refused_credit.refusal_code is 'The code by which it was refused.';
-comment on column refused_credit.refused_at is 'When it was refused, in real time; what is old is deleted by this.';
+comment on column refused_credit.refused_at is 'When it was refused, in real time; old rows are deleted by this.';
 create index refused_credit_by_age on refused_credit (refused_at);
 create trigger keep_refusal before delete on refused_credit for each row when (old.refused_at > (clock_timestamp() -
     '30 days'::interval)) execute function refuse_row('a_refusal_stays_for_its_time',
@@ -2528,9 +2532,9 @@ create table tally (
     constraint tally_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=70);
 comment on table tally is
-    'How many charges, transfers, refunds and locations of a status a holder has, by hour; and what was sent, in cents.';
+    'Each holder''s number of charges, transfers, refunds and locations by status and hour, and the sums sent in cents.';
 comment on column tally.holder_id is 'The holder whose they are.';
-comment on column tally.kind is 'What is counted; of spent the cents are summed.';
+comment on column tally.kind is 'The counted kind; for spent, the sum in cents.';
 comment on column tally.status is 'The status they have now; of spent OUT.';
 comment on column tally.hour is 'The hour in which they were made, in service time.';
 comment on column tally.count is 'How many, or how many cents.';
@@ -2546,7 +2550,7 @@ create table tally_change (
 comment on table tally_change is
     'What must still be added to tally: batches only add rows here, and housekeeping sums them up.';
 comment on column tally_change.holder_id is 'The holder whose they are.';
-comment on column tally_change.kind is 'What is counted; of spent the cents are summed.';
+comment on column tally_change.kind is 'The counted kind; for spent, the sum in cents.';
 comment on column tally_change.status is 'The status whose count changes.';
 comment on column tally_change.hour is 'The hour in which they were made, in service time.';
 comment on column tally_change.change is 'How many more, or fewer where it is negative.';
@@ -2571,8 +2575,9 @@ comment on table entry_chain is 'Each holder''s entries, chained by hash; rows a
 comment on column entry_chain.holder_id is 'Whose entries they are.';
 comment on column entry_chain.position is 'Counts the links of a holder up from 1.';
 comment on column entry_chain.entry_ids is 'The entries of this link, in their order.';
-comment on column entry_chain.digests is 'The SHA-256 of each: of its facts, and behind them of what is about a person.';
-comment on column entry_chain.person_digests is 'The SHA-256 of the salt and of what is about a person; null where nothing is.';
+comment on column entry_chain.digests is
+    'The SHA-256 of each entry: of its facts, followed by the digest of its personal data.';
+comment on column entry_chain.person_digests is 'The SHA-256 of the salt and of the personal data; null if there are none.';
 comment on column entry_chain.head is 'The SHA-256 of the head before it and of all digests of this link.';
 comment on column entry_chain.chained_at is 'When they were chained, in service time.';
 create index entry_chain_chained_at on entry_chain using brin (chained_at);
@@ -2611,7 +2616,7 @@ create table entry_chain_state (
 comment on table entry_chain_state is 'How far entries are chained, of all holders.';
 comment on column entry_chain_state.is_only_row is 'True: there is one row.';
 comment on column entry_chain_state.chained_id is 'Each entry up to this id is chained.';
-comment on column entry_chain_state.bound_id is 'Up to this id each entry that there will be is there.';
+comment on column entry_chain_state.bound_id is 'Every entry up to this id has been written.';
 comment on column entry_chain_state.bound_at is 'When that was so, in real time.';
 grant select on table entry_chain_state to pixconnect_service;
 insert into entry_chain_state default values;
@@ -2622,7 +2627,7 @@ create function chain_entries(count_max integer, rest interval) returns bigint l
 as $function$
 declare
     state entry_chain_state;
-    -- Of it and of an entry's id its salt is made; nobody knows it once this has ended.
+    -- An entry's salt is made of it and of the entry's id; it exists only during this call.
     secret bytea := uuid_send(gen_random_uuid());
     settled bigint;
     last_id bigint;
@@ -2630,7 +2635,7 @@ declare
 begin
     select * into state from entry_chain_state for update skip locked;
     if not found then
-        return 0; -- somebody else chains them
+        return 0; -- another transaction chains them
     end if;
     if state.chained_id = state.bound_id then
         select settled_id into settled from event_feed_state;
@@ -2710,7 +2715,7 @@ create table person_salt (
     salts bytea[] storage external not null,
     constraint person_salt_pkey primary key (holder_id, "position")
 );
-comment on table person_salt is 'What was hashed with each text about a person; rows are never changed or deleted.';
+comment on table person_salt is 'The salt hashed with each text of personal data; rows are never changed or deleted.';
 comment on column person_salt.holder_id is 'The holder of the link.';
 comment on column person_salt.position is 'The link.';
 comment on column person_salt.salts is
@@ -2775,10 +2780,9 @@ comment on table erased_text is
 comment on column erased_text.kind is 'Transfer or refund.';
 comment on column erased_text.id is 'Its id.';
 comment on column erased_text.holder_id is 'Its holder.';
-comment on column erased_text.part is 'Message: what was written with it; all: also who was on the other side.';
-comment on column erased_text.salt is 'What is hashed with what is left of the texts; null where no entry has them.';
-comment on column erased_text.person_digest is
-    'The SHA-256 of that salt and of what is left, which counts in place of the one that is chained.';
+comment on column erased_text.part is 'Message: the message sent with it; all: the counterparty too.';
+comment on column erased_text.salt is 'The salt hashed with the rest of the texts; null if no entry has them.';
+comment on column erased_text.person_digest is 'The SHA-256 of that salt and the remaining texts; it replaces the chained one.';
 comment on column erased_text.erased_at is 'When something was emptied last, in real time.';
 grant select on table erased_text to pixconnect_service;
 
@@ -2904,14 +2908,14 @@ comment on table kept_case is
     'What an institution or the rail says and we do not know, or the other way round, until it ended.';
 comment on column kept_case.id is 'Counts up.';
 comment on column kept_case.kind is
-    'A kept report; a day on which an account''s statement and the books disagree; what verify found; an order of which nobody can say how it ended; an account whose balance differs; or a refund that is to leave and may not.';
+    'A kept report; a day on which a statement and the books disagree; a finding of verify; an order with an unknown end; an account with a different balance; or a pending refund that may not be sent.';
 comment on column kept_case.institution_id is 'The account at an institution; null where it is none''s.';
 comment on column kept_case.holder_id is 'Whose it is, where that is known.';
 comment on column kept_case.name is
-    'What is different: the report''s id, the day, what verify names, the order''s name, the word balance, or what is to leave.';
+    'The subject: the report''s id, the day, the finding, the order''s name, the word balance, or the refund.';
 comment on column kept_case.amount_cents is
     'By how much the institution says more than we do, in cents; negative where it says less, null where it is no sum.';
-comment on column kept_case.said is 'What is known, in words.';
+comment on column kept_case.said is 'The known facts, in words.';
 comment on column kept_case.since is
     'Of when it is: of a day its begin, in service time; of a report when it came, in real time.';
 comment on column kept_case.opened_at is 'When it was found first, in real time.';
@@ -2920,7 +2924,7 @@ comment on column kept_case.ended_at is 'When it ended, in real time; null while
 comment on column kept_case.ended_as is
     'Recorded: the missing fact came, and it ended by itself; adjusted: entries stand in for it; closed: by an operator''s word; decided: two operators said, by evidence, how its order ended.';
 comment on column kept_case.ended_by is 'The operator who ended it; null where it ended by itself.';
-comment on column kept_case.end_reason is 'What was found, and done about it.';
+comment on column kept_case.end_reason is 'The finding, and the action taken.';
 create index kept_case_open on kept_case (kind, since) where ended_at is null;
 create trigger an_end_of_a_case_stays before update on kept_case for each row when (new.id is distinct from old.id or new.kind
     is distinct from old.kind or new.institution_id is distinct from old.institution_id or new.name is distinct from old.name or
@@ -2971,7 +2975,7 @@ begin
             or undone.amount_cents <> made.amount_cents or undone.direction = made.direction
         )
         or (
-            -- Twice the distance from the middle of what is allowed, which an opposite makes less.
+            -- Twice the distance from the middle of the permitted range; an opposite amount reduces it.
             select sum(each.cents) not between least(ours.amount_cents, 0) and greatest(ours.amount_cents, 0) and (
                 made.opposite_of is null or abs(2 * sum(each.cents) - ours.amount_cents)
                     >= abs(2 * sum(each.cents) filter (where each.id <> made.id) - ours.amount_cents)
@@ -3067,11 +3071,11 @@ comment on column adjustment.case_id is 'The case that it is within.';
 comment on column adjustment.kind is 'Whose error it is, that something was found, or that it is written off.';
 comment on column adjustment.direction is 'IN raises what the holder or, at the end, settlement has; OUT lowers it.';
 comment on column adjustment.account is
-    'Available, which it moves against the difference; or settlement, by which the house takes over what is written off.';
+    'Available, which it moves against the difference; or settlement, by which the house takes over a written-off sum.';
 comment on column adjustment.amount_cents is 'How much, in cents.';
 comment on column adjustment.deficit_cents is 'The part of it that was not available, in cents: the holder owes it.';
-comment on column adjustment.entry_id is 'The ledger entry of what was available; null where nothing was.';
-comment on column adjustment.deficit_entry_id is 'The ledger entry of what was lacking; null where nothing was.';
+comment on column adjustment.entry_id is 'The ledger entry for the available part; null if there was none.';
+comment on column adjustment.deficit_entry_id is 'The ledger entry for the missing part; null if there was none.';
 comment on column adjustment.opposite_of is 'The adjustment of the same holder that it undoes; null where it undoes none.';
 comment on column adjustment.proposed_by is 'The operator who wanted it.';
 comment on column adjustment.confirmed_by is 'The other operator.';
@@ -3178,11 +3182,11 @@ create table case_ending (
     constraint case_ending_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
 comment on table case_ending is
-    'How orders at institutions ended of which nobody there could say it: by evidence, as two operators have said.';
+    'Ends of orders that their institution could not report: two operators recorded them by evidence.';
 comment on column case_ending.order_name is 'The order''s end_to_end_id or return_id.';
 comment on column case_ending.kind is 'A refund of a received Pix, or an order to send one.';
 comment on column case_ending.institution_id is 'The account over which it went.';
-comment on column case_ending.holder_id is 'From whom the money went, or did not.';
+comment on column case_ending.holder_id is 'The holder that sent the money, or did not.';
 comment on column case_ending.resource_id is 'The transfer or refund.';
 comment on column case_ending.amount_cents is 'How much it is, in cents.';
 comment on column case_ending.called_at is 'When it was first called, in real time.';
@@ -3195,7 +3199,7 @@ comment on column case_ending.proposed_by is 'The operator who wanted it.';
 comment on column case_ending.confirmed_by is 'The other operator.';
 comment on column case_ending.ended_at is 'When that was, in real time.';
 comment on column case_ending.contrary_item_id is
-    'The line of the statement that came afterwards and says that it left: posted as a movement of the holder; null where none did.';
+    'The later statement line that shows that it left, posted as a movement of the holder; null if there is none.';
 create index case_ending_never on case_ending (institution_id, amount_cents) where said = 'never';
 create trigger case_ending_is_append_only before delete or truncate on case_ending for each statement execute function
     refuse_change();
@@ -3217,7 +3221,7 @@ begin
         raise exception 'block % of holder % covers what it has no steps of', misfit.id, misfit.holder_id
             using errcode = 'integrity_constraint_violation', constraint = 'a_block_is_its_steps';
     end if;
-    -- Read with the balance, so that nobody looks for blocks of who has none.
+    -- Read with the balance, so that blocks are read only for holders that have some.
     update balance set blocks_count = counted.blocks_count
     from (
         select holder_id, (
@@ -3293,26 +3297,25 @@ create table block (
     constraint block_institution_id_fkey foreign key (institution_id) references institution_account(id),
     constraint block_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
-comment on table block is
-    'Money of holders that an institution has blocked, as it tells it, or that a line of its statement may have taken.';
+comment on table block is 'Holders'' money that an institution blocked, as reported, or that a statement line may have taken.';
 comment on column block.id is 'Counts up; unique together with the holder.';
 comment on column block.holder_id is 'The holder whose money it is; of a sum on a whole account the account''s house.';
 comment on column block.institution_id is 'The account at an institution; null is the installation''s own rail.';
 comment on column block.kind is
     'Why: a contest of a Pix (med), a suspect credit (precautionary), a court (judicial), an authority (administrative), the institution''s own reasons (security), or a line of its statement that waits (statement_line).';
 comment on column block.reference is
-    'The institution''s name of it, unique on its account: of a contest the contest''s, of a suspect credit the Pix''s; of a line ours.';
+    'Its name on the institution''s account: of a contest, the contest''s; of a suspect credit, the Pix''s; of a statement line, ours.';
 comment on column block.transfer_id is 'The Pix that it is about; null where it is about none, or none that is known.';
 comment on column block.line_id is
     'The line of the statement for which it is reserved, until the line is explained or answered; null otherwise.';
 comment on column block.wanted_cents is 'How much the institution wants to block, in cents; 0 once it has ended.';
-comment on column block.held_cents is 'How much of that it has blocked there, in cents.';
+comment on column block.held_cents is 'The amount that the institution has blocked, in cents.';
 comment on column block.covered_cents is
     'How much of that stands in the holder''s account blocked, in cents: the sum of its steps.';
 comment on column block.respond_by is
     'Until when the holder can answer, by the institution''s clock; null where nothing is asked.';
-comment on column block.until is 'When it ends by itself, as the institution says; null where nothing is said.';
-comment on column block.source is 'The report that told its present state.';
+comment on column block.until is 'When the block ends by itself, as reported; null if not reported.';
+comment on column block.source is 'The report with its present state.';
 comment on column block.state is 'Whether it is open, or ended.';
 comment on column block.told_at is 'When the institution said what it says here: an older report changes nothing.';
 comment on column block.created_at is 'When it was written, in service time.';
@@ -3417,12 +3420,12 @@ create table block_step (
     constraint block_step_refund_id_holder_id_fkey foreign key (refund_id, holder_id) references refund(id, holder_id)
 );
 comment on table block_step is
-    'What has gone into blocks and out of them, each the ledger entry of the same id; rows are never changed or deleted.';
+    'Money moved into and out of blocks, each the ledger entry of the same id; rows are never changed or deleted.';
 comment on column block_step.id is 'The id of its ledger entry too.';
 comment on column block_step.holder_id is 'The holder whose money it is.';
 comment on column block_step.block_id is 'The block.';
 comment on column block_step.kind is
-    'Covered of what was available, or released to it; a suspect credit that is held, or let go; or taken by the institution, with its refund.';
+    'Covered from the available balance, or returned to it; a suspect credit held or released; or taken by the institution, with its refund.';
 comment on column block_step.amount_cents is 'How much, in cents.';
 comment on column block_step.refund_id is 'The refund with which the institution took it; null otherwise.';
 comment on column block_step.created_at is 'When it was made, in service time.';
@@ -3584,7 +3587,7 @@ create table infraction (
     constraint infraction_institution_id_fkey foreign key (institution_id) references institution_account(id),
     constraint infraction_transfer_id_holder_id_fkey foreign key (transfer_id, holder_id) references transfer(id, holder_id)
 );
-comment on table infraction is 'Pix that holders received and somebody contests, as the institution tells it.';
+comment on table infraction is 'Received Pix that their payers contest, as the institution reports them.';
 comment on column infraction.id is 'Counts up; unique together with the holder.';
 comment on column infraction.holder_id is 'Who received the Pix.';
 comment on column infraction.institution_id is 'The account at an institution; null is the installation''s own rail.';
@@ -3598,8 +3601,8 @@ comment on column infraction.amount_cents is 'How much of the Pix is contested, 
 comment on column infraction.taken_cents is 'How much the institution has given back because of it, in cents.';
 comment on column infraction.reason is
     'What the payer''s institution says: that the payer was deceived, or that the Pix went wrong.';
-comment on column infraction.situation is 'What has happened, by the words of the directory of keys.';
-comment on column infraction.words is 'What the payer says; null where the institution does not tell it.';
+comment on column infraction.situation is 'The situation, in the words of the key directory.';
+comment on column infraction.words is 'The payer''s words; null if the institution does not report them.';
 comment on column infraction.state is 'How far it is; released and taken are its ends.';
 comment on column infraction.opened_at is 'When it was opened, by the institution''s clock.';
 comment on column infraction.respond_by is 'Until when the holder can answer, by the institution''s clock.';
@@ -3610,8 +3613,7 @@ comment on column infraction.defended_at is 'When the holder answered, in servic
 comment on column infraction.defence_state is 'Whether the answer is on its way, the institution has it, or has refused it.';
 comment on column infraction.defence_refusal is 'Why the institution refused the answer; null otherwise.';
 comment on column infraction.send_at is 'When the answer is sent next, in service time; null while nothing is to be sent.';
-comment on column infraction.remind_at is
-    'When the holder is reminded next, in service time; null where nothing is to be said.';
+comment on column infraction.remind_at is 'When the holder''s next reminder is due, in service time; null if none is.';
 comment on column infraction.slot is 'The slot of work it belongs to, 0 to 255: its transfer''s.';
 comment on column infraction.created_at is 'When it was written, in service time.';
 comment on column infraction.modified_at is 'When it last changed, in service time.';
@@ -3683,7 +3685,7 @@ grant insert, select on table infraction_return to pixconnect_service;
 create function check_contested() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
-    -- Over the installation's own rail nobody gives back by himself but for a contest.
+    -- On the installation's own rail, only contests make the institution return money.
     perform from transfer
     where transfer.id = new.transfer_id and transfer.holder_id = new.holder_id and institution_id is null and not exists (
         select from infraction_return as given where given.refund_id = new.id and given.holder_id = new.holder_id

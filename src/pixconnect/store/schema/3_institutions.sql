@@ -1,4 +1,4 @@
--- What is done and read at accounts at institutions.
+-- Requests to accounts at institutions, and data read from them.
 
 create function refuse_console() returns trigger language plpgsql
 as $function$
@@ -34,7 +34,7 @@ create table institution_proposal (
 comment on table institution_proposal is 'What one operator wants done with an account, and another must confirm.';
 comment on column institution_proposal.id is 'Counts up.';
 comment on column institution_proposal.institution_id is 'The account.';
-comment on column institution_proposal.act is 'What is to be done; of each kind at most one waits on an account.';
+comment on column institution_proposal.act is 'The proposed action; each account has at most one pending proposal of a kind.';
 comment on column institution_proposal.proposal is 'What belongs to it, as JSON.';
 comment on column institution_proposal.proposed_by is 'The operator who wants it.';
 comment on column institution_proposal.proposed_at is 'When, in real time.';
@@ -110,8 +110,8 @@ end $function$;
 create function keep_opening_ended() returns trigger language plpgsql
 as $function$
 begin
-    -- The service may not write what was wanted: that is emptied with the charge's texts. It may not call what empties them either,
-    -- so that is asked only where nothing else changes.
+    -- The service may not write the wanted contents: they are emptied with the charge's texts. It may not call the function
+    -- that empties them either, so this is checked only if nothing else changes.
     if to_jsonb(new) - 'wanted' = to_jsonb(old) - 'wanted' then
         if new.wanted = empty_contents(old.wanted, true) then
             return new;
@@ -158,17 +158,17 @@ create table charge_opening (
     constraint charge_opening_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
 comment on table charge_opening is
-    'Charges that are being opened, or were, at institutions; nobody sees one before it has its code.';
+    'Charges that are being opened, or were opened, at institutions; a charge is visible once it has its code.';
 comment on column charge_opening.charge_id is 'The charge''s id, once it is open.';
 comment on column charge_opening.holder_id is 'The holder who wants to be paid.';
 comment on column charge_opening.institution_id is 'The account at which it is opened.';
 comment on column charge_opening.external_id is 'The client''s own name for it.';
-comment on column charge_opening.txid is 'Ours, under which it is opened.';
+comment on column charge_opening.txid is 'Our txid, under which it is opened.';
 comment on column charge_opening.state is
     'Opening until the institution''s answer is known; then opened, refused, or given up.';
-comment on column charge_opening.wanted is 'What is to be opened, as JSON.';
+comment on column charge_opening.wanted is 'The contents to open, as JSON.';
 comment on column charge_opening.asked_by is 'The caller, as JSON.';
-comment on column charge_opening.fingerprint is 'A hash of the request, which tells a replay from a conflict.';
+comment on column charge_opening.fingerprint is 'A hash of the request, to distinguish a replay from a conflict.';
 comment on column charge_opening.refusal_code is 'Of the institution, where it was certainly refused.';
 comment on column charge_opening.refusal_reason is 'In the institution''s words, why it was refused, or what it said last.';
 comment on column charge_opening.calls_count is 'How often the institution was asked to open it.';
@@ -176,8 +176,8 @@ comment on column charge_opening.due_at is 'When a worker asks next, in real tim
 comment on column charge_opening.created_at is 'When it was asked for, in real time.';
 comment on column charge_opening.reference is
     'The reference in the static code that the charge was answered with, by which payments name it; null without one.';
-comment on column charge_opening.network_txid is 'The institution''s own, where it takes none of ours; null otherwise.';
-comment on column charge_opening.wanted_digest is 'SHA-256 of what is to be opened, as it was asked for.';
+comment on column charge_opening.network_txid is 'The institution''s own txid, where it does not accept ours; null otherwise.';
+comment on column charge_opening.wanted_digest is 'SHA-256 of the requested contents.';
 comment on column charge_opening.code_digest is 'SHA-256 of the QR code with which it was opened; null before.';
 create index charge_opening_due on charge_opening (due_at) where state = 'opening';
 create unique index charge_opening_name on charge_opening (external_id, holder_id) where state in ('opening', 'opened');
@@ -238,7 +238,7 @@ create table charge_change (
     constraint change_is_of_a_charge foreign key (charge_id, holder_id) references charge(id, holder_id),
     constraint charge_change_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
-comment on table charge_change is 'What was wanted of charges at institutions after they were opened, and what became of it.';
+comment on table charge_change is 'Requested changes to charges opened at institutions, and their results.';
 comment on column charge_change.id is 'Our own name for it.';
 comment on column charge_change.charge_id is 'The charge.';
 comment on column charge_change.holder_id is 'The holder of the charge.';
@@ -254,10 +254,10 @@ comment on column charge_change.reason is 'In the institution''s words, why it w
 comment on column charge_change.revision_there is
     'The institution''s revision of the charge before it was asked; null until then.';
 comment on column charge_change.asked_by is 'The caller, as JSON; null if an operator asked.';
-comment on column charge_change.calls_count is 'How often somebody has begun to ask the institution.';
+comment on column charge_change.calls_count is 'How often a request to the institution was begun.';
 comment on column charge_change.due_at is 'When a worker asks next, in real time.';
 comment on column charge_change.created_at is 'When it was asked for, in real time.';
-comment on column charge_change.wanted_digest is 'SHA-256 of what the charge is to say, as it was asked for.';
+comment on column charge_change.wanted_digest is 'SHA-256 of the requested contents.';
 create unique index charge_change_asked on charge_change (charge_id, holder_id) where state = 'asked';
 create index charge_change_due on charge_change (institution_id, due_at) where state = 'asked';
 create index charge_change_of_charge on charge_change (charge_id, holder_id, id);
@@ -314,10 +314,10 @@ create table institution_allowance (
         delete cascade
 );
 comment on table institution_allowance is
-    'What may leave over each account at an institution, and by which key it is named there.';
+    'The permitted outgoing money of each account at an institution, and the key that names it there.';
 comment on column institution_allowance.institution_id is 'The account.';
 comment on column institution_allowance.naming_key is
-    'By which names of ours there are made: a restored database makes the same ones.';
+    'The key that derives our names at the institution: a restored database derives the same ones.';
 comment on column institution_allowance.refunds_day_cents is
     'What may be returned in a day of Sao Paulo, in cents; 0 is nothing.';
 comment on column institution_allowance.allowed_by is 'The operator who set it last.';
@@ -325,7 +325,7 @@ comment on column institution_allowance.transfer_cents is 'What one transfer may
 comment on column institution_allowance.transfers_day_cents is
     'What may be sent in a day of Sao Paulo, in cents; 0 is nothing.';
 comment on column institution_allowance.payees is
-    'To whom: own is the account''s owner, known whoever was paid over it before too, all anybody.';
+    'The permitted payees: own is the account''s owner; known adds payees already paid over the account; all permits any payee.';
 create trigger check_allowance before update of refunds_day_cents, transfer_cents, transfers_day_cents, payees on
     institution_allowance for each row when (new.refunds_day_cents > old.refunds_day_cents or new.transfer_cents >
     old.transfer_cents or new.transfers_day_cents > old.transfers_day_cents or array_position(array['own', 'known', 'all'],
@@ -342,10 +342,10 @@ create table refund_day (
     constraint refund_day_cents_check check (cents >= 0),
     constraint refund_day_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete cascade
 );
-comment on table refund_day is 'What was accepted to be returned over each account in a day of Sao Paulo.';
+comment on table refund_day is 'Refunds accepted over each account per day of Sao Paulo.';
 comment on column refund_day.institution_id is 'The account.';
 comment on column refund_day.day is 'The day, in service time.';
-comment on column refund_day.cents is 'The sum, in cents, whatever became of it.';
+comment on column refund_day.cents is 'The sum, in cents, regardless of the result.';
 grant select on table refund_day to pixconnect_service;
 
 create function hold_refund_days(account_ids smallint[], on_day date) returns table(institution_id smallint, left_cents bigint)
@@ -373,10 +373,10 @@ create table transfer_day (
     constraint transfer_day_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
         cascade
 );
-comment on table transfer_day is 'What was accepted to be sent over each account in a day of Sao Paulo.';
+comment on table transfer_day is 'Transfers accepted over each account per day of Sao Paulo.';
 comment on column transfer_day.institution_id is 'The account.';
 comment on column transfer_day.day is 'The day, in service time.';
-comment on column transfer_day.cents is 'The sum, in cents, whatever became of it.';
+comment on column transfer_day.cents is 'The sum, in cents, regardless of the result.';
 grant select on table transfer_day to pixconnect_service;
 
 create function hold_transfer_days(account_ids smallint[], on_day date) returns table(institution_id smallint, transfer_cents
@@ -420,9 +420,9 @@ comment on table account_alarm is
 comment on column account_alarm.id is 'Counts up.';
 comment on column account_alarm.institution_id is 'The account.';
 comment on column account_alarm.kind is
-    'Strays: sends that nobody here ordered; drain: a large part of what was there left within an hour.';
-comment on column account_alarm.said is 'What was seen, in words.';
-comment on column account_alarm.noticed_at is 'When, in service time; what was before it raises no alarm again.';
+    'Strays: sends that this service did not order; drain: a large part of the balance left within an hour.';
+comment on column account_alarm.said is 'The observation, in words.';
+comment on column account_alarm.noticed_at is 'When, in service time; earlier observations raise no further alarm.';
 comment on column account_alarm.ended_at is
     'When an operator resumed the account, in real time; null while it is paused by it.';
 comment on column account_alarm.ended_by is 'That operator.';
@@ -460,8 +460,8 @@ create table return_name (
     constraint return_name_refund_id_holder_id_fkey foreign key (refund_id, holder_id) references refund(id, holder_id)
 );
 comment on table return_name is
-    'What returns that nobody here is known to have asked for were asked under there: each once of a payment.';
-comment on column return_name.asked_as is 'The id that whoever asked for it gave it at the institution.';
+    'The request ids, at the institution, of returns with no known request here; each is assigned once per payment.';
+comment on column return_name.asked_as is 'The id that the requester gave it at the institution.';
 comment on column return_name.transfer_id is 'The payment that it returns.';
 comment on column return_name.holder_id is 'The holder who had received it.';
 comment on column return_name.refund_id is 'The refund that was recorded of it.';
@@ -593,13 +593,13 @@ create table rail_step (
     constraint rail_step_holder_id_fkey foreign key (holder_id) references holder(id),
     constraint rail_step_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
-comment on table rail_step is 'What is asked of institutions under orders of ours: a row each, written before each call.';
+comment on table rail_step is 'Calls to institutions for our orders: a row each, written before the call.';
 comment on column rail_step.order_name is 'The order''s return_id or end_to_end_id.';
 comment on column rail_step.institution_id is 'The account at which it is asked for.';
 comment on column rail_step.kind is 'A refund of a received Pix, or an order to send one.';
-comment on column rail_step.holder_id is 'The holder from whom the money goes.';
+comment on column rail_step.holder_id is 'The holder that sends the money.';
 comment on column rail_step.original_end_to_end_id is 'The received Pix, of a refund.';
-comment on column rail_step.amount_cents is 'What is asked for, in cents.';
+comment on column rail_step.amount_cents is 'The requested amount, in cents.';
 comment on column rail_step.name_there is 'What the institution knows it by; null before that is known.';
 comment on column rail_step.state is
     'New: its first step has not named it; minted: named, and not asked for; calling: a call is under way or was cut off; asked: it may be done, and is asked about; closed: no call is made any more.';
@@ -612,12 +612,12 @@ comment on column rail_step.refusal_reason is 'In the institution''s words.';
 comment on column rail_step.created_at is 'In real time.';
 comment on column rail_step.only_asked is
     'Whether its order was open at a loss of the database: a call of it may be forgotten, so that it is asked about and never called.';
-comment on column rail_step.payee is 'Whom an order to send goes to: the key, or the account with its bank; null of a refund.';
+comment on column rail_step.payee is 'The payee of an order to send: the key, or the account with its bank; null for a refund.';
 comment on column rail_step.code_there is
-    'The institution''s own code of it, where it is asked by that; null before it is told, as by a first step that moves nothing. It never changes.';
+    'The institution''s own code, where its calls use one; null until reported, and for a first step that moves nothing. It never changes.';
 comment on column rail_step.owner_tax_id is
-    'Whose the key is, as the first step told it: compared with the owner that the caller named before money moves; else null.';
-comment on column rail_step.owner_name is 'The name that was told with it.';
+    'The key owner''s tax id from the first step: compared with the caller''s before money moves; else null.';
+comment on column rail_step.owner_name is 'The owner''s name from the same step.';
 create index rail_step_in_flight on rail_step (institution_id, called_at) where kind = 'order' and (state in ('calling',
     'asked'));
 create unique index rail_step_name_there on rail_step (institution_id, name_there, kind);
@@ -698,7 +698,7 @@ create table institution_sweep (
 comment on table institution_sweep is 'How far the lists of an account were read, by each pace.';
 comment on column institution_sweep.institution_id is 'The account.';
 comment on column institution_sweep.pace is
-    'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own; contests: what payers contest; sent: returns of what was sent.';
+    'Near: since a moment ago; wide: three days; deep: a hundred days, for returns; statement: its own; contests: those of payers; sent: returns of sent Pix.';
 comment on column institution_sweep.began_at is
     'When the last whole sweep began, in real time: what happened there before is recorded, but for the institution''s lag.';
 comment on column institution_sweep.ended_at is 'When it ended, all its items recorded or kept.';
@@ -730,7 +730,7 @@ create table institution_source (
     constraint institution_source_institution_id_fkey foreign key (institution_id) references institution_account(id) on delete
         cascade
 );
-comment on table institution_source is 'Forms of statement files of accounts, of each of which a person has confirmed the first file.';
+comment on table institution_source is 'Formats of statement files by account; a person has confirmed the first file of each.';
 comment on column institution_source.institution_id is 'The account.';
 comment on column institution_source.format is 'The form, by its reader.';
 comment on column institution_source.is_own is 'The institution writes such files, and a worker fetches them.';
@@ -792,7 +792,7 @@ begin
     then
         return new;
     end if;
-    -- What only looked like a line of ours makes room for what names it.
+    -- A match by resemblance yields to a match by name.
     if old.joined_kind <> 'movement' and old.joined_by not in ('name', 'sum', 'words') and new.joined_kind is null then
         return new;
     end if;
@@ -887,25 +887,25 @@ comment on column institution_item.institution_id is 'The account.';
 comment on column institution_item.item_id is
     'The institution''s name of the line, unique on the account: with its day and a number where another line has it.';
 comment on column institution_item.day is 'Its day in Sao Paulo.';
-comment on column institution_item.settled_at is 'Its instant by the institution''s clock, where it tells one.';
+comment on column institution_item.settled_at is 'Its instant by the institution''s clock, if reported.';
 comment on column institution_item.direction is 'Whether money came in (IN) or went out (OUT).';
 comment on column institution_item.amount_cents is 'How much, in cents.';
 comment on column institution_item.kind is 'What the institution calls it.';
 comment on column institution_item.end_to_end_id is 'The Pix that it is or is about, as the network calls it.';
 comment on column institution_item.return_id is 'The return that it is, as the network calls it.';
-comment on column institution_item.txid is 'The txid that the institution tells with it.';
-comment on column institution_item.tax_id is 'The other side''s CPF or CNPJ, as far as it is told.';
-comment on column institution_item.counterparty is 'The other side''s name, where it is told.';
+comment on column institution_item.txid is 'The txid that the institution reports with it.';
+comment on column institution_item.tax_id is 'The counterparty''s CPF or CNPJ, as far as reported.';
+comment on column institution_item.counterparty is 'The counterparty''s name, if reported.';
 comment on column institution_item.text is 'The institution''s text.';
 comment on column institution_item.source is 'Where it was read: a file''s form, or the institution''s API.';
-comment on column institution_item.parts is 'Of a sum of many Pix, how many they are and their names on the network, as told.';
+comment on column institution_item.parts is 'For a sum of many Pix, their number and names on the network, as reported.';
 comment on column institution_item.recorded_at is
-    'As of when it was first told: when its file was made, or first read; in service time.';
+    'When it was first reported, in service time: the time at which its file was made or first read.';
 comment on column institution_item.joined_kind is
-    'What it is: a transfer, a refund or a movement of ours, a sum of transfers, an own investment, what took a block''s money; null while it is alone.';
+    'The matched record: a transfer, a refund, a movement, a sum of transfers, an own investment or a block''s debit; null while unmatched.';
 comment on column institution_item.joined_id is 'The id of that; of a movement, its item id; of a sum or investment, its own.';
 comment on column institution_item.joined_by is 'What shows that the two are one.';
-comment on column institution_item.is_reversal is 'It gives back what was debited for an order that failed.';
+comment on column institution_item.is_reversal is 'Whether it returns the debit of an order that failed.';
 comment on column institution_item.fee_of_kind is 'What a fee was taken for: a transfer or a refund.';
 comment on column institution_item.fee_of_id is 'The id of that.';
 comment on column institution_item.waits is
@@ -995,12 +995,12 @@ create table own_investment (
         item_id)
 );
 comment on table own_investment is
-    'Lines that move money between an account and an investment of its own; what is invested stays its holders''. Rows are never changed.';
+    'Lines that move money between an account and its own investment; the invested money stays its holders''. Rows are never changed.';
 comment on column own_investment.institution_id is 'The account.';
 comment on column own_investment.item_id is 'The line.';
 comment on column own_investment.direction is 'The line''s: OUT was applied, IN was redeemed.';
 comment on column own_investment.principal_cents is
-    'How much of the line, in cents: what a redemption brought beyond what was invested is a movement.';
+    'The principal part of the line, in cents: a redemption''s yield beyond it is a movement.';
 
 create function check_own_investment() returns trigger language plpgsql security definer set search_path to 'pixconnect',
     'pg_temp'
@@ -1117,19 +1117,20 @@ create table institution_day (
     constraint institution_day_state_check check (state in ('open', 'provisional', 'closed', 'closed_with_cases')),
     constraint institution_day_institution_id_fkey foreign key (institution_id) references institution_account(id)
 );
-comment on table institution_day is 'Days of accounts at institutions: their balances as told, and whether they are closed.';
+comment on table institution_day is
+    'Days of accounts at institutions: their balances as reported, and whether they are closed.';
 comment on column institution_day.institution_id is 'The account.';
 comment on column institution_day.day is 'The day in Sao Paulo.';
-comment on column institution_day.opening_cents is 'What was on the account before it, as a statement told; null if none did.';
-comment on column institution_day.closing_cents is 'What was on the account at its end, as a statement told; null if none did.';
+comment on column institution_day.opening_cents is 'The balance before the day, from a statement; null if none reported it.';
+comment on column institution_day.closing_cents is 'The balance at the day''s end, from a statement; null if none reported it.';
 comment on column institution_day.read_at is
-    'As of when a statement last told all of it: when its file was made or first read, in service time.';
+    'When a statement last covered the whole day, in service time: the time at which its file was made or first read.';
 comment on column institution_day.source is
-    'The form that told it first as a whole: others are compared with it, as two forms give one line two names.';
+    'The format that first covered the whole day; others are compared with it, since two formats name one line differently.';
 comment on column institution_day.state is 'Open, provisional, closed, or closed with cases, as last judged.';
 comment on column institution_day.disagreements_count is
-    'Recorded lines that a second form does not list, and balances that it tells otherwise.';
-comment on column institution_day.second_closing_cents is 'What a second form tells to have been on the account at its end.';
+    'Recorded lines that a second format lacks, and balances that it reports differently.';
+comment on column institution_day.second_closing_cents is 'The closing balance according to a second format.';
 comment on column institution_day.closed_at is 'When it was last closed, in service time.';
 comment on column institution_day.reopened_at is 'When it was last opened again, in service time.';
 grant insert, select, update (opening_cents, closing_cents, read_at, source, state, disagreements_count, second_closing_cents,
@@ -1147,7 +1148,7 @@ create table institution_callback (
         delete cascade
 );
 comment on table institution_callback is
-    'The secret in the address by which an institution tells us that something came in on an account.';
+    'The secret in the callback address that an institution calls about incoming money on an account.';
 comment on column institution_callback.institution_id is 'The account.';
 comment on column institution_callback.digest is 'SHA-256 of the secret, with which that of each call is compared.';
 comment on column institution_callback.secret_sealed is
@@ -1168,12 +1169,11 @@ create table institution_webhook_before (
     constraint institution_webhook_before_institution_id_fkey foreign key (institution_id) references institution_account(id) on
         delete cascade
 );
-comment on table institution_webhook_before is
-    'What was registered at an institution for a key before our address took its place.';
+comment on table institution_webhook_before is 'The webhook that an institution had for a key before ours replaced it.';
 comment on column institution_webhook_before.institution_id is 'The account.';
 comment on column institution_webhook_before.key is 'The Pix key.';
-comment on column institution_webhook_before.url is 'The address that was there.';
-comment on column institution_webhook_before.kept_at is 'When ours took its place; real time.';
+comment on column institution_webhook_before.url is 'The earlier address.';
+comment on column institution_webhook_before.kept_at is 'When ours replaced it, in real time.';
 grant delete, insert, update on table institution_webhook_before to pixconnect_operator;
 grant select on table institution_webhook_before to pixconnect_service;
 

@@ -45,7 +45,7 @@ create table charge_lot (
     constraint charge_lot_number_check check (number >= 1 and number <= 999999999999999999),
     constraint charge_lot_holder_id_fkey foreign key (holder_id) references holder(id)
 );
-comment on table charge_lot is 'Lots of charges with a due date: which charges they are is said once, and never changes.';
+comment on table charge_lot is 'Lots of charges with a due date; the list of its charges never changes.';
 comment on column charge_lot.holder_id is 'Whose they are.';
 comment on column charge_lot.number is 'The id that its holder chose.';
 comment on column charge_lot.slot is 'The slot of work it belongs to, 0 to 255.';
@@ -141,7 +141,8 @@ comment on column lot_item.place is 'Its place in the lot, from 0.';
 comment on column lot_item.txid is 'The txid that the charge has or is to have.';
 comment on column lot_item.status is 'PROCESSING while a worker has something to do, then what became of the last request.';
 comment on column lot_item.charge_id is 'The charge, once it was made; it stays when a change of it is refused.';
-comment on column lot_item.wanted is 'What was sent of a charge that is not made yet, as JSON: later requests change it.';
+comment on column lot_item.wanted is
+    'The contents sent for a charge that does not exist yet, as JSON; later requests change them.';
 comment on column lot_item.refusal is 'Why the last request was refused: rules and places, as JSON.';
 create index lot_item_charge on lot_item (charge_id, holder_id) where charge_id is not null;
 create trigger check_asked after insert on lot_item referencing new table as changed for each statement execute function
@@ -168,13 +169,13 @@ create table lot_request (
     constraint lot_request_holder_id_lot_number_place_fkey foreign key (holder_id, lot_number, place) references
         lot_item(holder_id, lot_number, place)
 );
-comment on table lot_request is 'What workers have to do for lots: rows are removed with what becomes of them.';
+comment on table lot_request is 'Pending work on lots: a row is removed with its result.';
 comment on column lot_request.holder_id is 'Whose lot it is.';
 comment on column lot_request.lot_number is 'The lot.';
 comment on column lot_request.place is 'The place of the charge in the lot.';
 comment on column lot_request.number is 'The number of the request of this lot: those of one charge are done in order.';
 comment on column lot_request.slot is 'The slot of work it belongs to, 0 to 255: its lot''s.';
-comment on column lot_request.asked is 'What is asked for, as it was read, as JSON.';
+comment on column lot_request.asked is 'The parsed request, as JSON.';
 comment on column lot_request.asked_by is 'Who asked, as JSON.';
 create index lot_request_due on lot_request (slot, place);
 create trigger check_done after delete on lot_request referencing old table as changed for each statement execute function

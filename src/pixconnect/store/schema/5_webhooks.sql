@@ -74,7 +74,7 @@ begin
         select coalesce(sum(cardinality(event_ids)), 0) from event_feed where position > state.swept_position
     ) <= 10 * count_max then
         with seen as materialized (
-            -- The newest, if there are more than can be looked at: what is late has been written lately.
+            -- The newest, if there are too many to read: late ones were written recently.
             select id from event where id > state.swept_id and id <= least(state.next_id, state.settled_id)
             order by id desc limit count_max
         )
@@ -99,7 +99,7 @@ begin
         select array_agg(holder_id), greatest(max(position), state.last_position)
         into late_holder_ids, state.last_position from given;
     end if;
-    -- Who holds the lock is the only one to give positions: what is given out from here on gets a later one.
+    -- The holder of the lock alone assigns positions: later assignments get later positions.
     update event_feed_state set last_position = state.last_position, swept_id = next_id, swept_position = next_position,
         next_id = last_event_id_given(), next_position = state.last_position;
     return late_holder_ids;
@@ -122,7 +122,7 @@ create table event_feed_state (
     constraint event_feed_state_pkey primary key (is_only_row),
     constraint event_feed_state_is_only_row_check check (is_only_row)
 ) with (fillfactor=20);
-comment on table event_feed_state is 'How far positions have been given; whoever gives some holds a lock on the one row.';
+comment on table event_feed_state is 'The last assigned event position; assigning takes a lock on the one row.';
 comment on column event_feed_state.is_only_row is 'True: there is one row.';
 comment on column event_feed_state.last_position is 'The last position that was given.';
 comment on column event_feed_state.given_at is 'When that was, in real time.';
@@ -195,7 +195,7 @@ begin
         bound_id := case when has_more then least(given_id, seen_id) else given_id end;
         state.asked_id := bound_id;
         state.asked_of := writers;
-        -- What is beyond the bound may have been given its position in earlier looks already.
+        -- An event beyond the bound may already have a position from earlier passes.
         select coalesce(min(position) - 1, state.last_position) into state.asked_position from event_feed
         where position > state.settled_position and position <= state.last_position
             and exists (select from unnest(event_ids) as id where id > bound_id);
@@ -254,11 +254,11 @@ create table webhook_endpoint (
     constraint webhook_endpoint_url_check check (length(url) >= 1 and length(url) <= 2048),
     constraint webhook_endpoint_holder_id_fkey foreign key (holder_id) references holder(id)
 ) with (fillfactor=80);
-comment on table webhook_endpoint is 'The addresses that are told of events; those of a Pix key are here too.';
+comment on table webhook_endpoint is 'The addresses that receive events, webhooks of Pix keys included.';
 comment on column webhook_endpoint.id is 'Counts up.';
-comment on column webhook_endpoint.holder_id is 'The holder whose events are sent there.';
+comment on column webhook_endpoint.holder_id is 'The holder whose events the endpoint receives.';
 comment on column webhook_endpoint.url is 'The address.';
-comment on column webhook_endpoint.event_types is 'The names of the events that are sent there.';
+comment on column webhook_endpoint.event_types is 'The names of the events that the endpoint receives.';
 comment on column webhook_endpoint.status is
     'Whether deliveries are made (active), not wanted (inactive) or given up (disabled).';
 comment on column webhook_endpoint.status_reason is 'Why it was disabled; null otherwise.';
@@ -268,14 +268,14 @@ comment on column webhook_endpoint.previous_secret is
 comment on column webhook_endpoint.previous_secret_until is 'Until when it does, in service time.';
 comment on column webhook_endpoint.first_failure_at is
     'When the first attempt failed since the last success, in service time; null if none did.';
-comment on column webhook_endpoint.resumed_at is 'Since when what waited for it is dated anew; null when all of it is.';
+comment on column webhook_endpoint.resumed_at is 'Since when its pending deliveries are being rescheduled; null when all are.';
 comment on column webhook_endpoint.created_at is 'When it was made, in service time.';
 comment on column webhook_endpoint.modified_at is 'When it last changed, in service time.';
 comment on column webhook_endpoint.pix_key is
-    'The Pix key whose payments it is told of; null for an endpoint that callers name by its id.';
+    'The Pix key whose payments it receives; null for an endpoint that callers address by id.';
 comment on column webhook_endpoint.profile is
-    'The institution as which the webhook of a key is told; null is as the central bank''s Pix API has it.';
-comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a key is not told of a Pix without a txid.';
+    'The institution whose webhook format a key''s webhook has; null is the format of the central bank''s Pix API.';
+comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a key omits Pix without a txid.';
 comment on column webhook_endpoint.name is 'Its owner''s name for it, at faces of institutions where webhooks have one.';
 comment on column webhook_endpoint.authorization_sealed is
     'What it is sent as Authorization, sealed; null where its owner has said nothing.';
@@ -293,7 +293,7 @@ create table removed_endpoint (
     constraint removed_endpoint_pkey primary key (id)
 );
 comment on table removed_endpoint is
-    'The newest twenty endpoints that each holder removed, so that what was sent to them can still be found.';
+    'The newest twenty endpoints that each holder removed, so that their deliveries can still be found.';
 comment on column removed_endpoint.id is 'The id that the endpoint had.';
 comment on column removed_endpoint.holder_id is 'The holder who had it.';
 comment on column removed_endpoint.removed_at is 'When it was removed, in real time.';
@@ -327,7 +327,7 @@ create table key_webhook (
 comment on table key_webhook is 'The webhook of each Pix key, as the central bank''s Pix API has them.';
 comment on column key_webhook.pix_key is 'The key; it has one webhook at most.';
 comment on column key_webhook.holder_id is 'The holder of the key.';
-comment on column key_webhook.endpoint_id is 'The endpoint that is told.';
+comment on column key_webhook.endpoint_id is 'The endpoint that is notified.';
 comment on column key_webhook.created_at is 'When it was last set, in service time.';
 create index key_webhook_list on key_webhook (holder_id, created_at, pix_key);
 create trigger key_webhook_is_counted after delete or insert or update of holder_id on key_webhook for each row execute function
@@ -354,7 +354,7 @@ end $function$;
 create function tally_new_deliveries() returns trigger language plpgsql
 as $function$
 begin
-    if not exists (select from new_row) then -- nobody wants to be told: much the most frequent case of some installations
+    if not exists (select from new_row) then -- no endpoint matches: by far the most frequent case of some installations
         return null;
     end if;
     insert into webhook_tally_change (kind, owner_id, status, hour, change)
@@ -392,8 +392,8 @@ create table delivery (
 comment on table delivery is 'One event for one endpoint, written with the event; partitioned by id.';
 comment on column delivery.id is 'Counts up.';
 comment on column delivery.holder_id is 'The holder of the endpoint.';
-comment on column delivery.endpoint_id is 'The endpoint to be told; it may have been removed since.';
-comment on column delivery.event_id is 'The event that it is told of.';
+comment on column delivery.endpoint_id is 'The endpoint to notify; it may have been removed since.';
+comment on column delivery.event_id is 'The delivered event.';
 comment on column delivery.resource is 'What the event happened to; pix for the webhook of a key.';
 comment on column delivery.resource_id is 'The id of that: events of one resource go to an endpoint in their order.';
 comment on column delivery.slot is 'The slot of work it belongs to, 0 to 255.';
@@ -405,8 +405,8 @@ comment on column delivery.created_at is 'When the event happened, in service ti
 comment on column delivery.modified_at is 'When it last changed, in service time.';
 comment on column delivery.notice is
     'The one body for several deliveries of a key''s webhook, kept in the first of them before it is sent.';
-comment on column delivery.covers is 'The other deliveries that this body tells of.';
-comment on column delivery.covered_by is 'The delivery that holds the body which tells of this one.';
+comment on column delivery.covers is 'The other deliveries that this body includes.';
+comment on column delivery.covered_by is 'The delivery whose body includes this one.';
 create table delivery_1 partition of delivery for values from ('1') to ('16777216');
 create index delivery_due on delivery (due_at, id, slot) where status = 'pending';
 create index delivery_failed on delivery (endpoint_id, created_at, id) where status = 'failed';
@@ -437,7 +437,7 @@ comment on column delivery_attempt.number is 'Which attempt of it, from 1.';
 comment on column delivery_attempt.started_at is 'When it began, in service time.';
 comment on column delivery_attempt.status_code is 'The HTTP status that was answered; null without an answer.';
 comment on column delivery_attempt.duration_us is 'How long it took, in microseconds.';
-comment on column delivery_attempt.response is 'The beginning of what was answered.';
+comment on column delivery_attempt.response is 'The beginning of the response.';
 comment on column delivery_attempt.error is 'What went wrong without an answer; null otherwise.';
 create table delivery_attempt_1 partition of delivery_attempt for values from ('1') to ('16777216');
 grant insert, select on table delivery_attempt to pixconnect_service;
@@ -453,7 +453,7 @@ create table webhook_tally (
     constraint webhook_tally_status_check check (status in ('made', 'delivered', 'failed'))
 ) with (fillfactor=70);
 comment on table webhook_tally is 'How many events a holder and how many deliveries an endpoint has, by hour.';
-comment on column webhook_tally.kind is 'What is counted: event or delivery.';
+comment on column webhook_tally.kind is 'The counted kind: event or delivery.';
 comment on column webhook_tally.owner_id is 'The holder of events, the endpoint of deliveries.';
 comment on column webhook_tally.status is 'All that were made, or what they became.';
 comment on column webhook_tally.hour is 'The hour in which they were made, in service time.';
@@ -469,7 +469,7 @@ create table webhook_tally_change (
 );
 comment on table webhook_tally_change is
     'What must still be added to webhook_tally: triggers only add rows here, and housekeeping sums them up.';
-comment on column webhook_tally_change.kind is 'What is counted: event or delivery.';
+comment on column webhook_tally_change.kind is 'The counted kind: event or delivery.';
 comment on column webhook_tally_change.owner_id is 'The holder of events, the endpoint of deliveries.';
 comment on column webhook_tally_change.status is 'All that were made, or what they became.';
 comment on column webhook_tally_change.hour is 'The hour in which they were made, in service time.';
@@ -483,7 +483,7 @@ create table allowed_webhook_host (
     constraint allowed_webhook_host_pkey primary key (host)
 );
 comment on table allowed_webhook_host is
-    'The hosts that may be told of the Pix keys of several holders in live mode, because an operator said so.';
+    'The hosts that may receive the Pix keys of several holders in live mode, by an operator''s decision.';
 comment on column allowed_webhook_host.host is 'The host in ASCII and lower case, without a dot at its end.';
 comment on column allowed_webhook_host.allowed_at is 'When an operator allowed it, in real time.';
 grant insert on table allowed_webhook_host to pixconnect_operator;
@@ -500,7 +500,7 @@ create table callback_key (
     constraint callback_key_key_identifier_check check (key_identifier ~ '^[0-9a-f]{64}$')
 );
 comment on table callback_key is
-    'The keys that sign callbacks as institutions sign them that publish theirs; where the newest cannot be opened, another is made.';
+    'The keys that sign callbacks in the format of institutions that publish theirs; if the newest cannot be opened, another is made.';
 comment on column callback_key.key_identifier is 'The SHA-256 of the public key in DER, in hexadecimal digits.';
 comment on column callback_key.profile is 'The institution as which it signs.';
 comment on column callback_key.public_pem is 'The public key, as it is published.';

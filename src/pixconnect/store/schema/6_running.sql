@@ -32,7 +32,7 @@ comment on column installation.system_identifier is
 comment on column installation.timeline is
     'The server''s timeline: another after a restore to a point in time, and after a standby took over.';
 comment on column installation.seen_at is
-    'Since when they are on that server, in real time: when they came there, or when it was seen that they had been elsewhere meanwhile.';
+    'When the data came to that server, in real time, or when a stay elsewhere was detected.';
 comment on column installation.database_oid is
     'The database''s number on the server: another where a dump was restored beside its original.';
 comment on column installation.started_at is
@@ -43,14 +43,14 @@ comment on column installation.first_refund_id is 'The same for refunds.';
 comment on column installation.tables_oid is
     'The number of this table in the database: another where a dump was restored in its place.';
 comment on column installation.notes_count is
-    'How often it was noted how far ids are; in data that was put back it is less than what processes know.';
+    'How often the highest ids were recorded; restored data have a lower number than running processes.';
 comment on column installation.environment is 'That of all its accounts at institutions; null before the first one.';
 comment on column installation.waiting_cluster is
     'The name of the cluster whose commits wait for a standby, as last seen; null where they wait for none.';
 comment on column installation.beat_at is
-    'When the primary was last told to note its own clock, in real time: a standby that has this instant is no older. Only where one is read from.';
+    'When the primary last recorded its own clock, in real time: a standby with this instant is no older. Only with a replica.';
 comment on column installation.location_prefixes is
-    'With which addresses, without a scheme, the codes of charges of its own rail have begun.';
+    'The earlier and present address prefixes, without scheme, in codes of charges of its own rail.';
 create trigger environment_is_kept before update of environment on installation for each row when (old.environment is not null
     and old.environment is distinct from new.environment) execute function refuse_row('mode_is_kept',
     'the mode of an installation never changes');
@@ -107,7 +107,7 @@ create table worker (
     oldest_due_at timestamp with time zone,
     constraint worker_pkey primary key (id)
 ) with (fillfactor=25);
-comment on table worker is 'The workers that are there: each renews its row by the server''s clock.';
+comment on table worker is 'The running workers: each renews its row by the server''s clock.';
 comment on column worker.id is 'Counts up, and begins again at its largest value.';
 comment on column worker.expires_at is 'When it counts as gone unless it renews its row, in real time.';
 comment on column worker.oldest_due_at is
@@ -127,7 +127,7 @@ comment on table slot_lease is 'The 256 slots of work, and the worker that has e
 comment on column slot_lease.slot is 'The slot, 0 to 255.';
 comment on column slot_lease.epoch is
     'Counts up each time another worker takes the slot: what the former one writes is refused by it.';
-comment on column slot_lease.worker_id is 'The worker that has it; null while nobody has.';
+comment on column slot_lease.worker_id is 'The worker that holds it; null if it is free.';
 grant select, update on table slot_lease to pixconnect_service;
 insert into slot_lease (slot) select generate_series(0, 255);
 
@@ -194,7 +194,7 @@ begin
         on conflict do nothing
         returning *
     loop
-        -- Whoever made it may have been killed before it made that of the attempts.
+        -- The process that made it may have been killed before it made the partition of the attempts.
         if wanted = 'delivery' then
             perform add_partition('delivery_attempt', adopted.first_id, adopted.end_id);
         end if;
@@ -213,7 +213,7 @@ begin
         select * from event_partition
         where begun_at < clock_timestamp() - kept / 10 and closed_at is null order by parent, first_id
     loop
-        -- Held until the end: nobody takes an id between the look at the last one and the next one's being set.
+        -- Held until the end, so that no id is taken between reading the last one and setting the next one.
         execute format('alter sequence %I no cycle', case present.parent
             when 'event' then 'write_group_id' when 'delivery' then 'delivery_id' else 'event_feed_position' end);
         case present.parent
@@ -248,7 +248,7 @@ begin
         select * from event_partition
         where parent = wanted and begun_at < clock_timestamp() - kept / 10 and closed_at is null order by first_id
     loop
-        -- Held until the end: nobody takes an id between the look at the last one and the next one's being set.
+        -- Held until the end, so that no id is taken between reading the last one and setting the next one.
         execute format('alter sequence %I no cycle', ids);
         execute format('select setval(%L, greatest(last_value, $1), is_called and last_value >= $1) from %I', ids, ids)
         using present.end_id;
@@ -348,7 +348,7 @@ begin
                 where word is not null group by 1, 2, 3, 4', old.name);
             execute format('drop table %I', 'delivery_attempt_' || old.first_id);
         when 'event_feed' then
-            null; -- nothing counts what is in it
+            null; -- no tally counts its rows
     end case;
     execute format('drop table %I', old.name);
     delete from webhook_tally where count = 0;
@@ -464,8 +464,7 @@ create table partition_pass (
 comment on table partition_pass is 'When partitions were last looked after, and for how long they are kept.';
 comment on column partition_pass.is_only_row is 'True: there is one row.';
 comment on column partition_pass.passed_at is 'When they were last looked after, in real time.';
-comment on column partition_pass.jumped_at is
-    'When two passes were last too far apart to tell how much time had really passed.';
+comment on column partition_pass.jumped_at is 'When two passes were last too far apart to measure the real time between them.';
 comment on column partition_pass.retention is 'How long they are kept at least after they were closed, as the owner set it.';
 grant select on table partition_pass to pixconnect_service;
 insert into partition_pass default values;
@@ -501,7 +500,7 @@ as $function$
 declare
     largest bigint;
 begin
-    -- One at a time: nobody may set it back to where it was when he looked.
+    -- One at a time: no transaction may set it back to the value that it read.
     perform from id_high_water where sequence = wanted for update;
     if not found then
         raise exception 'no sequence of ids is called %', wanted;
@@ -516,7 +515,7 @@ begin
         when 'webhook_endpoint_id' then (select max(id) from webhook_endpoint)
         when 'event_feed_position' then (select max(position) from event_feed)
     end;
-    -- Whoever asks the sequence meanwhile gets less than 64 blocks. One that is not behind is left as it is.
+    -- Concurrent reads of the sequence get fewer than 64 blocks. A sequence that is not behind stays unchanged.
     execute format(
         'select setval(%L, greatest(last_value + 64 * seqincrement, $1)) from %I, pg_sequence where seqrelid = $2
             and $1 >= case when is_called then last_value + seqincrement else last_value end', wanted, wanted
@@ -536,7 +535,7 @@ declare
 begin
     for noted in select * from id_high_water order by sequence for update loop
         passed_s := least(greatest(extract(epoch from clock_timestamp() - noted.noted_at), 0), 31536000);
-        -- Whoever asks the sequence meanwhile gets less than 64 blocks: it never goes back.
+        -- Concurrent reads of the sequence get fewer than 64 blocks: it never goes back.
         execute format(
             'select setval(%L, greatest(last_value + 64 * seqincrement, $1)) from %I, pg_sequence where seqrelid = $2',
             noted.sequence, noted.sequence
@@ -564,7 +563,7 @@ begin
     exception when lock_not_available then
         null;
     end;
-    -- One by one, so that a failure is heard of: without them nothing could be written.
+    -- One by one, so that a failure is reported: without partitions no row could be written.
     perform make_partitions('event');
     perform make_partitions('delivery');
     perform make_partitions('event_feed');
@@ -598,7 +597,7 @@ end $function$;
 create function pause_accounts() returns trigger language plpgsql security definer set search_path to 'pixconnect', 'pg_temp'
 as $function$
 begin
-    -- Ids were noted by the minute while a worker ran, so that everything of before the last note is there.
+    -- While a worker runs it records ids every minute, so everything before the last record is present.
     select max(noted_at) into new.known_until from id_high_water;
     with paused as (
         update institution_account set state = 'paused', revision = revision + 1, lost_at = clock_timestamp(),
@@ -634,7 +633,7 @@ comment on table database_loss is
     'Each time that the database was seen to have forgotten something; an operator has to read of it.';
 comment on column database_loss.id is 'Counts up.';
 comment on column database_loss.noticed_at is 'When it was noticed, in real time.';
-comment on column database_loss.reason is 'What was seen.';
+comment on column database_loss.reason is 'The observed sign of the loss.';
 comment on column database_loss.system_identifier is 'The identifier of the server that had forgotten it.';
 comment on column database_loss.timeline_before is 'The timeline that was known before; null where the server was another.';
 comment on column database_loss.position_before is

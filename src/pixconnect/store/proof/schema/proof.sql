@@ -75,12 +75,12 @@ comment on table proof_finding is 'What looked wrong in a run; it counts where i
 comment on column proof_finding.run_id is 'The run.';
 comment on column proof_finding.number is 'Its place in the run.';
 comment on column proof_finding.rule is 'The rule that is broken.';
-comment on column proof_finding.holder_id is 'Whose books they are; null where they are nobody''s.';
+comment on column proof_finding.holder_id is 'The holder whose books are wrong; null if the finding concerns no holder.';
 comment on column proof_finding.ids is 'What breaks it.';
 comment on column proof_finding.expected is 'What there should be.';
 comment on column proof_finding.found is 'What there is.';
-comment on column proof_finding.since is 'Since when, in service time, as far as the rows tell.';
-comment on column proof_finding.state is 'Seen once; there, when it was looked at again; or gone by then.';
+comment on column proof_finding.since is 'Start of the difference, in service time, as far as rows show it.';
+comment on column proof_finding.state is 'Seen once; confirmed by a second look; or gone by then.';
 comment on column proof_finding.seen_at is 'When it was seen first, in real time.';
 grant select on table proof_finding to pixconnect_service;
 grant insert, select, update (state) on table proof_finding to pixconnect_verifier;

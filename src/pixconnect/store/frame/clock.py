@@ -45,7 +45,7 @@ _MOVE: Final[LiteralString] = """
 
 
 async def move(connection: Connection | Pool, offset: timedelta) -> int:
-    """Set the offset, and tell every process; answers the revision that it is."""
+    """Set the offset, notify every process, and return its revision."""
     row = await fetch_row(connection, _MOVE, offset // timedelta(microseconds=1), CHANNEL)
     return row["revision"]
 
@@ -115,7 +115,7 @@ _MOVE_BACK: Final[LiteralString] = """
     update open_order set due_at = due_at - $2::interval,
         give_up_at = case when ordered_at > $1 then give_up_at - $2::interval else give_up_at end
     where greatest(ordered_at, handed_at) > $1
-        -- Asking about it set its deadline, and it waits twice as long each time: so that instant can be told.
+        -- The last query set its deadline, and the wait doubles each time: so the instant of that query follows.
         or due_at - least($3::interval * 2 ^ least(greatest(asked_count - 1, 0), 16), $4::interval) > $1
 """
 

@@ -1,7 +1,7 @@
 """Ids in blocks: one round trip for hundreds of ids.
 
-Each process keeps blocks of ids for what it makes; each batch takes a block of its own for its events and entries, once it has
-locked what it changes, so that ids rise with the order in which a resource changed.
+Each process keeps blocks of ids for new rows. Each batch takes a block of its own for its events and entries once it has locked
+the changed rows, so that ids rise in the order in which a resource changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class IdBlocks:
         self._locks = {name: asyncio.Lock() for name in _BLOCK_SIZES}
 
     def forget(self) -> None:
-        """Throw away what is left: the database that gave it out may not remember."""
+        """Discard the remaining ids: after a loss the database may assign them again."""
         for left in self._left.values():
             left.clear()
         self._forgotten_count += 1
@@ -58,7 +58,7 @@ class IdBlocks:
             if left:
                 return
             forgotten_count = self._forgotten_count
-            # A block serves whoever asks next, so it does not wait in the queue of one holder.
+            # A block serves every later caller, so it does not wait in one holder's queue.
             with for_everybody():
                 # It is a commit of its own, which may wait for a standby.
                 take: LiteralString = f"select nextval('{name}') where refuse_old_session()"
@@ -85,5 +85,5 @@ async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
 
 
 async def take_block(pool: Connection | Pool) -> int:
-    """The first id of a block of its own, for an entry whose id must be known before its group."""
+    """The first id of a dedicated block, for an entry whose id is needed before its group's."""
     return await pool.fetchval("select nextval('write_group_id') where refuse_old_session()")

@@ -44,7 +44,7 @@ class Source(Struct, frozen=True, kw_only=True):
     """``$1`` whose, ``$2`` oldest instant, ``$3`` and ``$4`` instant and id of the item before, ``$5`` limit."""
     count: LiteralString
     total: LiteralString = ""
-    """As ``total_statement`` makes it, where the first page's text leads to its rows by the index whatever the span is."""
+    """From ``total_statement``, if the first page's statement uses the index for any span."""
     of_status: Source | None = None
     """The same in one status, where all of them have other texts."""
     is_sparse: bool = False
@@ -110,12 +110,12 @@ def count_statuses(kind: Kind, where: LiteralString, *, statuses: LiteralString 
 def total_statement(
     hours: LiteralString, count: LiteralString, *, counted_from: LiteralString = "$5 + interval '1 hour'"
 ) -> LiteralString:
-    """The total of ``$1``'s span from ``$2`` to ``$3``, in which ``$4`` and ``$5`` are the first and the last whole hour.
+    """The total of ``$1``'s span from ``$2`` to ``$3``; ``$4`` and ``$5`` are its first and last whole hour.
 
     Args:
-        hours: Adds up whole hours.
-        count: Counts what is between ``edge.oldest`` and ``edge.newest``.
-        counted_from: From where on there is no hour to add up.
+        hours: Sums whole hours.
+        count: Counts rows between ``edge.oldest`` and ``edge.newest``.
+        counted_from: No hours exist from here on.
     """
     return f"""
         select (({hours}) + (
@@ -140,7 +140,7 @@ class ListedRows(Struct, frozen=True, kw_only=True):
     """Of tally, where it is not the table's name."""
     without: Kind | None = None
     left_out: LiteralString = "false"
-    """The rows that are counted there."""
+    """The rows excluded from the list but counted in the totals."""
 
 
 _ALL: Final = ListedRows()
@@ -271,7 +271,7 @@ def _hour_with_enough(hours: Sequence[asyncpg.Record], began_in: datetime, wante
     count, hour = 0, began_in
     for row in hours:
         hour = row["hour"]
-        # How many of the hour in which the page begins are behind the cursor, nobody knows.
+        # How many rows of the page's first hour precede the cursor is unknown.
         count += row["count"] if hour < began_in else 0
         if count >= wanted_count:
             break

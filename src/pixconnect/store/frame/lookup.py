@@ -1,6 +1,6 @@
-"""How charges, transfers, refunds and locations are looked up: a function here makes that of a table, with its statement.
+"""Look-ups of charges, transfers, refunds and locations: a function here builds each table's, with its statement.
 
-Levels are as of ``read_at``, in real time: what has come back since is added by whoever reads them.
+Levels are as of ``read_at``, in real time: readers add the tokens gained since.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def one_by(
     ]
 
     async def find_budget(pool: Connection | Pool, holder_id: int, name: int | str) -> Record | None:
-        # Few rows have two names, so only what was not found costs a second look.
+        # Few rows have two names, so only missing ids cost a second query.
         for statement in statements:
             row = await pool.fetchrow(statement, name, holder_id)
             if row is not None:
@@ -110,7 +110,7 @@ def by_external_ids(
 def named(
     table: Table[Record], column: LiteralString, way_column: LiteralString
 ) -> Callable[[Connection | Pool, Sequence[str], str], Awaitable[dict[str, Record]]]:
-    """Rows of one way, of any holder, by the id that was asked for: ours or, of outgoing ones, the network's."""
+    """Rows of one direction, of any holder, by our id or, for outgoing ones, the network's."""
     ours: LiteralString = f"select {table.select} from {table.name} where {column} = any($1) and {way_column} = $2"
     of_network: LiteralString = f"select {table.select} from {table.name} where network_id = any($1)"
 
@@ -168,10 +168,10 @@ _SPEND: Final[LiteralString] = f"""
 async def spend_budget(
     pool: Pool, holder_id: int, cost: int, *, now: datetime, tokens_max: int, refill_per_s: float, made_at: datetime
 ) -> KeptBudget:
-    """Take tokens of a holder's, down to as far below zero as there are at most.
+    """Spend a holder's tokens; the level may go as far below zero as the maximum is above it.
 
     Args:
-        made_at: Service time, where it is the first: only what is paid from then on gives tokens back.
+        made_at: When the budget was created, in service time: only later payments return tokens.
     """
     row = await fetch_row(pool, _SPEND, holder_id, cost, now, tokens_max, refill_per_s, made_at)
     return KeptBudget(**row)

@@ -15,6 +15,6 @@ _ANSWERS: Final[dict[str, tuple[type[errors.PixConnectError], str]]] = {
 
 
 def find_refusal(error: BaseException) -> errors.PixConnectError | None:
-    """The error for the constraint that ``error`` names; None where it is a defect of ours."""
+    """The error for the constraint that ``error`` names; ``None`` for our own defects."""
     answer = _ANSWERS.get(getattr(error, "constraint_name", None) or "")
     return answer[0](answer[1]) if answer else None

@@ -112,7 +112,7 @@ class AlikeColumns(Generic[Record]):
 
 
 def _sent(sql_type: LiteralString, many: LiteralString = "") -> LiteralString:
-    # The driver knows no types of ours: each connection would ask the database what they are before it first sends one.
+    # The driver does not know our types: each connection would look them up before first use.
     return f"text{many}::{sql_type}{many}" if sql_type in _OUR_TYPES else f"{sql_type}{many}"
 
 

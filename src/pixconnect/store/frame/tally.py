@@ -91,7 +91,7 @@ def webhook_hours_statement(
     kind: WebhookKind, status: Literal["made", "pending", "delivered", "failed"]
 ) -> LiteralString:
     """The same of a holder's events or an endpoint's deliveries: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour."""
-    # Those that are pending are what was made and has not ended.
+    # Pending ones are those made and not ended.
     statuses: LiteralString = "'made', 'delivered', 'failed'" if status == "pending" else f"'{status}'"
     sign: LiteralString = "case status when 'made' then 1 else -1 end" if status == "pending" else "1"
     noted: LiteralString = (

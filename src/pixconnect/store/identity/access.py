@@ -27,7 +27,7 @@ class StoredClient(Struct, frozen=True, kw_only=True):
     client: Client
     secret_hash: bytes
     secret_key_id: bytes | None
-    """Which key the hash was made with; ``None`` in old rows, where nobody noted it."""
+    """The key of the hash; ``None`` in old rows, which did not record it."""
     may_log_in: bool
     """Neither the client nor its holder is disabled."""
 
@@ -199,7 +199,7 @@ async def set_certificate(
     return await _CLIENT.change(connection, _SET_CERTIFICATE, client_id, certificate, expires_at, tokens_from)
 
 
-# Of clients that are shut out nobody waits for a new one.
+# No caller waits for a new certificate of a disabled client.
 _COUNT_CERTIFICATES: LiteralString = """
 select count(*) filter (where certificate_expires_at <= $1) as ended,
     count(*) filter (where certificate_expires_at > $1 and certificate_expires_at <= $2) as ending,
@@ -222,7 +222,7 @@ async def set_scopes(
 
 
 async def delete(connection: Connection, client_id: str) -> None:
-    """Forget a client; its tokens belong to nobody then, and are refused."""
+    """Delete a client; its tokens are refused from then on."""
     await connection.execute("delete from client where client_id = $1", client_id)
 
 
@@ -236,7 +236,7 @@ async def read_revision(pool: Pool) -> int:
     return await pool.fetchval("select revision from access_revision")
 
 
-# One statement is one snapshot: the states are those of this revision. Zero stands for tokens that nobody has ended.
+# One statement is one snapshot: the states are those of this revision. Zero stands for tokens that were never revoked.
 _CLIENT_STATES: LiteralString = """
 select revision, active.client_ids, active.tokens_from_s, active.certificates
 from access_revision, (
@@ -249,7 +249,7 @@ from access_revision, (
 
 
 async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientStates:
-    """Which of these clients may ask, and as of which revision; one snapshot."""
+    """The state of these clients and its revision, in one snapshot."""
     row = await fetch_row(pool, _CLIENT_STATES, list(client_ids))
     active: Sequence[str] = row["client_ids"] or ()
     return ClientStates(
@@ -260,7 +260,7 @@ async def read_client_states(pool: Pool, client_ids: Sequence[str]) -> ClientSta
 
 
 async def lock_subject(connection: Connection, lock_class: int, subject: bytes) -> None:
-    """Let nobody else count this subject's failures until the transaction ends."""
+    """Lock the counting of this subject's failures until the transaction ends."""
     await connection.execute("select pg_advisory_xact_lock($1, $2)", lock_class, _lock_key(subject))
 
 

@@ -45,7 +45,7 @@ class ConsoleSession(Struct, frozen=True, kw_only=True):
 
 
 class FoundSession(Struct, frozen=True, kw_only=True):
-    """A session that is good now, with what its operator or client may do now."""
+    """A valid session, with the present rights of its operator or client."""
 
     session: ConsoleSession
     role: Role | None
@@ -201,7 +201,7 @@ _FORGET_OLD: Final[LiteralString] = """
 
 
 async def forget_old(connection: Connection, now: datetime) -> None:
-    """Delete what is over, some of it: each sign-in does so, and the tables do not grow."""
+    """Delete some expired rows: each sign-in does so, and the tables do not grow."""
     await connection.execute(_FORGET_OLD, now, _FORGOTTEN_AT_ONCE_MAX)
 
 

@@ -1,7 +1,7 @@
-"""Who asked for what: the client, token, address and request of each fact, and what a client has asked for.
+"""The origin of each fact (client, token, address, request), and all requests of a client.
 
-A batch writes one row for all that one client asked for by one token from one address; ids and requests are arrays. A fact
-is found by its holder, kind and instant, which it has itself, so that no index need name each id.
+A batch writes one row for all requests of one client, token and address; ids and requests are arrays. A fact is found by its
+own holder, kind and instant, so that no index need contain each id.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Asked(Struct, frozen=True):
 def _arguments(rows: Sequence[Asked]) -> list[Sequence[object]]:
     groups: dict[tuple[object, ...], list[Asked]] = {}
     for one in rows:
-        # Not by the caller itself, as each request has one of its own. A token is one client's, and a batch has one instant.
+        # The caller itself is no key, as each request has its own. A token is one client's, and a batch has one instant.
         caller = one.caller
         key = (one.kind, caller.token_id or caller.client_id, caller.holder_id, caller.peer)
         groups.setdefault(key, []).append(one)
@@ -77,8 +77,8 @@ def _fit_untraced(arrays: Sequence[Sequence[object]]) -> Sequence[object] | None
     return None if any(arrays[0]) else arrays[1:]
 
 
-# Most batches have one caller. Arrays of one element could also make PostgreSQL plan the whole statement anew each time, as it
-# takes those that it does not see for longer ones.
+# Most batches have one caller. With arrays of one element, PostgreSQL might replan the statement each time: its generic plan
+# assumes longer arrays.
 _ONE: Final = Alike(
     sql="""
         insert into origin_batch (ids, request_ids, kind, holder_id, client_id, jti, peer, operator, at)
@@ -178,7 +178,7 @@ _FIND: Final[LiteralString] = """
 
 
 async def find(pool: Pool, facts: Sequence[AskedFact]) -> dict[tuple[str, int, int], Origin]:
-    """The origins of these, by kind, id and holder, but for facts without one and those older than what is kept."""
+    """The origins of these facts, by kind, id and holder; facts without one, or older than the retention, are omitted."""
     rows = await pool.fetch(
         _FIND,
         [fact.kind for fact in facts],
@@ -261,12 +261,12 @@ _OF_REQUEST: Final[LiteralString] = """
 async def list_of_request(
     pool: Pool, request_id: str, since: datetime | None, holder_id: int | None, *, looked_at_max: int, count_max: int
 ) -> list[Origin]:
-    """What a request has asked for, the newest first.
+    """The facts that a request created, newest first.
 
     Args:
-        since: When it was made, in real time, if its id says so; otherwise only the newest rows are looked at.
-        holder_id: Whose alone; ``None`` is all holders'.
-        looked_at_max: How many rows, each of which has what one client asked for in a batch.
+        since: When the request was made, in real time, if its id contains that; otherwise only the newest rows are read.
+        holder_id: Restricts to a holder; ``None`` means all.
+        looked_at_max: The maximum of rows read, each with one client's requests in a batch.
     """
     rows = await pool.fetch(_OF_REQUEST, request_id, since, holder_id, looked_at_max, count_max)
     return [convert(dict(row), Origin) for row in rows]

@@ -38,7 +38,7 @@ SIGNING_KEY: Final = Table(
 
 
 async def lock(connection: Connection) -> None:
-    """Let nobody else make keys until the transaction ends."""
+    """Lock the making of keys until the transaction ends."""
     await connection.execute("select pg_advisory_xact_lock($1, 0)", _KEY_LOCK)
 
 
@@ -60,7 +60,7 @@ _FIND_SEALED: LiteralString = "select kid, private_sealed from signing_key where
 
 
 async def find_sealed(connection: Connection) -> Mapping[str, bytes]:
-    """The private parts that are there, by key; there may be no tables yet."""
+    """The stored private parts, by key; the tables may not exist yet."""
     if not await connection.fetchval("select to_regclass('signing_key') is not null"):
         return {}
     return {row["kid"]: row["private_sealed"] for row in await connection.fetch(_FIND_SEALED)}

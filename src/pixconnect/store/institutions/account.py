@@ -133,7 +133,7 @@ _ROTATE: Final[LiteralString] = f"""
 
 
 async def rotate(connection: Connection, account: InstitutionAccount, sealed: SealedCredentials) -> None:
-    """Write its addresses, keys, options and credentials anew."""
+    """Replace its addresses, keys, options and credentials."""
     await connection.execute(_ROTATE, *_CHANGED.values(account), sealed.receiving, sealed.sending)
 
 
@@ -148,12 +148,12 @@ async def reseal(connection: Connection, account_id: int, sealed: SealedCredenti
 
 
 async def name_alone(connection: Connection) -> None:
-    """Let nobody else add an account, or compare one with those that are there, until this transaction has ended.
+    """Lock adding and comparing accounts until this transaction has ended.
 
-    PostgreSQL keeps the lock until a COMMIT is over, also where whoever asked for it has died.
+    PostgreSQL keeps the lock until a COMMIT is over, even if the client has died.
 
     Raises:
-        asyncpg.LockNotAvailableError: Somebody does.
+        asyncpg.LockNotAvailableError: Another transaction has the lock.
     """
     await connection.execute("select set_config('lock_timeout', '3s', true), pg_advisory_xact_lock($1)", _NAMING_LOCK)
 
@@ -171,7 +171,7 @@ _TAKE_ENVIRONMENT: Final[LiteralString] = """
 
 
 async def take_environment(connection: Connection, environment: Environment) -> Environment:
-    """The environment of this installation; the given one if it has none yet. Nobody adds an account until we have ended."""
+    """The environment of this installation, set to the given one if unset; blocks adding accounts until we end."""
     return await connection.fetchval(_TAKE_ENVIRONMENT, environment)
 
 
@@ -210,7 +210,7 @@ _FIND_USE: Final[LiteralString] = """
 
 
 async def find_use(connection: Connection, account_id: int, now: datetime) -> str | None:
-    """Why it cannot be removed; ``None`` if nothing but what is long over names it."""
+    """The reason why it cannot be removed; ``None`` if only long-ended rows reference it."""
     return await connection.fetchval(_FIND_USE, account_id, now)
 
 
@@ -224,7 +224,7 @@ _REMOVE: Final[LiteralString] = """
 
 
 async def remove(connection: Connection, account_id: int, removed_at: datetime) -> None:
-    """Take it out of all lists, and forget its credentials; the row stays for what names it."""
+    """Remove it from all lists and delete its credentials; the row stays for rows that reference it."""
     await connection.execute(_REMOVE, account_id, removed_at)
 
 
@@ -265,7 +265,7 @@ _HAS_MONEY: Final[LiteralString] = """
 
 
 async def has_money(connection: Connection, account_id: int) -> bool:
-    """Whether any of its holders has anything there, or owes something."""
+    """Whether any of its holders has money or a deficit on it."""
     return await connection.fetchval(_HAS_MONEY, account_id)
 
 
@@ -278,7 +278,7 @@ _HAS_DIFFERENCE: Final[LiteralString] = """
 
 
 async def has_difference(connection: Connection, account_id: int) -> bool:
-    """Whether something is adjusted of what any of its holders has, and not written off."""
+    """Whether any of its holders has an adjustment that is not written off."""
     return await connection.fetchval(_HAS_DIFFERENCE, account_id)
 
 

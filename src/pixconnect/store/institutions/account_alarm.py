@@ -83,7 +83,7 @@ _COUNT_STRAYS: Final[LiteralString] = """
 
 
 async def count_strays(pool: Pool, institution_id: int, since: datetime) -> int:
-    """How many Pix left within one hour, since an instant, that nobody here ordered; at the busiest hour."""
+    """The maximum of Pix per hour, since an instant, that left without an order of this service."""
     return await pool.fetchval(_COUNT_STRAYS, institution_id, since)
 
 
@@ -108,5 +108,5 @@ _SUM_OUT: Final[LiteralString] = """
 
 
 async def sum_out(pool: Pool, institution_id: int, since: datetime) -> int:
-    """What has left an account since then, ordered here or not, in cents."""
+    """The money that left an account since then, ordered here or not, in cents."""
     return await pool.fetchval(_SUM_OUT, institution_id, since)

@@ -1,4 +1,4 @@
-"""What is measured of accounts at institutions: bounded statements over all of them, for metrics and their alerts."""
+"""Figures of accounts at institutions: bounded statements over all of them, for metrics and alerts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AccountFigures(Struct, frozen=True, kw_only=True):
     name: str
     poll_s: int
     read_at: datetime
-    """Real time: when the last whole reading of what came in ended, or when the account was added."""
+    """Real time: when the last complete reading of incoming Pix ended, or when the account was added."""
     paused_by: PauseReason | None
     """``operator``, ``loss``, or an alarm by its kind; ``None`` where it is active."""
     unclosed_on: date | None
@@ -53,8 +53,8 @@ async def list_figures(pool: Pool, today: date, days_max: int) -> Sequence[Accou
     return [convert(dict(row), AccountFigures) for row in await pool.fetch(_LIST, today, days_max)]
 
 
-# What was handed over has left already as far as we know, but for what waits there for enough money. What an operator has to
-# approve here may never leave.
+# Orders handed over count as gone, except those that wait at the institution for enough money. Orders that wait for an
+# operator's approval here may never leave.
 _QUEUED: Final[LiteralString] = """
     approval is distinct from 'awaited' and (handed_at is null or exists (
         select from waiting_order where order_name = open_order.name and waits_for = 'funds'

@@ -1,4 +1,4 @@
-"""The tables of what may leave over accounts at institutions, and of what did in a day."""
+"""The tables of permitted outgoing money of accounts at institutions, and of its daily sums."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def hold_transfer_days(
     }
 
 
-# In the words of the index `transfer_paid_there`. An account is known by what it is, whatever key its caller named with it.
+# In the terms of the index `transfer_paid_there`. An account is identified by itself, not by the key that the caller used.
 _FIND_KNOWN: Final[LiteralString] = """
     select exists (
         select from transfer

@@ -89,11 +89,11 @@ _READ_BLOCKED: Final[LiteralString] = f"""
 
 
 async def read_blocked(connection: Connection | Pool, account_id: int, before: datetime) -> int:
-    """What was blocked on an account at an instant, in cents."""
+    """The blocked money of an account at an instant, in cents."""
     return await connection.fetchval(_READ_BLOCKED, account_id, before)
 
 
-# Each Pix since the last day that a statement has told costs at most as much as the dearest fee of late.
+# Each Pix since the last day covered by a statement costs at most the highest recent fee.
 _BOUND_FEES: Final[LiteralString] = """
     select (coalesce((
             select max(amount_cents) from (
@@ -116,5 +116,5 @@ _LAST_FEE: Final[LiteralString] = """
 
 
 async def find_last_fee(connection: Connection, institution_id: int) -> int | None:
-    """What was last taken for a transfer, in cents."""
+    """The last fee for a transfer, in cents."""
     return await connection.fetchval(_LAST_FEE, institution_id)

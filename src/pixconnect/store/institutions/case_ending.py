@@ -51,7 +51,7 @@ _LIST_LIKE: Final[LiteralString] = """
 
 
 async def list_like(connection: Connection | Pool, order: SilentOrder) -> list[str]:
-    """Lines of the statement, of nobody yet, which by amount and day may be the order."""
+    """Unmatched statement lines that by amount and day may be the order."""
     first_on, last_on = order.days
     until = last_on + timedelta(days=DAYS_APART_MAX)
     asked = (order.institution_id, order.amount_cents, list(NO_PIX), first_on, until, SET_ASIDE)
@@ -68,7 +68,7 @@ async def insert(connection: Connection, ending: CaseEnding) -> None:
 
 
 async def close_step(connection: Connection, order_name: str) -> bool:
-    """Let nobody call it any more; ``False`` where it was closed already. Before that, its ending is there."""
+    """Prevent further calls of a step; ``False`` if it was closed already. Its ending is written first."""
     return await connection.fetchval(_CLOSE_STEP, order_name) is not None
 
 
@@ -77,7 +77,7 @@ async def find_of_cases(connection: Connection | Pool, case_ids: Sequence[int]) 
 
 
 async def list_never(connection: Connection, institution_id: int, amounts: Sequence[int]) -> list[CaseEnding]:
-    """Orders of an account, of some amounts, of which two operators have said that they never left."""
+    """Orders of an account, with one of these amounts, that two operators closed as never sent."""
     return await CASE_ENDING.find_all(
         connection,
         "where institution_id = $1 and amount_cents = any($2) and said = 'never' order by order_name",

@@ -39,7 +39,7 @@ _INSERT: Final[LiteralString] = f"""
 async def insert(connection: Connection, change: ChargeChange) -> ChargeChange:
     """Remember it before it is asked for, under a lock of its charge; it gets its id."""
     row = await connection.fetchrow(_INSERT, *_NEW.values(change))
-    return errors.require(CHANGES.read_found(row), "what is inserted is there")
+    return errors.require(CHANGES.read_found(row), "the inserted row exists")
 
 
 async def find_under_way(connection: Connection | Pool, charge_id: int, holder_id: int) -> ChargeChange | None:

@@ -38,8 +38,8 @@ async def insert(connection: Connection, opening: ChargeOpening) -> bool:
     return await connection.fetchval(_INSERT, *OPENINGS.values(opening)) is not None
 
 
-# One that somebody has paused still opens charges, since a pause keeps money from leaving; after a loss nobody knows what is
-# open there.
+# A paused account still opens charges, since a pause only stops outgoing money; after a loss, the charges open at the
+# institution are unknown.
 _MAY_BEGIN: Final[LiteralString] = """
     select exists (
         select from holder join institution_account as account on account.id = holder.institution_id
@@ -93,11 +93,11 @@ async def find_charge(connection: Connection | Pool, institution_id: int, name: 
 
 
 async def find_refused_txid(pool: Pool, holder_id: int, external_id: str) -> str | None:
-    """The txid under which the last one of this name was refused, unless another charge has it there."""
+    """The txid of the last refused opening of this name, unless another charge uses it at the institution."""
     return await pool.fetchval(_FIND_REFUSED, holder_id, external_id)
 
 
-# Without the fence: whichever process has read that it is open, there is a charge then.
+# Without the fence: once any process has read that it is open, the charge exists.
 _NOTE_OPENED: Final[LiteralString] = """
     update charge_opening set state = 'opened', refusal_reason = null, reference = $3, network_txid = $4, code_digest = (
         select sha256(convert_to(br_code, 'UTF8')) from charge where id = $1 and charge.holder_id = $2

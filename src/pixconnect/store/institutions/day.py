@@ -80,18 +80,17 @@ _LIST_UNREAD: Final[LiteralString] = """
 
 
 async def list_unread_of_loss(pool: Pool, institution_id: int, lost_since: datetime) -> list[date]:
-    """The days that the database has forgotten and no statement was read of, for an account that was added after the loss.
+    """Days that the database lost and no statement covered, for an account added after the loss.
 
     Args:
         pool: The database.
         institution_id: The account.
-        lost_since: Losses of the database that were noticed since then count; so much may be forgotten where nobody knows how
-            much.
+        lost_since: Losses noticed since then count; this bounds the lost span if its length is unknown.
     """
     return [row["day"] for row in await pool.fetch(_LIST_UNREAD, institution_id, lost_since)]
 
 
-# What a file says that was made later counts first, whichever was read first.
+# A file made later takes precedence, whichever was read first.
 _TELL: Final[LiteralString] = f"""
     insert into institution_day as told ({DAY.names}) values ({DAY.parameters})
     on conflict (institution_id, day) do update set
@@ -109,7 +108,7 @@ _TELL: Final[LiteralString] = f"""
 
 
 async def tell(connection: Connection, days: Sequence[RecordedDay]) -> None:
-    """Note that a statement speaks of days, and the balances that it tells."""
+    """Record that a statement covers days, and the balances in it."""
     await connection.executemany(_TELL, [DAY.values(day) for day in days])
 
 
@@ -127,7 +126,7 @@ async def note_second(
     balances: tuple[int | None, int | None] = (None, None),
     closing_cents: int | None = None,
 ) -> None:
-    """Note what a second form of a day contradicts, balances of the day that the first has not told, and its own at the end."""
+    """Record a second format's contradictions, the day's balances that the first lacks, and its own closing balance."""
     noted = (disagreements_count, *balances, closing_cents)
     await connection.execute(_NOTE_SECOND, day.institution_id, day.day, *noted)
 
@@ -150,7 +149,7 @@ _WRITE_CLOSING: Final[LiteralString] = """
 
 
 async def write_closing(connection: Connection | Pool, institution_id: int, day: date, cents: int) -> None:
-    """Note what was on the account when a day ended, as it was reckoned."""
+    """Record the computed balance of an account at the end of a day."""
     await connection.execute(_WRITE_CLOSING, institution_id, day, cents)
 
 
@@ -172,14 +171,14 @@ async def write_states(
     await connection.execute(_JUDGE, institution_id, days, names, now)
 
 
-# What is dated back to a day was in no balance that we had reckoned of its end or of a later one.
+# Backdated lines were in none of the computed balances of that day or later ones.
 _FORGET: Final[LiteralString] = """
     update institution_day set closing_cents = null where institution_id = $1 and day >= $2 and source = 'api'
 """
 
 
 async def forget_closings(connection: Connection, institution_id: int, since: date) -> None:
-    """Forget balances that were reckoned, not told, of the ends of days."""
+    """Delete computed, not reported, balances of days' ends."""
     await connection.execute(_FORGET, institution_id, since)
 
 
@@ -187,7 +186,7 @@ class OpenDays(Struct, frozen=True, kw_only=True):
     judged_from: date
     """Days before it are closed, and were not touched."""
     carried_from: date
-    """The last day before with a balance that was told: balances are carried on from it."""
+    """The last earlier day with a reported balance: balances are carried forward from it."""
 
 
 _FIND_OPEN: Final[LiteralString] = """
@@ -204,7 +203,7 @@ _FIND_OPEN: Final[LiteralString] = """
 
 
 async def find_open(connection: Connection, institution_id: int, since: date, touched_on: date) -> OpenDays:
-    """From which day on days are judged anew: no later than one that was touched or is not closed."""
+    """The first day to judge again: at the latest the first changed or open one."""
     (row,) = await connection.fetch(_FIND_OPEN, institution_id, since, touched_on)
     return OpenDays(**row)
 

@@ -10,7 +10,7 @@ from msgspec import convert
 from pixconnect.domain.institutions.debited_block import BlockOfAccount
 from pixconnect.foundation.pool import Connection
 
-# What was debited for blocks, less what was given back or returned to payers.
+# The debits for blocks, less the money given back or returned to payers.
 _DEBITS: Final[LiteralString] = """
     select debit.institution_id, debit.item_id, debit.joined_id::bigint as block_id, debit.amount_cents as debited_cents,
         coalesce((

@@ -1,4 +1,4 @@
-"""The table of what accounts give back by themselves, and the list of what came in and pays no charge."""
+"""The table of automatic returns of accounts, and the list of credits that pay no charge."""
 
 from __future__ import annotations
 

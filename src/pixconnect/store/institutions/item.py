@@ -49,7 +49,7 @@ _RECORDING: Final = 0x1D58
 
 
 async def lock_recording(connection: Connection, institution_id: int) -> None:
-    """Keep others from recording lines of the account until the transaction ends: each judges by what it finds."""
+    """Lock the recording of the account's lines until the transaction ends: each recording depends on the present rows."""
     await connection.execute("select pg_advisory_xact_lock($1, $2)", _RECORDING, institution_id)
 
 
@@ -69,8 +69,8 @@ async def _write(connection: Connection, statement: LiteralString, rows: Sequenc
         await connection.executemany(statement, rows[start : start + _AT_ONCE])
 
 
-# Before anybody has counted the lines of a new account, each of its columns is taken for one that leaves few of them. So
-# what looks for lines by their names does it one by one, and says what else must hold by expressions that no index has.
+# Before the first analyze of a new account's lines, the planner takes each of its columns for selective. So look-ups by name
+# run one by one, and the other conditions are expressions that no index has.
 _FIND: Final[LiteralString] = f"""
     select {ITEM.select} from unnest($2::text[]) as wanted (name)
     cross join lateral (select * from institution_item where institution_id = $1 and item_id = wanted.name limit 1)
@@ -128,7 +128,7 @@ _JOIN: Final[LiteralString] = """
 
 
 async def join(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
-    """Join items to what they are; sums in the caller's transaction."""
+    """Join items to their records, and sums too, in the caller's transaction."""
     rows = [(institution_id, one.item_id, *map(str, one.key), one.by, one.is_reversal) for one in joins]
     await _write(connection, _JOIN, rows)
     await part_store.add_parts(connection, institution_id, joins)
@@ -166,7 +166,7 @@ _REJOIN: Final[LiteralString] = """
 
 
 async def rejoin(connection: Connection, mistaken: ReversedMovement, key: LineKey) -> None:
-    """Join a line with what it has proved to be, in the transaction that takes its movement back."""
+    """Join a line to its true record, in the transaction that reverses its movement."""
     await connection.execute(_REJOIN, mistaken.institution_id, mistaken.line_id, key[0], str(key[1]))
 
 
@@ -277,5 +277,5 @@ _SUM_BEFORE: Final[LiteralString] = """
 
 
 async def sum_before_opening(connection: Connection, institution_id: int, opened_on: date) -> int | None:
-    """What the day of the opening balance moved before it; ``None`` where a line does not tell its hour."""
+    """The sum moved on the opening day before the opening balance; ``None`` if a line has no hour."""
     return await connection.fetchval(_SUM_BEFORE, institution_id, opened_on)

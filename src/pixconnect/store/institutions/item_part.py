@@ -35,7 +35,7 @@ _RELEASE_OUTDONE: Final[LiteralString] = """
 async def release_outdone(
     connection: Connection, institution_id: int, looks: Collection[tuple[date, str, int]]
 ) -> Sequence[str]:
-    """Separate items that are not called a Pix from lines of ours that others look like (``joining.list_looks``)."""
+    """Detach items not called a Pix from lines of ours that fit other items better (``joining.list_looks``)."""
     rows = await connection.fetch(_RELEASE_OUTDONE, institution_id, *map(list, zip(*looks, strict=True)), list(PIX))
     return [row["item_id"] for row in rows]
 
@@ -66,7 +66,7 @@ _FIND_JOINED: Final[LiteralString] = """
 async def find_joined(
     connection: Connection, institution_id: int, keys: Sequence[LineKey]
 ) -> tuple[set[LineKey], set[LineKey], dict[LineKey, str]]:
-    """Lines of ours that are joined to an item, those that are joined to a reversal too, and items that only look like one."""
+    """Our lines joined to an item, those joined to a reversal too, and items joined by resemblance only."""
     kinds, ids = [kind for kind, _ in keys], [str(name) for _, name in keys]
     rows = await connection.fetch(_FIND_JOINED, institution_id, kinds, ids)
     debited: set[LineKey] = {(row["joined_kind"], row["joined_id"]) for row in rows if not row["is_reversal"]}

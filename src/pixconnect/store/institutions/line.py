@@ -43,7 +43,7 @@ _MOVEMENTS: Final[LiteralString] = """
         )
 """
 
-# Of what two operators have said that it never left a line is no debit that will be reversed: it says otherwise.
+# A debit is no awaited reversal if two operators closed its order as never sent: the line contradicts them.
 _MAY_LEAVE: Final[LiteralString] = """
     and not exists (select from case_ending where case_ending.order_name = {name} and said = 'never')
 """
@@ -65,12 +65,12 @@ _FIND_NAMED: Final[LiteralString] = f"""
 async def find_named(
     connection: Connection, institution_id: int, names: Sequence[str], item_ids: Sequence[str]
 ) -> list[BookLine]:
-    """Lines with one of these names of the network, refunds of what has one, and movements of these items or names."""
+    """Lines with one of these network names, refunds of payments with one, and movements of these items or names."""
     moved = [*item_ids, *names]
     return [_read(row) for row in await connection.fetch(_FIND_NAMED, institution_id, names, moved)]
 
 
-# Those that are an item already are nobody else's. The instants are ours: the network's are looked at afterwards.
+# Lines that are joined to an item are excluded. The instants are ours: the network's are compared afterwards.
 _LIST_ALONE: Final[LiteralString] = f"""
     select line.* from (
         {_TRANSFERS} and transfer.settled_at >= $2 and transfer.settled_at < $3
@@ -106,7 +106,7 @@ async def list_unmatched(
         days: The first and the last, in Sao Paulo.
         amounts: Those of these amounts only.
     """
-    # A line is dated by the network where that is minutes from ours.
+    # A line has the network's date if that differs from ours by minutes.
     begin, end = _begin_of(days[0] - timedelta(days=1)), _begin_of(days[1] + timedelta(days=2))
     rows = await connection.fetch(_LIST_ALONE, institution_id, begin, end, amounts, ALONE_MAX)
     return [line for line in map(_read, rows) if days[0] <= line.day <= days[1]]
@@ -163,7 +163,7 @@ _LIST_OPEN: Final[LiteralString] = """
 
 
 async def read_open_amounts(connection: Connection, institution_id: int) -> frozenset[int]:
-    """Amounts of orders under way whose name on the network nobody has told yet."""
+    """Amounts of pending orders whose network name is not reported yet."""
     return frozenset(row["amount_cents"] for row in await connection.fetch(_LIST_OPEN, institution_id))
 
 

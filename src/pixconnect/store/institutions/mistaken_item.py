@@ -14,8 +14,8 @@ _MAY_BE_PIX: Final[LiteralString] = """
     (item.kind <> all({no_pix}) or item.return_id is not null or item.end_to_end_id is not null and item.kind <> 'fee')
 """
 
-# Who died after posting the movement has not joined its line yet.
-# By its names wherever it has some. Without one it is the only line of its amount and day, and says nothing else.
+# A process that died after posting the movement has not joined its line yet. The line is found by its names if it has some.
+# Without names it must be the only line of its amount and day, without other marks.
 _FIND_MISTAKEN: Final[LiteralString] = f"""
     select item.institution_id, item.item_id as line_id, movement.holder_id, movement.item_id,
         item.end_to_end_id is not null or item.return_id is not null as is_named
@@ -50,14 +50,14 @@ async def find_mistaken(
     of: Sequence[str],
     day: date,
 ) -> ReversedMovement | None:
-    """The movement that a transfer or refund has proved to be, if its line was read before.
+    """The movement that was really this transfer or refund, if its line was read before.
 
     Args:
         connection: Where to look.
         institution_id: The account.
-        amount_cents: What left.
+        amount_cents: The amount that left.
         names: Of the transfer or refund on the network.
-        of: Those of what it returns.
+        of: The names of the returned payment.
         day: On which it settled, in Sao Paulo.
     """
     no_pix = list(NO_PIX)
@@ -80,12 +80,12 @@ _LIST_MOVED: Final[LiteralString] = f"""
 
 
 async def list_moved_amounts(connection: Connection, institution_id: int, days: tuple[date, date]) -> list[int]:
-    """Amounts of the items of some days that left, could be a Pix, and are movements that nobody has taken back."""
+    """Amounts of some days' outgoing items that could be a Pix and are movements not reversed."""
     rows = await connection.fetch(_LIST_MOVED, institution_id, *days, list(NO_PIX))
     return [row["amount_cents"] for row in rows]
 
 
-# An order is committed before its line can be read: no line of before the loss is a forgotten order's. The hour is for clocks.
+# An order is committed before its line can be read: no line from before the loss is a lost order's. The hour allows for clocks.
 _MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
     select exists (
         select from (
@@ -108,14 +108,14 @@ _MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
 async def may_be_forgotten(
     pool: Pool, institution_id: int, amount_cents: int, now: datetime, known_for: timedelta
 ) -> bool:
-    """Whether so much left an account, as no order of ours, in a time that the database has forgotten.
+    """Whether this amount left an account, without an order of ours, in a span that the database lost.
 
     Args:
         pool: Where to look.
         institution_id: The account.
-        amount_cents: What left.
+        amount_cents: The amount that left.
         now: Of the service.
-        known_for: How long ago the loss was noticed at most; so much may be forgotten where nobody knows how much.
+        known_for: The loss was noticed at most this long ago; it bounds the lost span if its length is unknown.
     """
     asked = (institution_id, amount_cents, now, known_for, DAYS_APART_MAX, list(NO_PIX))
     return await pool.fetchval(_MAY_BE_FORGOTTEN, *asked)

@@ -1,4 +1,4 @@
-"""The table of lines that move money between an account and an investment of its own."""
+"""The table of lines that move money between an account and its own investment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ADD: Final[LiteralString] = """
 
 
 async def read_position(connection: Connection | Pool, institution_id: int) -> int:
-    """What is invested of an account, in cents."""
+    """The invested sum of an account, in cents."""
     return await connection.fetchval(POSITION, institution_id)
 
 

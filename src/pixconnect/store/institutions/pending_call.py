@@ -1,6 +1,6 @@
-"""Tables of what charges need of their institutions, as ``domain/institutions/pending_call.py`` describes it.
+"""Tables of charges' pending calls to institutions (``domain/institutions/pending_call.py``).
 
-The count of calls is the fence: a process raises it before it asks, and what an earlier one learns after that ends nothing.
+The count of calls is the fence: a process raises it before a call, and the results of earlier calls no longer end anything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class PendingCalls(Table[Row]):
 
     Args:
         open_state: The state of rows whose outcome is unknown.
-        words: The column for what the institution said last.
+        words: The column for the institution's last answer.
     """
 
     def __init__(

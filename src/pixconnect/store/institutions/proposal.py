@@ -1,4 +1,4 @@
-"""The table of what waits for a second operator."""
+"""The table of proposals that wait for a second operator."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LOCKED: Final = 0x1D58_9A0B
 
 
 async def lock(connection: Connection, institution_id: int) -> None:
-    """Let nobody else propose or confirm an adjustment on the account until the transaction ends."""
+    """Lock proposals and confirmations of the account's adjustments until the transaction ends."""
     # By the account, and not by its row: in the console people propose whose role may change no account.
     await connection.execute("select pg_advisory_xact_lock($1, $2)", _LOCKED, institution_id)
 

@@ -1,4 +1,4 @@
-"""The table of what is asked of institutions under orders of ours."""
+"""The table of calls to institutions for our orders."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class OrderNaming(Struct, frozen=True, kw_only=True):
     kind: Kind
     holder_id: int
     named_holder_id: int
-    """In whose name it is asked for there: of a family the first one's, so that each finds what another had asked for."""
+    """The holder that the request names at the institution: in a family the first, so that each finds the others' requests."""
     external_id: str
     original_end_to_end_id: str | None
     amount_cents: int
     initiation_type: InitiationType | None
     counterparty: str | None
-    """Of an order to send: by what the payee was named, and the payee as JSON."""
+    """For an order to send: the payee as named, and as JSON."""
     naming_key: bytes
     outlived_loss: bool
-    """It was open at a loss of the database: what was asked for under it may be forgotten."""
+    """It was open at a loss of the database: requests under it may be lost."""
 
 
 _FIND_OPEN: Final[LiteralString] = """
@@ -86,7 +86,8 @@ async def find_unended(pool: Pool, institution_id: int, order_names: Sequence[st
     return [OrderNaming(**row) for row in await pool.fetch(_FIND_OPEN, order_names, institution_id)]
 
 
-# In the words of the index `rail_step_in_flight`; what was refused by a text is not under way there, though not believed yet.
+# In the terms of the index `rail_step_in_flight`. A request refused by a text alone is not in flight at the institution, though
+# the refusal is not final yet.
 _COUNT_IN_FLIGHT: Final[LiteralString] = """
     select count(*) from rail_step
     where institution_id = $1 and called_at > $2 and kind = 'order' and state in ('calling', 'asked')
@@ -120,8 +121,8 @@ async def insert(connection: Connection | Pool, step: RailStep) -> None:
     await connection.execute(_INSERT, *STEP.values(step))
 
 
-# With the fence in it, it is one statement: it holds the account's slot before it touches the row. A worker that goes on
-# behind a pause begins no call; that one was made which nobody remembers is noted all the same.
+# With the fence in it, it is one statement: it locks the account's slot before the row. A worker that continues behind a pause
+# begins no call; an unrecorded earlier call is recorded all the same.
 _TAKE: Final[LiteralString] = f"""
     with held as materialized ({lease_store.HOLD})
     update rail_step set state = $5, may_be_done = $6, called_at = $7, outcome = $8, refusal_code = $9, refusal_reason = $10,

@@ -1,4 +1,4 @@
-"""The table of what returns that are recorded as the institution's were asked under there."""
+"""The table of the request names of returns recorded as the institution's."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIND: Final[LiteralString] = f"""
 async def find_made(
     connection: Connection | Pool, names: Sequence[str], holder_ids: Sequence[int]
 ) -> dict[str, Refund]:
-    """The refunds that were recorded under names, by name; a name of ours is of one request and so of one refund."""
+    """The refunds recorded under names, by name; each name of ours has one request and so one refund."""
     return {row["asked_as"]: REFUND.read(row) for row in await connection.fetch(_FIND, names, holder_ids)}
 
 
@@ -40,7 +40,7 @@ _KEYS: Final[LiteralString] = """
 
 
 async def read_keys(connection: Connection | Pool, institution_ids: Sequence[int]) -> dict[int, bytes]:
-    """What names of ours are made with, by account."""
+    """The key for our names, by account."""
     return {row["institution_id"]: row["naming_key"] for row in await connection.fetch(_KEYS, institution_ids)}
 
 
@@ -65,6 +65,6 @@ _FIND_OF_TRANSFERS: Final[LiteralString] = f"""
 async def find_of_transfers(
     connection: Connection | Pool, wanted: Collection[tuple[int, int]]
 ) -> dict[tuple[str, int, int], Refund]:
-    """The returns of payments that are recorded as the institution's, by what they were asked under, and the payment."""
+    """The institution's recorded returns of payments, by request name and payment."""
     rows = await connection.fetch(_FIND_OF_TRANSFERS, *split_pairs(wanted))
     return {(row["asked_as"], row["transfer_id"], row["holder_id"]): REFUND.read(row) for row in rows}

@@ -1,4 +1,4 @@
-"""Charges at institutions whose opening or change nobody knows the outcome of yet, for whoever watches over them."""
+"""Charges at institutions whose opening or change has an unknown outcome, for monitoring."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class WaitingCharge(Struct, frozen=True, kw_only=True):
     """``open``, or the kind of its change."""
     asked_count: int
     said: str | None
-    """What the institution said last, in its words or ours."""
+    """The institution's last answer, in its words or ours."""
     since: datetime
     """Real time."""
 

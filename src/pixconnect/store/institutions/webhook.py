@@ -1,4 +1,4 @@
-"""The tables of the secrets of callbacks, and of the webhooks that stood at institutions before ours."""
+"""The tables of callback secrets, and of the webhooks that ours replaced at institutions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def find(connection: Connection | Pool, institution_id: int) -> CallbackSe
     return await CALLBACK.find(connection, "where institution_id = $1", institution_id)
 
 
-# Locked for who seals them anew: a secret that is made meanwhile would be overwritten with the one before.
+# Locked while secrets are sealed again: a secret made meanwhile would be overwritten with the earlier one.
 
 
 async def lock_all(connection: Connection) -> list[CallbackSecret]:
@@ -77,7 +77,7 @@ _KEEP: Final[LiteralString] = f"""
 
 
 async def keep(connection: Connection, kept: KeptWebhook) -> None:
-    """Keep what stands there for a key; what was kept before it is what stood there earlier."""
+    """Save the present webhook of a key at the institution; an earlier saved one is older."""
     await connection.execute(_KEEP, *KEPT.values(kept))
 
 
@@ -86,5 +86,5 @@ async def forget_kept(connection: Connection, institution_id: int) -> None:
 
 
 async def forget(connection: Connection, institution_id: int) -> None:
-    """Forget an account's secret: nobody is listened to for it any more."""
+    """Delete an account's secret: calls with it are refused."""
     await connection.execute("delete from institution_callback where institution_id = $1", institution_id)

@@ -1,4 +1,4 @@
-"""The tables of transfers that wait for an operator's yes, and of what operators have said."""
+"""The tables of transfers that wait for an operator's approval, and of operators' decisions."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ _LAPSE: Final[LiteralString] = """
 
 
 async def refuse_late(pool: Pool, names: Sequence[str], now: datetime) -> None:
-    """Refuse those of these orders that nobody has approved in time."""
+    """Refuse those of these orders whose time for approval has passed."""
     await pool.execute(_LAPSE, sorted(names), now)
 
 
@@ -150,8 +150,8 @@ async def count_awaited_since(pool: Pool, accepted_before: datetime, count_max: 
     return await pool.fetchval(_COUNT_LONG, accepted_before, count_max)
 
 
-# In the words of the index `transfer_payee`. An account is known by what it is, whatever key its caller named with it; and a
-# key is another payee once it belongs to another owner, as far as owners are told.
+# In the terms of the index `transfer_payee`. An account is identified by itself, not by the key that the caller used. A key
+# whose owner has changed, as far as reported, is another payee.
 _COUNT_PAID: Final[LiteralString] = """
     select count(*) from (
         select from transfer

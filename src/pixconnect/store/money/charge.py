@@ -135,8 +135,8 @@ find_by_external_id: Final = lookup.one_by(CHARGE, "external_id")
 # Another holder may have one of the same.
 find_by_txid: Final = lookup.one_by(CHARGE, "txid")
 
-# A charge of the contract has no row in ``location`` before the standard's door has shown it: until then its txid is the token.
-# How long the array is PostgreSQL does not see before it runs this: for a short one it would plan anew each time.
+# A charge of our own API has no row in ``location`` before the standard API has shown it: until then its txid is the token.
+# PostgreSQL does not know the array's length in advance: with short arrays it would replan each time.
 _FIND_SERVED: Final[LiteralString] = f"""
     with place as materialized (
         select wanted.token, location.charge_id, location.holder_id, location.status
@@ -151,7 +151,7 @@ _FIND_SERVED: Final[LiteralString] = f"""
 
 
 async def find_served(pool: Pool, paths: Sequence[str]) -> dict[str, Charge]:
-    """The charges that are served at locations, whoever's they are; a path is an address without the prefix."""
+    """The charges served at locations, of any holder; a path is an address without the prefix."""
     places = {path: place for path in paths if (place := parse_path(path)) is not None}
     rows = await pool.fetch(_FIND_SERVED, sorted({token for _, token in places.values()})) if places else ()
     found = {(row["place_status"], row["token"]): CHARGE.read(row) for row in rows}
@@ -194,7 +194,7 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
         The charges as they are now, held until the transaction ends; and the first id of a block that was taken after that.
     """
     rows = await connection.fetch(_LOCK, *split_pairs(wanted))
-    # Where nothing was locked, the block stands in a row of its own.
+    # If no row was locked, the block stands in a row of its own.
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 
@@ -223,8 +223,8 @@ _FIND_OTHERS: Final[LiteralString] = f"""
 
 
 async def find_of_contract(connection: Connection, txids: Sequence[str]) -> dict[str, Charge]:
-    """Charges of the contract's door by txid, whoever's they are."""
-    # Chance makes their txids, so no two holders have the same; what clients choose anybody may choose too.
+    """Charges of our own API by txid, of any holder."""
+    # Their txids are random, so no two holders have the same; several holders may have the same txid chosen by clients.
     rows = await connection.fetch(_FIND_OTHERS, txids)
     return {row["txid"]: CHARGE.read(row) for row in rows}
 
@@ -340,7 +340,7 @@ async def search(pool: Pool, holder_id: int, search: ChargeSearch, span: Span) -
         else:
             count = await connection.fetchval(statements.count_unbound, *asked)
             if search.is_placed:
-                # Nearly all are, so they are counted as what is left of the totals.
+                # Nearly all are, so the count is the remainder of the totals.
                 whole = structs.replace(span, page=1, page_size=1)
                 listed = await listing_store.read_page_in(
                     connection, statements.list, holder_id, search.statuses, whole

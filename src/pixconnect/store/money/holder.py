@@ -91,10 +91,10 @@ async def find_by_account(connection: Connection | Pool, branch: str, account_nu
 
 
 async def lock(connection: Connection, holder_id: int, *, alone: bool = False) -> Holder | None:
-    """One holder, which nobody else can change until the transaction ends.
+    """One holder, locked against changes until the transaction ends.
 
     Args:
-        alone: Nor is anything made on its account meanwhile that has no entries, such as a charge.
+        alone: Also lock the making of rows without entries on its account, such as charges.
     """
     if alone:
         return await HOLDER.find(connection, "where id = $1 for update", holder_id)
@@ -243,7 +243,7 @@ async def find_in_family(pool: Pool, holder_id: int, account_number: str) -> int
     return await pool.fetchval(_FIND_IN_FAMILY, holder_id, account_number)
 
 
-# A key of another holder stays theirs; the caller compares the owner afterwards.
+# Another holder's key stays with that holder; the caller compares the owner afterwards.
 _INSERT_KEY: LiteralString = """
 insert into pix_key (key, key_type, holder_id, created_at) values ($1, $2, $3, $4)
 on conflict (key) do nothing
@@ -259,7 +259,7 @@ _OWNERS: LiteralString = "select key, holder_id from pix_key where key = any($1)
 
 
 async def find_key_owners(connection: Connection | Pool, keys: list[str]) -> Mapping[str, int]:
-    """The holders of these keys; a key that no holder of ours has is left out."""
+    """The holders of these keys; keys that none of our holders has are omitted."""
     return {row["key"]: row["holder_id"] for row in await connection.fetch(_OWNERS, keys)}
 
 
@@ -271,7 +271,7 @@ async def list_pix_keys(connection: Connection, holder_id: int) -> list[PixKey]:
     return [PixKey(key=row["key"], key_type=row["key_type"]) for row in await connection.fetch(_KEYS, holder_id)]
 
 
-# The same statement keeps whose it was: nobody sees a key that is gone without a trace.
+# The same statement records the former owner: a removed key always leaves a trace.
 _REMOVE_KEY: LiteralString = """
 with removed as (delete from pix_key where key = $1 and holder_id = $2 returning key, key_type, holder_id, created_at),
 kept as (insert into removed_pix_key (key, holder_id, given_at) select key, holder_id, created_at from removed)
@@ -289,7 +289,7 @@ _FIND_FORMER: LiteralString = "select holder_id from removed_pix_key where key =
 
 
 async def find_former_owner(pool: Pool, key: str) -> int | None:
-    """The last holder of a key that nobody has now."""
+    """The last holder of a key that is free now."""
     return await pool.fetchval(_FIND_FORMER, key)
 
 
@@ -309,7 +309,7 @@ async def list_key_holdings(pool: Pool, key: str, institution_id: int) -> list[K
 
 
 async def read_quarantine(connection: Connection, key: str, holder_id: int | None = None) -> Quarantine | None:
-    """What keeps a key that was removed from a holder, or from any; ``None`` if that holder had it last, or nobody."""
+    """The quarantine of a key removed from a given holder, or any; ``None`` if that holder had it last, or it never had one."""
     row = await connection.fetchrow("select * from read_quarantine($1, $2)", key, holder_id)
     return None if row is None else Quarantine(**row)
 

@@ -41,7 +41,7 @@ _MOVE: Final[LiteralString] = f"""
     update infraction set {_MOVED.assignments} from (select {_MOVED.parameters}) as new ({_MOVED.names})
     where infraction.id = new.id and infraction.holder_id = new.holder_id
 """
-# Told with the refund that the institution made, in one statement.
+# Announced with the institution's refund, in one statement.
 INFRACTION_RETURN: Final = Table(
     "infraction_return",
     InfractionReturn,
@@ -95,7 +95,7 @@ _FIND_CONTESTED: Final[LiteralString] = """
 
 
 async def find_contested(connection: Connection | Pool, transfers: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Those of some Pix, by id and holder, that somebody contests and nothing is decided of."""
+    """Those of some Pix, by id and holder, with an undecided contest."""
     rows = await connection.fetch(_FIND_CONTESTED, *split_pairs(transfers))
     return {(row["transfer_id"], row["holder_id"]) for row in rows}
 
@@ -108,7 +108,7 @@ _FIND_DUE: Final[LiteralString] = f"""
 
 
 async def find_due(pool: Pool, slots: Sequence[int], now: datetime, count_max: int) -> list[Infraction]:
-    """Those whose answer is to be sent over the installation's own rail, or of which the holder is to be reminded."""
+    """Those with an answer to send over the installation's own rail, or with a reminder due."""
     return [INFRACTION.read(row) for row in await pool.fetch(_FIND_DUE, slots, now, count_max)]
 
 
@@ -123,7 +123,7 @@ async def find_unsent_there(pool: Pool, institution_id: int, now: datetime, coun
     return [INFRACTION.read(row) for row in await pool.fetch(_FIND_UNSENT_THERE, institution_id, now, count_max)]
 
 
-# Nobody has so many that counting them one by one would take long.
+# No holder has so many that counting them would take long.
 _LISTED: Final[LiteralString] = """
     from infraction where holder_id + 0 = $1 and created_at between $2 and $3 and ($4::text is null or state = $4)
 """
@@ -156,7 +156,7 @@ _FIND_LINKS: Final[LiteralString] = """
 
 
 class TakenReturn(NamedTuple):
-    """Because of which infraction a refund was taken."""
+    """The infraction that caused a refund."""
 
     infraction_id: int
     reason: InfractionReason
@@ -177,7 +177,7 @@ _FIND_OPEN_NAMES: Final[LiteralString] = """
 
 
 async def find_open_names(connection: Connection, names: Sequence[str]) -> set[tuple[int | None, str]]:
-    """Those of some names that are of infractions of which nothing is decided, by account."""
+    """Those of some names with an undecided infraction, by account."""
     rows = await connection.fetch(_FIND_OPEN_NAMES, names) if names else []
     return {(row["institution_id"] or None, row["name"]) for row in rows}
 
@@ -202,7 +202,7 @@ BLOCK: Final = Table(
     """,
 )
 INSERT_BLOCK: Final = of_columns(BLOCK, once=(), name="block_row", sql="insert into block ({names}) {rows}")
-# The grants let the service change these and nothing else: what a block is for stays as it was told first.
+# The grants permit the service to change these only: the subject of a block never changes.
 _MOVED_BLOCK: Final = BLOCK.without("institution_id", "kind", "reference", "line_id", "created_at")
 UPDATE_BLOCK: Final = update_of(BLOCK, _MOVED_BLOCK, name="block_change")
 BLOCKS: Final = Fact(
@@ -228,12 +228,12 @@ LIST_UNCOVERED: Final[LiteralString] = f"""
 
 
 async def list_uncovered_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    """Blocks of which less is blocked here than at the institution, the oldest of each holder first."""
+    """Blocks that cover less than the institution has blocked, each holder's oldest first."""
     return [BLOCK.read(row) for row in await connection.fetch(LIST_UNCOVERED, holder_ids)]
 
 
 async def list_open_blocks(connection: Connection | Pool, holder_ids: Sequence[int]) -> list[Block]:
-    """Blocks that have not ended, the oldest of each holder first; their balances are locked by whoever changes them."""
+    """Open blocks, each holder's oldest first; their balances are locked by the transaction that changes them."""
     return await BLOCK.find_all(
         connection, "where holder_id = any($1) and state = 'open' order by holder_id, created_at, id", holder_ids
     )
@@ -248,19 +248,19 @@ _FIND: Final[LiteralString] = f"""
 async def find_blocks(
     connection: Connection | Pool, references: Sequence[str], institution_id: int | None
 ) -> dict[str, Block]:
-    """Blocks by the institution's names of them, whoever has them and whether or not they have ended."""
+    """Blocks by the institution's names, of any holder, ended ones included."""
     rows = await connection.fetch(_FIND, references, institution_id)
     return {block.reference: block for block in map(BLOCK.read, rows)}
 
 
-# What has ended covers nothing. A name is one account's own, so whose it is stands beside it.
+# Ended blocks cover nothing. A name is unique per account, so its holder is read with it.
 _READ_COVERED: Final[LiteralString] = """
     select holder_id, institution_id, reference, covered_cents from block where reference = any($1)
 """
 
 
 async def read_covered(pool: Pool, references: Sequence[str]) -> dict[tuple[int, int | None, str], int]:
-    """What is blocked here by blocks of these names, by holder, account and name."""
+    """The covered sums of blocks with these names, by holder, account and name."""
     rows = await pool.fetch(_READ_COVERED, references)
     return {(row["holder_id"], row["institution_id"], row["reference"]): row["covered_cents"] for row in rows}
 

@@ -35,7 +35,7 @@ _KEEP: Final[LiteralString] = """
 async def keep(
     connection: Connection | Pool, kept: Kept, misfit: Misfit, refusal_code: str | None, *, is_listed: bool
 ) -> tuple[int, bool]:
-    """Remember a report, or that it came again unless a list told it; its id where it counted, and whether it is new."""
+    """Record a report, or its repetition unless a list caused it; its id if it counted, and whether it is new."""
     row = await connection.fetchrow(
         _KEEP,
         kept_report.kind_of(kept),

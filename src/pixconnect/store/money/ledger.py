@@ -65,9 +65,9 @@ _LOCK_BALANCES: Final[LiteralString] = """
 
 
 class LockedBalances(Struct, frozen=True, kw_only=True):
-    """Balances and ends of statements that are held until the transaction ends; all of this was read after they were all held.
+    """Balances and statement heads locked until the transaction ends; all values were read under these locks.
 
-    Where the end of a statement alone is held, what is available may change meanwhile: current funds may not.
+    If only the head is locked, the available balance may change meanwhile; current funds may not.
     """
 
     clock: DatabaseClock
@@ -92,7 +92,7 @@ async def lock_balances(connection: Connection, wanted: Held) -> LockedBalances:
 
 
 async def lock_balance(connection: Connection, holder_id: int) -> None:
-    """Keep every batch from a holder's balance until the transaction ends, but for what settles of what was reserved."""
+    """Lock a holder's balance against all batches until the transaction ends, except settlements of reserved money."""
     await connection.execute("select from balance where holder_id = $1 for no key update", holder_id)
 
 
@@ -143,10 +143,10 @@ _ADD_DEPOSITS: Final[LiteralString] = """
 
 
 async def add_deposits(connection: Connection, entries: Sequence[LedgerEntry], now: datetime) -> None:
-    """Write down, before these entries, that money was put into accounts from outside the scheme.
+    """Record, before these entries, that money was put into accounts from outside the scheme.
 
     Raises:
-        asyncpg.InsufficientPrivilegeError: This is no sandbox: nobody may.
+        asyncpg.InsufficientPrivilegeError: This is not a sandbox.
     """
     if not entries:
         return

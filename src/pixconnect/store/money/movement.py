@@ -1,4 +1,4 @@
-"""The table of movements: what the institution moved on holders' accounts by no Pix of ours."""
+"""The table of movements: the institution's own changes to holders' accounts, by no Pix of ours."""
 
 from __future__ import annotations
 

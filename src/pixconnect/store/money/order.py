@@ -29,7 +29,7 @@ ORDER: Final = Table(
     key=("name",),
 )
 
-# We have handed a new order to nobody yet, so we need not send what the columns have by default.
+# A new order has not been handed over, so the columns' defaults need not be sent.
 _NEW: Final = ORDER.without("handed_at", "asked_count", "network_id", "institution_id", "br_code", "approval")
 INSERT: Final = of_columns(
     _NEW,
@@ -43,7 +43,7 @@ INSERT_THERE: Final = of_columns(
     _NEW_THERE, once=(), name="open_order_there_row", sql="insert into open_order ({names}) {rows}"
 )
 
-# Few wait for an operator, over whichever rail.
+# Few wait for an operator, on any rail.
 _NEW_AWAITED: Final = ORDER.without("handed_at", "asked_count", "network_id")
 INSERT_AWAITED: Final = of_columns(
     _NEW_AWAITED, once=(), name="awaited_order_row", sql="insert into open_order ({names}) {rows}"
@@ -200,8 +200,7 @@ async def mark_handed(
     return None if row is None or not row["is_held"] else set(row["names"])
 
 
-# Only the very mark of this try, if nobody has asked about the order since then or was to ask before: an order that was sent
-# once may have arrived.
+# Undo this try's own mark only, if no query was made since or was due before: an order once sent may have arrived.
 _UNMARK: Final[LiteralString] = """
     update open_order set handed_at = null, due_at = $3 where name = any($1) and handed_at = $2 and asked_count = 0
         and due_at > $3
@@ -310,7 +309,7 @@ _NAME: Final[LiteralString] = """
 
 
 async def name_all(connection: Connection, named: Sequence[tuple[Transfer | Refund, str]], now: datetime) -> None:
-    """Note what the network calls transfers and refunds; whatever shows them shows it from now on."""
+    """Record the network's names of transfers and refunds; they are shown from then on."""
     ids, holder_ids = [each.id for each, _ in named], [each.holder_id for each, _ in named]
     names, network_ids = [name_of(each) for each, _ in named], [network_id for _, network_id in named]
     await connection.execute(_NAME, ids, holder_ids, names, network_ids, now)

@@ -70,7 +70,7 @@ _PAGE: Final[LiteralString] = f"""
 _COUNT: Final[LiteralString] = """
     select count(*) from prepared_transfer where holder_id = $1 and created_at between $2 and $3
 """
-# A day inside of what a date can be, so that no time zone leads out of it.
+# Inside the range of dates, so that no time zone leads out of it.
 _EARLIEST: Final = datetime.fromisoformat("0001-01-02T00:00:00+00:00")
 _LATEST: Final = datetime.fromisoformat("9999-12-30T23:00:00+00:00")
 

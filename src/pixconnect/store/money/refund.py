@@ -25,7 +25,7 @@ REFUND: Final = Table(
     """,
 )
 
-# We have handed a new refund to nobody yet, so we need not send what the columns have by default.
+# A new refund has not been handed over, so the columns' defaults need not be sent.
 _NEW: Final = REFUND.without("handed_at", "network_id", "made_by")
 INSERT: Final = of_columns(_NEW, once=(), name="refund_row", sql="insert into refund ({names}) {rows}")
 

@@ -31,7 +31,7 @@ class RefusedCredit(Struct, frozen=True, kw_only=True):
 
 REFUSED_CREDIT: Final = Table("refused_credit", RefusedCredit, "name text, kind text, refusal_code text", key=("name",))
 
-# A statement of its own: it also finds a key or account that a holder got while it waited.
+# A separate statement: it also finds a key or account assigned to a holder while it waited.
 _FIND_OWNED: Final[LiteralString] = """
     select account from unnest($1::text[]) as held (account)
     where exists (select from pix_key where key = account) or exists (select from removed_pix_key where key = account)
@@ -42,7 +42,7 @@ _FIND_OWNED: Final[LiteralString] = """
 
 
 async def hold_accounts(connection: Connection, accounts: Collection[str]) -> frozenset[str]:
-    """Let nobody be given these keys or accounts (``0001 123``) until the transaction ends; return those that holders had."""
+    """Lock these keys or accounts (``0001 123``) against assignment until the transaction ends; return the assigned ones."""
     wanted = sorted(accounts)
     # Sorted, so that two processes never wait for each other.
     await connection.execute("select hold_account(account) from unnest($1::text[]) as held (account)", wanted)
@@ -265,10 +265,10 @@ _FIND_RECEIVED: Final[LiteralString] = f"""
 async def find_received(
     connection: Connection, end_to_end_ids: Sequence[str]
 ) -> tuple[dict[str, Transfer], dict[str, RefusedCredit]]:
-    """What was answered to reported payments before; the balances of those who are to be paid are locked.
+    """Earlier answers to reported payments; the balances of their payees are locked.
 
     Returns:
-        Incoming transfers of any holder by end-to-end id; and likewise those that were refused without one.
+        Incoming transfers of any holder by end-to-end id; and likewise those refused without one.
     """
     rows = await connection.fetch(_FIND_RECEIVED, end_to_end_ids)
     # We compare the direction here: in the statement it would tempt a plan to read all that ever came in.
@@ -314,7 +314,7 @@ _COMPLETE_PAYER: Final[LiteralString] = "update transfer set counterparty = $3 w
 
 
 async def complete_payer(connection: Connection, transfer: Transfer, completed_at: datetime) -> None:
-    """Write the payer of a transfer that is locked, and what was known of it before."""
+    """Write the payer of a locked transfer, and save the payer recorded before."""
     await connection.execute(_NOTE_PAYER, transfer.id, transfer.holder_id, completed_at)
     await connection.execute(_COMPLETE_PAYER, transfer.id, transfer.holder_id, encode_party(transfer.counterparty))
 

@@ -27,7 +27,7 @@ async def read_page(pool: Pool, holder_id: int, search: TransferSearch, span: Sp
     return page.with_items([TRANSFER.read(row) for row in page.items])
 
 
-# "direction || ''", so that no plan takes the index of what the rail has accepted, which holds all holders'.
+# "direction || ''", so that no plan uses the index of orders accepted by the rail, which spans all holders.
 _FILTERS: Final[LiteralString] = """
     ($3::text is null or direction || '' = $3) and ($4::text is null or own_key = $4 or counterparty ->> 'key' = $4)
     and ($5::text is null or txid = $5) and ($6::bigint is null or amount_cents = $6)

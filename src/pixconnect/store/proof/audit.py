@@ -8,7 +8,10 @@ from typing import Final, LiteralString
 from pixconnect.domain.proof.rule import Rule
 
 _rule: Final = partial(Rule, of="installation")
-_ASK: Final = "ask whom the audit names, and compare with a backup; shut out whom nobody knows: `pixconnect audit list`"
+_ASK: Final = (
+    "ask the operator that the audit names, and compare with a backup; revoke the access of unknown "
+    "operators: `pixconnect audit list`"
+)
 
 # What the audit keeps of instants is spelled by the program, and of long texts it keeps a beginning.
 _SAME: Final[LiteralString] = r"""
@@ -18,8 +21,8 @@ _SAME: Final[LiteralString] = r"""
 _WAS: Final[LiteralString] = _SAME.replace("{value}", "was.value")
 _IS: Final[LiteralString] = _SAME.replace("{value}", "is_now.value")
 
-# Each row of the audit begins where the one before it has ended, and the last one has ended in what is there now: so a row
-# that was taken out, changed or put in is found beside its neighbours. Nobody knows what was before the first.
+# Each audit row starts from the state that the row before it ended in, and the last one ends in the present state. A row that
+# was removed, changed or inserted therefore disagrees with its neighbours. The state before the first row is unknown.
 _AS_AUDITED: Final[LiteralString] = (
     """
     with said as (
@@ -78,7 +81,7 @@ def _as_audited(
     counts: LiteralString = "true",
     is_new: LiteralString = _SINCE_AUDIT,
 ) -> LiteralString:
-    """Selects what is otherwise than the audit says of things of a kind: ``present`` are they, as ``subject`` and ``state``."""
+    """Selects things of a kind whose state differs from the audit: ``present`` lists them, as ``subject`` and ``state``."""
     return (
         _AS_AUDITED.replace("{kind}", kind)
         .replace("{present}", present)
@@ -123,7 +126,7 @@ AUDIT: Final = (
                     )
             )
         """,
-        meaning="somebody has written higher limits by hand, which would act by themselves",
+        meaning="higher limits were written by hand, and would take effect by themselves",
         todo="set the holder's limits again, which forgets them: `pixconnect holder set`",
     ),
     _rule(
@@ -141,8 +144,8 @@ AUDIT: Final = (
             "client_id,holder_id,name,scopes,created_at,rotated_at,disabled_at,tokens_from,certificate,certificate_expires_at",
             holder="(coalesce(told, before) ->> 'holder_id')::bigint",
         ),
-        meaning="somebody may ask for what nobody has allowed, or for another holder; or a row of the audit was changed",
-        todo="disable the client, and ask whom the audit names: `pixconnect client disable CLIENT_ID`",
+        meaning="a client may act without permission, or for another holder; or a row of the audit was changed",
+        todo="disable the client, and ask the operator that the audit names: `pixconnect client disable CLIENT_ID`",
     ),
     _rule(
         name="operator_is_as_audited",
@@ -154,7 +157,7 @@ AUDIT: Final = (
             only="verb in ('operator add', 'operator remove')",
             is_new="true",
         ),
-        meaning="somebody has let in a person, or let one do more, by hand",
+        meaning="a person was given access, or more rights, by hand",
         todo="remove the operator at once, and look at what they did: `pixconnect operator remove NAME`",
     ),
     _rule(
@@ -176,7 +179,7 @@ AUDIT: Final = (
             counts="not (key = 'state' and is_now.value = 'paused')",
             is_new="true",
         ),
-        meaning="somebody has let the service ask another address, or another account, by hand",
+        meaning="the service was pointed at another address or another account by hand",
         todo="pause the account, and compare it with its file: `pixconnect institution pause NAME`",
     ),
     _rule(
@@ -188,12 +191,14 @@ AUDIT: Final = (
             from institution_account as account left join holder on holder.id = house_id
             where account.state <> 'closed' and removed_at is null and account.id is distinct from holder.institution_id
         """,
-        meaning="the house or its holder's account was written by hand: what belongs to nobody else goes to a stranger",
+        meaning=(
+            "the house or its holder's account was written by hand: money that no other holder owns goes to a stranger"
+        ),
         todo="pause the account, and compare both with the audit: `pixconnect institution pause NAME`",
     ),
     _rule(
         name="key_is_as_audited",
-        says="a Pix key is the holder's to whom an operator gave it last",
+        says="a Pix key belongs to the holder to which an operator last gave it",
         broken="""
             select coalesce(given.holder_id, pix_key.holder_id) as holder_id, array['key ' || key] as ids,
                 given.holder_id::text as expected, pix_key.holder_id::text as found,
@@ -228,8 +233,8 @@ AUDIT: Final = (
                     else 'console ' || coalesce(operator_name, 'sandbox') end
             )
         """,
-        meaning="somebody was let in by hand, or into another's session",
-        todo="end the session in the console, and look at what was done in it: `pixconnect audit list`",
+        meaning="a person was given access by hand, or entered another operator's session",
+        todo="end the session in the console, and review the actions taken in it: `pixconnect audit list`",
     ),
     _rule(
         name="approval_is_audited",
@@ -265,7 +270,7 @@ AUDIT: Final = (
                 where institution_id is not null
             ) as standing on true
             left join lateral (
-                -- Rows of before transfers could leave say nothing of them.
+                -- Rows older than outgoing transfers contain nothing about them.
                 select concat_ws(' ', after ->> 'refunds_day_cents', coalesce(after ->> 'transfer_cents', '0'),
                     coalesce(after ->> 'transfers_day_cents', '0'), coalesce(after ->> 'payees', 'own'), 'by',
                     coalesce(after ->> 'allowed_by', 'nobody')) as said, at from audit
@@ -280,7 +285,7 @@ AUDIT: Final = (
     ),
     _rule(
         name="what_was_decided_is_audited",
-        says="whatever an operator decided once and for all has its row in the audit, in their name",
+        says="each permanent decision of an operator has its row in the audit, in that operator's name",
         broken="""
             select null::bigint as holder_id, array[coalesce(decided.made, decided.subject)] as ids,
                 decided.verb as expected, decided.operator as found, decided.at as since
@@ -353,7 +358,7 @@ AUDIT: Final = (
                 or left(url, 500) is distinct from said.after ->> 'url'
             )
         """,
-        meaning="somebody else is told of what happens to the holder",
+        meaning="another receiver gets the holder's events",
         todo="set the endpoint inactive, and ask its owner: `pixconnect endpoint show ID`",
     ),
 )

@@ -10,12 +10,12 @@ from typing import Final
 
 from pixconnect.domain.proof.rule import Rule
 
-_rule: Final = partial(Rule, todo="ask the institution what it has blocked, and compare with a backup of before")
+_rule: Final = partial(Rule, todo="ask the institution for its present blocks, and compare with an earlier backup")
 
 BLOCKS: Final = (
     _rule(
         name="blocked_is_in_blocks",
-        says="what is blocked of a balance is what its open blocks cover, and it knows how many they are",
+        says="a balance's blocked amount is the sum that its open blocks cover, and it counts them",
         broken="""
             select balance.holder_id, array['balance'] as ids,
                 format('%s %s', coalesce(covered, 0), coalesce(open_count, 0)) as expected,
@@ -27,11 +27,14 @@ BLOCKS: Final = (
             ) as kept using (holder_id)
             where (blocked_cents, blocks_count) is distinct from (coalesce(covered, 0), coalesce(open_count, 0))
         """,
-        meaning="a block was lost, invented or written by hand: money is kept for nothing, or free that is blocked there",
+        meaning=(
+            "a block was lost, invented or written by hand: money is held without reason, or is free "
+            "although the institution blocks it"
+        ),
     ),
     _rule(
         name="block_is_its_steps",
-        says="a block covers what its steps come to; what was taken of it was returned",
+        says="a block covers the sum of its steps; money taken from it was returned",
         broken="""
             select holder_id, array['block ' || block_id] as ids, coalesce(stepped, 0)::text as expected,
                 covered_cents::text as found, modified_at as since
@@ -60,11 +63,16 @@ BLOCKS: Final = (
             join balance using (holder_id)
             where covered_cents < held_cents and available_cents > 0
         """,
-        meaning="money that the institution has blocked could be spent here, and what is sent would be refused there",
+        meaning=(
+            "money that the institution has blocked could be spent here, and the institution would reject the order"
+        ),
     ),
     _rule(
         name="suspect_credit_is_held_whole",
-        says="a suspect credit has all of its Pix in its block while that is under way, and nothing after it; it was told once",
+        says=(
+            "a suspect credit's block holds all of its Pix while it is under way, and nothing afterwards; "
+            "it was announced once"
+        ),
         broken="""
             select block.holder_id, array['block ' || block.id] as ids,
                 format('%s %s, told once', transfer.status, transfer.amount_cents) as expected,
@@ -121,7 +129,10 @@ BLOCKS: Final = (
     ),
     _rule(
         name="contest_is_as_told",
-        says="a contest is what its events say, to be answered as its block is, and was told before it was written",
+        says=(
+            "a contest matches its events, can be answered while its block is open, and was reported "
+            "before it was written"
+        ),
         broken="""
             select told.holder_id, array['infraction ' || told.id] as ids,
                 format('%s %s %s, by %s, told %s', said ->> 'amount', said ->> 'reason', said ->> 'situation',
@@ -167,7 +178,7 @@ _of_adjustments: Final = partial(
 )
 
 ADJUSTMENTS: Final = (
-    # True books may break it, for a while: it is how what was only agreed upon stays in sight.
+    # Correct books may break it for a while: this keeps an agreed adjustment visible.
     _of_adjustments(
         name="difference_is_nothing",
         says="nothing is adjusted that is neither undone nor written off",
@@ -175,13 +186,13 @@ ADJUSTMENTS: Final = (
             select holder_id, array['balance'] as ids, '0' as expected, difference_cents::text as found, modified_at as since
             from balance where holder_id between $1 and $2 and difference_cents <> 0
         """,
-        meaning="two operators have adjusted the books for a case, and what is missing has not come",
+        meaning="two operators have adjusted the books for a case, and the missing fact has not come",
         todo="look at it: `pixconnect case list --all`; undo it once the missing fact is recorded, or write it off",
     ),
-    # An open case may have changed its amount since; the worker opens it again, and somebody undoes the entry.
+    # An open case may have changed its amount since; the worker reopens it, and an operator reverses the entry.
     _of_adjustments(
         name="adjustment_is_within_its_case",
-        says="what is adjusted of a case that has ended is within its amount and sign",
+        says="the adjustments for a case that has ended are within its amount and sign",
         broken="""
             select null::bigint as holder_id, array['case ' || kept_case.id] as ids, kept_case.amount_cents::text as expected,
                 adjusted_cents::text as found, last_at as since
@@ -233,6 +244,6 @@ ADJUSTMENTS: Final = (
                 )
         """,
         of="installation",
-        meaning="somebody has given the money back, or taken it, in the name of others; or a row of them was lost",
+        meaning="money was given back or taken in another operator's name; or a row was lost",
     ),
 )

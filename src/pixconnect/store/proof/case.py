@@ -34,7 +34,7 @@ _LOCKED: Final = 0x1D58_CA5E
 
 
 async def try_lock(connection: Connection) -> bool:
-    """Keep others from looking at the same time, until the transaction ends; ``False`` if somebody is at it."""
+    """Lock out other looks until the transaction ends; ``False`` if one is running."""
     return await connection.fetchval(_LOCK, _LOCKED)
 
 
@@ -73,7 +73,7 @@ _KEEP: Final[LiteralString] = """
     where kind = any($2) and institution_id is not distinct from $3 and since >= $4
         and not exists (select from found where found.kind = kept_case.kind and found.name = kept_case.name)
         and case
-            -- The missing fact came, and the entries that stand in for it are still there: somebody undoes them first.
+            -- The missing fact came while the entries that replace it still exist: an operator must reverse them first.
             when ended_as = 'adjusted' or ended_at is null then (ended_at is not null) = exists (
                 select from adjustment where adjustment.case_id = kept_case.id and account = 'available' and opposite_of is null
                     and not exists (
@@ -92,14 +92,14 @@ async def keep(
     since: datetime,
     found: Sequence[Difference],
 ) -> None:
-    """Open what is different now, and end what is not any more.
+    """Open cases for present differences, and end those that no longer differ.
 
     Args:
-        connection: Where the lock is held.
-        kinds: Those that were looked for; of others nothing ends.
-        institution_id: The account that was looked at.
-        since: What is older was not looked at.
-        found: All that is different.
+        connection: Holds the lock.
+        kinds: The kinds compared; cases of others do not end.
+        institution_id: The account compared.
+        since: Older facts were not compared.
+        found: All differences.
     """
     await connection.execute(_KEEP, _encode(found).decode(), list(kinds), institution_id, since)
 
@@ -121,7 +121,7 @@ async def list_oldest(
     said: str | None,
     count_max: int,
 ) -> list[Case]:
-    """Cases, the open ones and of these the oldest first; with ``said`` those of which this is known."""
+    """Open cases, oldest first, and optionally ended ones; ``said`` filters by the known facts."""
     rows = await connection.fetch(_LIST, with_ended, kind, institution_id, said, count_max)
     return [CASE.read(row) for row in rows]
 
@@ -157,7 +157,7 @@ async def end(connection: Connection, case_ids: Collection[int], ended_as: str, 
     await connection.execute(_END, list(case_ids), ended_as, operator, reason)
 
 
-# Of a report that an operator has closed by its own verb, the case says so at once.
+# If an operator has closed a report by its own verb, its case ends at once.
 _END_OF_REPORT: Final[LiteralString] = """
     update kept_case set ended_at = clock_timestamp(), ended_as = 'closed', ended_by = $2, end_reason = $3
     where kind = 'report' and name = $1::text and ended_at is null

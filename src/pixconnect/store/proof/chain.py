@@ -1,7 +1,7 @@
-"""The chain of each holder's entries, and the rules that hold it against the entries and against heads that were kept.
+"""The chain of each holder's entries, and the rules that compare it with the entries and with recorded heads.
 
-The rules compute each digest from what the tables say now: nothing is believed of a link but what follows from them. Who writes
-history anew with all links behind it breaks none of them, and differs from every head that was written down before.
+The rules compute each digest from the present tables, and trust a link only as far as it follows from them. Rewriting history
+together with all later links breaks no link, but differs from every head recorded earlier.
 
 The audit has a chain of its own, with a link for each row in the order of ids, and the same rules.
 """
@@ -21,12 +21,12 @@ from pixconnect.foundation.pool import Connection, Pool
 from pixconnect.store.proof.look import read_finding
 
 _encode = msgspec.json.Encoder().encode
-_REWRITTEN: Final = "somebody has rewritten history as the tables' owner, or a part of the database was restored alone"
-_COMPARE: Final = (
-    "compare with a backup of before that; `pixconnect verify entry ID --holder-id ID` shows what was chained"
+_REWRITTEN: Final = (
+    "history was rewritten with the rights of the tables' owner, or a part of the database was restored alone"
 )
+_COMPARE: Final = "compare with an earlier backup; `pixconnect verify entry ID --holder-id ID` shows the chained facts"
 
-# Where one link was changed the next does not follow any more, but those behind it do: what is named first is where it began.
+# After a change of one link the next one no longer follows, but later ones do: the finding names the origin.
 UNBROKEN: Final = Rule(
     name="chain_has_no_break",
     says="each link of a holder's chain follows from the link before it",
@@ -53,7 +53,7 @@ UNBROKEN: Final = Rule(
     meaning=_REWRITTEN + "; a link was changed, taken out, put in or moved, and the first one named is where it begins",
     todo=_COMPARE,
 )
-# The slices of a run are by holder, so a row that was moved to another holder is missing here, and is one too many there.
+# A run's slices are by holder: a row moved to another holder is missing from the first and extra in the second.
 AS_CHAINED: Final = Rule(
     name="entries_are_as_chained",
     says="each entry and what caused it is as it was when it was chained",
@@ -77,7 +77,7 @@ AS_CHAINED: Final = Rule(
             and entry_facts.holder_id between $1 and $2
         where digest is distinct from sha256(convert_to(facts, 'UTF8') || coalesce(person_digest, ''))
             or person_digest is distinct from sha256(salt || convert_to(person, 'UTF8')) and not (
-                -- Texts that were erased went with their salt, and what is left has a digest of its own.
+                -- Erased texts lost their salt, and the remaining texts have a digest of their own.
                 salt is null and exists (
                     select from ledger_entry as entry
                     join erased_text as erased on erased.holder_id = entry.holder_id
@@ -91,7 +91,7 @@ AS_CHAINED: Final = Rule(
     meaning=_REWRITTEN + "; the first entry named is where it begins",
     todo=_COMPARE,
 )
-# Ids only rise: what is older than the last one that was chained and in no link was not there when it was its turn.
+# Ids only rise: an entry older than the last chained one, and in no link, did not exist at its turn.
 ALL_CHAINED: Final = Rule(
     name="entries_are_chained_once",
     says="each entry up to the last one that was chained is in its holder's chain once",
@@ -111,8 +111,8 @@ ALL_CHAINED: Final = Rule(
     meaning="an entry was put in by hand among older ones, or links were taken out, or put in twice",
     todo=_COMPARE,
 )
-# The last head of each holder when an entry had been chained, as one. All entries are chained in the order of their ids, so
-# these are the last links that begin up to there.
+# The last head of each holder at the time an entry was chained, in one digest. All entries are chained in the order of their
+# ids, so these are the last links that begin up to that entry.
 _ALL_UNTIL: Final[LiteralString] = """(
     select coalesce(
         sha256(string_agg(int8send(last.holder_id) || int8send(last.position) || last.head, '' order by last.holder_id)),
@@ -168,12 +168,12 @@ KEPT_HEADS: Final = Rule(
     """.replace("{all_until:kept.position}", _ALL_UNTIL.replace("{entry_id}", "kept.position")),
     of="heads",
     meaning="history was rewritten with its hashes, after the last head that is the same, or an older backup was restored",
-    todo="if nobody restored one: stop the service, keep the database as it is, and compare with a backup of before that",
+    todo="if it was not restored: stop the service, keep the database as it is, and compare with an earlier backup",
 )
-# Whoever notes a row here by hand could change what is chained of it; whoever puts a text back has one that nobody may keep.
+# A row inserted here by hand could hide a change of chained facts; a text put back is one that must no longer be kept.
 ERASED: Final = Rule(
     name="erased_texts_are_gone",
-    says="what is noted as erased is gone, and was kept for as long as the rules want it",
+    says="texts recorded as erased are gone, and were kept for the required time",
     broken="""
         select erased.holder_id, array[erased.kind || ' ' || erased.id] as ids, erased.part || ' is gone' as expected,
             case
@@ -195,14 +195,14 @@ ERASED: Final = Rule(
             or refund.description is not null
     """,
     is_of_whole_runs=True,
-    meaning="somebody has emptied a text before its time, or written it anew, as the tables' owner",
+    meaning="a text was emptied early, or rewritten, with the rights of the tables' owner",
     todo=_COMPARE,
 )
 CHAIN: Final = (UNBROKEN, AS_CHAINED, ALL_CHAINED, ERASED, KEPT_HEADS)
 
 
 async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
-    """Chain entries, the oldest first; answers how many, 0 also while somebody else does it."""
+    """Chain the oldest entries and return their number; 0 also while another process does it."""
     return await pool.fetchval("select chain_entries($1, $2) where refuse_old_session()", count_max, rest)
 
 
@@ -284,9 +284,9 @@ async def find_chained(connection: Connection, entry_id: int, holder_id: int) ->
 _of_audit: Final = partial(
     Rule,
     of="installation",
-    todo="compare with a backup of before that, and ask the operators that the audit names: `pixconnect audit list`",
+    todo="compare with an earlier backup, and ask the operators that the audit names: `pixconnect audit list`",
 )
-_AUDIT_REWRITTEN: Final = "somebody has rewritten what operators did, as the tables' owner"
+_AUDIT_REWRITTEN: Final = "operators' actions were rewritten with the rights of the tables' owner"
 
 AUDIT_CHAIN: Final = (
     # A changed link breaks the next one too, but none behind it.
@@ -350,7 +350,7 @@ AUDIT_CHAIN: Final = (
                 select 'audit' where not exists (select from audit_chain_state)
             ) as missing
         """,
-        meaning="somebody has stopped the chain by hand: it does not grow any more",
+        meaning="the chain was stopped by hand: it no longer grows",
         todo="put the row back, with the last link's last id, into entry_chain_state or audit_chain_state; look with --whole",
     ),
 )

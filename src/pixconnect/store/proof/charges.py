@@ -1,4 +1,4 @@
-"""The rules of charges, their payments, locations, revisions and lots, and of what is counted as it is written."""
+"""The rules of charges, their payments, locations, revisions and lots, and of counts kept on writing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIGEST: Final[LiteralString] = """
     end
 """
 
-# Other rules follow from the money; these from what a payer is shown and what becomes of it.
+# Other rules follow from the money; these from what payers see, and from its result.
 CHARGES: Final = (
     _rule(
         name="charge_is_paid_by_its_transfer",
@@ -58,7 +58,7 @@ CHARGES: Final = (
             left join charge on charge.id = charge_id and charge.holder_id = transfer.holder_id
             where charge_id is not null and (
                 charge.id is null
-                -- At an institution a static code has a reference of its own.
+                -- At an institution a static code has its own reference.
                 or transfer.txid is not null and charge.txid <> transfer.txid and charge.institution_id is null
             )
         """,
@@ -83,7 +83,7 @@ CHARGES: Final = (
     ),
     _rule(
         name="charge_and_location_agree",
-        says="a charge and its location agree, and its code leads there, at an address of ours",
+        says="a charge and its location agree, and its code leads to it, at one of our addresses",
         broken="""
             select coalesce(charge.holder_id, location.holder_id) as holder_id,
                 array['charge ' || coalesce(charge.id, location.charge_id), 'location ' || location.id] as ids,
@@ -110,7 +110,10 @@ CHARGES: Final = (
     ),
     _rule(
         name="charge_says_what_it_asks_for",
-        says="a charge asks for what it says, to a key of ours and until then, and keeps what it said before each revision",
+        says=(
+            "a charge asks for the amount, key and due date that it shows, and keeps the earlier contents "
+            "of each revision"
+        ),
         broken="""
             select charge.holder_id, array['charge ' || charge.id] as ids,
                 format('%s %s, %s revisions', wanted ->> 'amount_cents', coalesce(wanted ->> 'key', 'a key of ours'),
@@ -129,7 +132,7 @@ CHARGES: Final = (
                     and not exists (select from pix_key where pix_key.key = charge.key)
                     and not exists (select from removed_pix_key where removed_pix_key.key = charge.key)
                 or key <> wanted ->> 'key'
-                -- What the payer chose, or paid at an institution, is written over what was asked for.
+                -- The amount that the payer chose, or paid at an institution, replaces the requested one.
                 or status in ('PENDING', 'EXPIRED') and amount_cents <> (wanted ->> 'amount_cents')::bigint
                 or contents is not null and coalesce(due_on::text, '') <> coalesce(wanted -> 'due' ->> 'due_on', '')
                 or institution_id is null and due_on is null and {runs_on}
@@ -146,7 +149,7 @@ CHARGES: Final = (
     ),
     _rule(
         name="open_charge_is_as_wanted",
-        says="an open charge asks for what the request that made it did, or its last revision",
+        says="an open charge has the contents of its first request, or of its last revision",
         broken="""
             select charge.holder_id, array['charge ' || charge.id] as ids, encode(wanted, 'hex') as expected,
                 encode(said, 'hex') as found, modified_at as since
@@ -165,7 +168,7 @@ CHARGES: Final = (
     ),
     _rule(
         name="lot_has_its_charges",
-        says="each place of a lot has its charge, with the txid and a due date, or is under way while a request of it is there",
+        says="each place in a lot has its charge, with its txid and a due date, or waits for a pending request",
         broken="""
             select holder_id, array['lot ' || lot_number, 'place ' || place] as ids,
                 concat_ws(' ', case when is_wanted then 'one' end, item.status, 'charge ' || charge_id) as expected,
@@ -184,17 +187,19 @@ CHARGES: Final = (
                 or charge_id is distinct from charge.id or charge.id is not null and due_on is null
         """,
         is_of_whole_runs=True,
-        meaning="a charge of a lot was lost, added or another's, or what was asked for is never done, or done a second time",
+        meaning=(
+            "a charge of a lot was lost, added or belongs to another holder, or a request is never done, or done twice"
+        ),
         todo="compare what the holder has sent with the charges of these txids, and ask it to send the lot again",
     ),
 )
 
 
 _of_totals: Final = partial(
-    Rule, todo="no money is wrong; lists say another number than they show, and limits count it: tell the developers"
+    Rule, todo="no money is wrong; counts differ from lists, and limits use the counts: report it to the developers"
 )
 
-# Totals are written by triggers and summed up later: notes that wait are counted with what they will be added to.
+# Triggers write totals, to be summed later: pending changes are counted with the totals that they will join.
 TOTALS: Final = (
     _of_totals(
         name="totals_are_true",
@@ -212,7 +217,7 @@ TOTALS: Final = (
                     union all select holder_id, 'location', status, created_at, 1 from location
                     union all select holder_id, 'spent', 'OUT', created_at, amount_cents from transfer
                     where direction = 'OUT' and status in ('PROCESSING', 'CONFIRMED', 'RETURNED')
-                    -- An hour before what is known that is not there had none.
+                    -- An hour before the known ones that is missing had none.
                     union all select holder_id, 'received', 'IN', settled_at, 1
                     from transfer join received_known using (holder_id) where direction = 'IN' and settled_at < until
                 ) as made
@@ -225,7 +230,7 @@ TOTALS: Final = (
             having sum(counted) <> sum(noted)
         """,
         is_of_whole_runs=True,
-        meaning="a row was lost, invented or dated anew and its total was not, or the total was written by hand",
+        meaning="a row was lost, invented or redated and its total was not, or the total was written by hand",
     ),
     _of_totals(
         name="totals_of_events_are_true",

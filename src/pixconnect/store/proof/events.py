@@ -1,6 +1,6 @@
 """The rules of events, the feed, deliveries and webhooks of keys, as far back as they are kept.
 
-Events are dropped by whole partitions: what is older than the edge is not judged, and not missed either.
+Events are dropped by whole partitions: the rules neither judge nor miss those older than the edge.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from pixconnect.domain.proof.rule import Rule
 
 _rule: Final = partial(
     Rule,
-    todo="no money is wrong; who is told by events has to be told otherwise: `pixconnect operator endpoint replay`",
+    todo="no money is wrong; inform the receivers of events by other means: `pixconnect operator endpoint replay`",
 )
 
 EVENTS: Final = (
     _rule(
         name="states_have_their_events",
         says="every state of a transfer, refund or charge has exactly one event, in order, and an end has its event's instant",
-        # No index leads from a transfer to its events. Looked for one by one, each would read all events of its holder since:
-        # a day's work would grow with its square. So a slice's events are read once, and gathered with what they are of.
+        # No index leads from a transfer to its events. Separate look-ups would each read all of the holder's later events: a
+        # day's work would grow with its square. So a slice's events are read once and grouped by resource.
         broken=r"""
             with changed as (
                 select 'transfer' as resource, id, holder_id, created_at, modified_at, settled_at,
@@ -67,7 +67,7 @@ EVENTS: Final = (
             where created_at >= {kept_since} and coalesce(names, '') !~ ('^' || replace(wanted, '.', '\.') || '$')
                 or settled_at <> told_at or settled_at < created_at and {runs_on}
         """,
-        meaning="an event was lost, invented or dated anew, or a state was: who is told by events knows another one",
+        meaning="an event was lost, invented or redated, or a state was: receivers of events have another state",
     ),
     _rule(
         name="payer_known_later_has_its_event",
@@ -128,11 +128,11 @@ EVENTS: Final = (
                     select from adjustment
                     where id = resource_id and adjustment.holder_id = told.holder_id and account = 'available'
                 )
-                -- Nothing else is told of a movement or adjustment.
+                -- Movements and adjustments have no other events.
                 else false
             end
         """,
-        meaning="the event was invented or lost, or what it tells was written by hand",
+        meaning="the event was invented or lost, or its contents were written by hand",
     ),
     _rule(
         name="event_agrees_with_its_fact",
@@ -172,7 +172,7 @@ EVENTS: Final = (
                 end
         """,
         is_of_whole_runs=True,
-        meaning="the event was invented or moved, or its fact was lost: another payment was told than there was",
+        meaning="the event was invented or moved, or its fact was lost: it announced another payment than the real one",
     ),
     _rule(
         name="feed_has_each_event_once",
@@ -202,7 +202,7 @@ EVENTS: Final = (
     _rule(
         name="event_has_its_deliveries",
         says="each event has a delivery for each endpoint that wanted it, or each Pix to its key, and has not changed since",
-        # Endpoints change while events are being written; where instants do not rise nobody can tell which came first.
+        # Endpoints change while events are being written; if instants do not rise, the order is unknown.
         broken="""
             select event.holder_id, array['event ' || event.id, 'endpoint ' || endpoint.id] as ids, 'a delivery' as expected,
                 null as found, event.created_at as since
@@ -226,7 +226,9 @@ EVENTS: Final = (
             )
         """,
         is_of_whole_runs=True,
-        meaning="a delivery was lost: nobody was told, or a program waits for a payment that has come",
+        meaning=(
+            "a delivery was lost: its receiver was not notified, or a program still waits for a payment that has come"
+        ),
     ),
     _rule(
         name="delivery_agrees_with_event",
@@ -249,7 +251,7 @@ EVENTS: Final = (
                 or delivery.resource = 'pix' and transfer.own_key is distinct from endpoint.pix_key
                 or delivery.created_at >= {kept_since} and (
                     event.id is null
-                    -- What a key's webhook is told goes by its endpoint and its payment.
+                    -- A key's webhook is scheduled by its endpoint and its payment.
                     or delivery.resource <> 'pix' and (delivery.slot, delivery.resource, delivery.resource_id)
                         <> (event.slot, event.resource, event.resource_id)
                     or endpoint.holder_id <> coalesce(
@@ -258,8 +260,8 @@ EVENTS: Final = (
                 )
         """,
         is_of_whole_runs=True,
-        meaning="one holder may be told of what is another's, or an attempt was lost or invented",
-        todo="set the endpoint inactive, and look at whom it belongs to: `pixconnect endpoint show ID`",
+        meaning="one holder may receive another's events, or an attempt was lost or invented",
+        todo="deactivate the endpoint, and find its owner: `pixconnect endpoint show ID`",
     ),
     _rule(
         name="covered_delivery_follows_its_first",
@@ -272,7 +274,7 @@ EVENTS: Final = (
             where first.id is null or delivery.status = 'pending' and first.status <> 'pending'
                 or delivery.id = any (first.covers) is not true
         """,
-        meaning="a webhook of a key was not told of a Pix",
+        meaning="a webhook of a key missed a Pix",
     ),
     _rule(
         name="key_webhook_is_of_its_holder",
@@ -298,7 +300,10 @@ EVENTS: Final = (
             cross join lateral (select count(*) as watched_count from key_webhook where holder_id = holder.id) as watched
             where id between $1 and $2 and watched_count <> key_webhooks_count
         """,
-        meaning="another holder is told of payments to the key, or nobody is",
-        todo="remove the webhook of the key, and let its holder set it anew; the trigger `key_webhook_is_counted` counts it",
+        meaning="payments to the key are announced to another holder, or to none",
+        todo=(
+            "remove the webhook of the key, and have its holder set it again; the trigger "
+            "`key_webhook_is_counted` counts it"
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""The rules of the installation: what guards the tables is there, and the server keeps what it has promised to."""
+"""The rules of the installation: the tables' guards exist, and the server keeps its promises."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SET_BACK: Final[LiteralString] = " union all ".join(
     """
     for counted in COUNTED
 )
-# Of each of these there is one row, and whoever reads it finds it there.
+# Each of these tables has exactly one row.
 _ONE_ROW: Final[LiteralString] = " union all ".join(
     f"select '{table}' as name, count(*) as rows_count from {table}"
     for table in ("access_revision", "clock", "event_feed_state", "installation", "partition_pass")
@@ -25,19 +25,19 @@ GUARDS: Final = (
     SHAPE,
     Rule(
         name="live_has_no_play_money",
-        says="in live mode nobody may put play money into accounts",
+        says="in live mode no role may put play money into accounts",
         broken="""
             select null::bigint as holder_id, array['insert on deposit'] as ids, 'not granted' as expected, 'granted' as found,
                 null::timestamptz as since
             where {runs_on} and has_table_privilege('pixconnect_funding', 'deposit', 'insert')
         """,
         of="installation",
-        meaning="a start was cut off, or somebody granted it by hand",
+        meaning="a start was interrupted, or the right was granted by hand",
         todo="start the service once: it takes that away; then ask who granted it",
     ),
     Rule(
         name="installation_is_known",
-        says="what these tables are for is known, of which environment their accounts are, and how far the service has come",
+        says="the tables record their purpose, the environment of their accounts, and the service's progress",
         broken="""
             select null::bigint as holder_id, array['row of ' || name] as ids, '1' as expected, rows_count::text as found,
                 null::timestamptz as since
@@ -54,7 +54,7 @@ GUARDS: Final = (
             where mode <> 'live' and exists (select from institution_account)
         """,
         of="installation",
-        meaning="somebody has written by hand what decides whether money is play money, or has lost it",
+        meaning="the setting that decides whether money is play money was written by hand, or lost",
         todo="put the row back from a backup before anything is started: without it a start takes the mode of its settings",
     ),
     Rule(
@@ -63,7 +63,10 @@ GUARDS: Final = (
         broken=_SET_BACK,
         of="installation",
         meaning="a sequence was set back: new things may get ids of others, which the tables then refuse",
-        todo="restart every process: each skips ids when it meets a server; if it is still there, move it ahead as the owner",
+        todo=(
+            "restart every process: each skips ids when it meets a server; if the finding remains, move it "
+            "ahead as the owner"
+        ),
     ),
     Rule(
         name="partitions_are_known",
@@ -93,7 +96,7 @@ GUARDS: Final = (
             from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and setting = 'off'
         """,
         of="server",
-        meaning="what was answered is lost when the machine ends",
+        meaning="confirmed data are lost if the machine stops",
         todo="set it on and restart the server",
     ),
     Rule(
@@ -109,7 +112,7 @@ GUARDS: Final = (
             where current_setting('data_checksums') = 'off'
         """,
         of="server",
-        meaning="the disk, its controller or the memory has changed what was written",
-        todo="stop the service, and restore a backup on another disk; `pg_amcheck` says what else is damaged",
+        meaning="the disk, its controller or the memory changed written data",
+        todo="stop the service, and restore a backup on another disk; `pg_amcheck` lists other damage",
     ),
 )

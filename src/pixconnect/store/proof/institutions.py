@@ -1,6 +1,6 @@
-"""The rules of what is asked of institutions: openings and changes of charges, steps of orders, what is given back.
+"""The rules of requests to institutions: charges opened and changed, steps of orders, returns.
 
-The rules of accounts at institutions: lines of their statements, and the days that closed over them.
+The rules of accounts at institutions: statement lines, and the days closed over them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PADDED: Final[LiteralString] = """
 INSTITUTIONS: Final = (
     _rule(
         name="opening_has_its_charge",
-        says="a charge at an institution was opened there by its code, and what was opened is a charge",
+        says="a charge at an institution was opened there by its code, and each opening is a charge",
         broken="""
             select coalesce(charge.holder_id, opened.holder_id) as holder_id,
                 array['charge ' || coalesce(charge.id, charge_id)] as ids,
@@ -52,11 +52,11 @@ INSTITUTIONS: Final = (
                 is distinct from (opened.txid, opened.institution_id, opened.external_id, code_digest)
         """,
         is_of_whole_runs=True,
-        meaning="payers see a charge that is not known here, or a charge here leads nowhere or to somebody else",
+        meaning="payers see a charge that does not exist here, or a charge here leads nowhere or to another payee",
     ),
     _rule(
         name="what_is_to_be_asked_is_as_wanted",
-        says="what is still to be opened, revised or given back at an institution is what was wanted here",
+        says="pending openings, changes and refunds at an institution have the contents requested here",
         broken="""
             select holder_id, array['charge ' || charge_id] as ids, encode(wanted_digest, 'hex') as expected,
                 encode(sha256(convert_to(wanted, 'UTF8')), 'hex') as found, created_at as since
@@ -77,7 +77,7 @@ INSTITUTIONS: Final = (
                 and given.created_at in (transfer.created_at, transfer.settled_at)
             where given.holder_id between $1 and $2 and transfer.id is null
         """,
-        meaning="the institution will be asked for something else: another amount is charged, or what was paid goes back",
+        meaning="the institution will get another request: another amount is charged, or the paid sum goes back",
         todo="pause the account (`pixconnect institution pause NAME`) before a worker asks, and compare with a backup",
     ),
     _rule(
@@ -96,7 +96,7 @@ INSTITUTIONS: Final = (
     ),
     _rule(
         name="step_agrees_with_its_order",
-        says="what was asked of an institution is what was ordered, there, under its name, and is over only with it",
+        says="a request to an institution matches its order, account and name, and ends only with it",
         broken="""
             with ordered as (
                 select 'refund' as kind, return_id as name, refund.holder_id, refund.amount_cents,
@@ -150,11 +150,11 @@ INSTITUTIONS: Final = (
                     or outcome = 'never' and called_at is not null and not only_asked
             end
         """,
-        meaning="the order, or what is remembered of the calls about it, was lost or written by hand: it may be sent again",
+        meaning="the order, or the record of its calls, was lost or written by hand: it may be sent again",
     ),
     _rule(
         name="step_has_its_order",
-        says="what was asked of an institution is an order or refund of its holder",
+        says="each request to an institution is an order or refund of its holder",
         broken="""
             select step.holder_id, array['order ' || order_name] as ids, step.kind as expected, null as found,
                 step.created_at as since
@@ -170,12 +170,12 @@ INSTITUTIONS: Final = (
             end
         """,
         is_of_whole_runs=True,
-        meaning="the order was lost, or what was asked for under it is another holder's",
+        meaning="the order was lost, or the request under its name is another holder's",
     ),
     _rule(
         name="return_made_there_has_what_belongs_to_it",
-        says="a return that the institution made took its amount at once, and it alone has the name it was asked under there",
-        # It was taken of what was available, and the rest is owed: of both parts only the sum is known.
+        says="a return made by the institution took its amount at once, and alone has the name of its request there",
+        # It took the available money, and the rest became a deficit: only the sum of both parts is known.
         broken="""
             select refund.holder_id, array['refund ' || refund.id] as ids,
                 case made_by when 'institution'
@@ -191,16 +191,16 @@ INSTITUTIONS: Final = (
                 where entry.cause_kind = 'refund' and entry.cause_id = refund.id and entry.holder_id = refund.holder_id
             ) as posted on made_by = 'institution'
             where (made_by = 'institution') <> (named.refund_id is not null) or named.transfer_id <> refund.transfer_id
-                -- Where no list told the network's name, its own is made of this one.
+                -- If no list reported the network's name, the service derives one from this.
                 or starts_with(external_id, 'theirs:' || original_end_to_end_id || ':')
                     and external_id <> 'theirs:' || original_end_to_end_id || ':' || asked_as
                 or taken_cents <> refund.amount_cents or is_otherwise
         """,
-        meaning="an entry of it was lost or changed, or its name: the same return, told once more, is recorded twice",
+        meaning="an entry of it was lost or changed, or its name: the same return, reported again, is recorded twice",
     ),
     _rule(
         name="return_name_has_its_refund",
-        says="whatever a return was asked under there is of a return that is here",
+        says="each request name of a return belongs to a recorded return",
         broken="""
             select named.holder_id, array['refund ' || refund_id, 'name ' || asked_as] as ids, 'a return' as expected,
                 null as found, null::timestamptz as since
@@ -214,7 +214,7 @@ INSTITUTIONS: Final = (
     ),
     _rule(
         name="money_lies_on_one_account",
-        says="all that ever moved or was blocked for a holder, and whom it paid by book, is of the account on which it lies",
+        says="all of a holder's movements and blocks, and its payees by book, are of the account that holds its money",
         broken="""
             with concerned as (
                 select id as holder_id, institution_id from holder where id between $1 and $2 and (
@@ -295,7 +295,7 @@ INSTITUTIONS: Final = (
     ),
     _rule(
         name="what_leaves_in_a_day_is_counted",
-        says="what was accepted to be sent or returned over an account in a day is what its transfers or refunds make",
+        says="the daily sum of transfers or refunds accepted over an account equals their total",
         broken="""
             select null::bigint as holder_id, array['account ' || name, each.kind || ' of ' || day] as ids,
                 sum(made)::bigint::text as expected, sum(counted)::bigint::text as found, null::timestamptz as since
@@ -345,7 +345,7 @@ LINES: Final = Rule(
         from (
             select *, case when is_reversal then case direction when 'IN' then 'OUT' else 'IN' end else direction end
                 as direction_there,
-                -- Whatever somebody has written there can be compared.
+                -- Values written by hand must remain comparable.
                 case when joined_id ~ '^[0-9]{1,18}$' then joined_id::bigint end as fact_id
             from institution_item where joined_kind is not null
         ) as item
@@ -386,7 +386,7 @@ CLOSED_DAYS: Final = Rule(
     name="closed_days_close",
     says="each day of an account that has closed would close again",
     of="accounts",
-    meaning="a line of it, or what it is here, has changed since, and nobody judged the day anew",
+    meaning="a line of it, or its matched record, has changed since, and the day was not judged again",
     todo=_ASK,
 )
 ACCOUNTS: Final = (LINES, CLOSED_DAYS)

@@ -1,4 +1,4 @@
-"""The rules of balances and entries, and of what entries come from.
+"""The rules of balances and entries, and of the facts behind entries.
 
 Each fact has exactly the entries of its state, and each entry has its fact.
 """
@@ -11,14 +11,14 @@ from typing import Final, LiteralString
 from pixconnect.domain.proof.rule import Rule
 
 _rule: Final = partial(
-    Rule, todo="find out who wrote by hand, and since when by the runs before; compare with a backup of before that"
+    Rule, todo="find out who wrote by hand, and since when by earlier runs; compare with an earlier backup"
 )
 
 LEDGER: Final = (
     _rule(
         name="balance_is_sum",
         says="a balance is the sum of its entries",
-        # Of changes the other rules are enough: they hold each part of a balance against what it is made of.
+        # For changes the other rules suffice: they compare each part of a balance with its components.
         is_of_whole_runs=True,
         broken="""
             select balance.holder_id, array['balance'] as ids,
@@ -104,7 +104,7 @@ LEDGER: Final = (
                 )
             )
         """,
-        meaning="an entry was taken out, put in, changed or dated anew",
+        meaning="an entry was removed, inserted, changed or redated",
     ),
     _rule(
         name="holder_has_a_balance",
@@ -122,7 +122,7 @@ LEDGER: Final = (
     _rule(
         # By the orders, which are few, and not by all transfers.
         name="reserved_is_under_way",
-        says="what is reserved is what is under way",
+        says="the reserved balance equals the pending orders",
         broken="""
             select holder_id, array['balance'] as ids, coalesce(amount, 0)::text as expected, reserved_cents::text as found,
                 modified_at as since
@@ -142,7 +142,9 @@ LEDGER: Final = (
             ) as under_way using (holder_id)
             where reserved_cents <> coalesce(amount, 0)
         """,
-        meaning="an order was lost, or it ended without its entry: money is held for nobody, or is free that is being sent",
+        meaning=(
+            "an order was lost, or it ended without its entry: money is held for no order, or is free while being sent"
+        ),
         todo="look at the holder's orders: `pixconnect find --unresolved --holder-id ID`; let the rail's statement decide",
     ),
 )
@@ -249,7 +251,7 @@ POSTINGS: Final = (
     ),
     _of_facts(
         name="repayment_is_of_what_came",
-        says="each repayment was taken of what had come before it",
+        says="each repayment was taken from the money that had come before it",
         broken="""
             select repayment.holder_id, array['repayment ' || repayment.id] as ids, repayment.amount_cents::text as expected,
                 source.amount_cents::text as found, repayment.created_at as since
@@ -263,8 +265,8 @@ POSTINGS: Final = (
     ),
     _of_facts(
         name="deficit_is_lacked",
-        says="what is owed is what was lacking and was not repaid",
-        # Of changes the rules of what it is made of are enough.
+        says="the deficit equals the missing sums that were not repaid",
+        # For changes the rules of its components suffice.
         is_of_whole_runs=True,
         broken="""
             select holder_id, array['balance'] as ids, (coalesce(lacked, 0) - coalesce(repaid, 0))::text as expected,
@@ -295,7 +297,7 @@ POSTINGS: Final = (
     _of_facts(
         # By the facts alone and no entry: a mistake that is in entry and balance alike shows here.
         name="settlement_is_what_moved",
-        says="what is settled is what went over the rail, by book, and at the institution",
+        says="the settled sum equals the money moved over the rail, by book, and at the institution",
         broken="""
             select holder_id, array['balance'] as ids, coalesce(sum(moved.amount), 0)::bigint::text as expected,
                 settlement_cents::text as found, balance.modified_at as since

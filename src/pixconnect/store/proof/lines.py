@@ -50,6 +50,6 @@ STATEMENT_LINES: Final = (
                 or own.principal_cents + coalesce(yield.amount_cents, 0) <> item.amount_cents
             )
         """,
-        meaning="what is invested was written by hand, or the yield was lost: the account and the books do not agree",
+        meaning="the invested sum was written by hand, or the yield was lost: the account and the books do not agree",
     ),
 )

@@ -45,7 +45,7 @@ _SLICES: Final[LiteralString] = """
 
 
 async def list_slices(connection: Connection, after_id: int, entries_count: int) -> Sequence[HolderRange]:
-    """The holders behind one, in slices of about so many numbered entries or more, with nobody left out between them."""
+    """Consecutive slices of the holders after one, each with about this many entries or more."""
     slices = [HolderRange(**row) for row in await connection.fetch(_SLICES, after_id, entries_count, SLICES_MAX)]
     # Rows of holders that there are not are found too.
     ends = [*(part.first_id - 1 for part in slices[1:]), HOLDER_ID_MAX]
@@ -57,7 +57,7 @@ async def list_slices(connection: Connection, after_id: int, entries_count: int)
 
 
 _OF_HOLDERS: Final[LiteralString] = "(select * from {table} where holder_id between $1 and $2)"
-# Whatever happens to a transfer, refund or charge has its event; of an entry only a numbered one is found by its instant.
+# Each change of a transfer, refund or charge has its event; an entry is found by its instant only if numbered.
 _TOUCHED: Final[LiteralString] = """
     select distinct resource_id, holder_id from event
     where holder_id between $1 and $2 and created_at >= $3 and resource = '{resource}'
@@ -85,7 +85,7 @@ _CHANGED_TRANSFERS: Final[LiteralString] = (
     join transfer on transfer.id = touched.resource_id and transfer.holder_id = touched.holder_id
 )"""
 )
-# Looked up for each holder (`offset 0` keeps it so): joined as a whole, all entries of everybody would be read and left out.
+# Looked up for each holder (`offset 0` enforces it): a whole join would read all holders' entries and discard them.
 _SINCE: Final[LiteralString] = """(
     select entry.* from balance
     left join lateral (
@@ -101,7 +101,7 @@ _SINCE: Final[LiteralString] = """(
 )"""
 # A sandbox's clock may be moved back.
 _RUNS_ON: Final[LiteralString] = "exists (select from installation where mode = 'live')"
-# Old rows go by whole partitions: what began a day after the oldest that is kept has all of its own.
+# Old rows go by whole partitions: rows begun a day after the oldest kept one are complete.
 _SINCE_OLDEST: Final[LiteralString] = """(
     select case
         when (select min(first_id) from event_partition where parent = '{table}' and detached_at is null) > 1 then (
@@ -149,7 +149,7 @@ _EDGES: Final = dict(
     feed_from=_FEED_FROM,
 )
 
-# What is not there has no id.
+# A missing row has no id.
 _ASK: Final[LiteralString] = """
     select holder_id, array_remove(ids, null) as ids, expected, found, since from ({broken}) as broken limit {limit}
 """
@@ -161,14 +161,14 @@ async def find_why_not(connection: Connection, rule: Rule) -> str | None:
 
 
 class NotReadableError(Exception):
-    """The reader has no right to what a rule compares, or it is not there."""
+    """The reader may not read a table that a rule compares, or it is missing."""
 
 
 Answer = TypeVar("Answer")
 
 
 async def read(asked: Awaitable[Answer]) -> Answer:
-    """What is asked beside the rules; ``NotReadableError`` where a table that it reads, or its only row, is not there."""
+    """Await an auxiliary query; ``NotReadableError`` if a table that it reads, or its only row, is missing."""
     try:
         return await asked
     except (asyncpg.SyntaxOrAccessError, errors.InvariantBroken) as error:
@@ -190,16 +190,16 @@ async def find_partial(connection: Connection, rules: Sequence[Rule]) -> Mapping
 
 
 async def ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
-    """What breaks a rule. Values that cannot even be compared break it too, and keep nobody else's books from being asked.
+    """The findings of a rule. Values that cannot be compared count as findings, and do not stop other holders' checks.
 
     Args:
-        connection: Each rule is one statement, and so is read as of one moment.
+        connection: Each rule is one statement, and so sees one moment.
         rule: One of ``rules.RULES``.
-        part: The holders; ``None`` where the rule is of the installation.
-        since: Only what has happened from then on; ``None`` for everything.
+        part: The holders; ``None`` for a rule of the installation.
+        since: Check only facts from this instant on; ``None`` for everything.
 
     Raises:
-        NotReadableError: The reader may not read all of a table, or it is not as it was made.
+        NotReadableError: The reader may not read all of a table, or it is not as it was created.
     """
     if rule is SHAPE:
         return await read(find_changed(connection))
@@ -208,7 +208,7 @@ async def ask(connection: Connection, rule: Rule, part: HolderRange | None, sinc
     except asyncpg.DataError as error:
         if part is None or part.first_id == part.last_id:
             return [_of_unreadable(rule, part, error)]
-    # Somebody has written what is no number, instant or JSON where one should be: whose it is nobody says but the halves.
+    # A number, instant or JSON was overwritten with something else: halving the range finds its holder.
     middle = (part.first_id + part.last_id) // 2
     halves = (structs.replace(part, last_id=middle), structs.replace(part, first_id=middle + 1))
     return [each for half in halves for each in await ask(connection, rule, half, since)]

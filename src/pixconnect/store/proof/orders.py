@@ -1,4 +1,4 @@
-"""The rules of orders on their way, of refunds and their originals, and of the two sides of what was settled by book."""
+"""The rules of pending orders, of refunds and their originals, and of both sides of book transfers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _rule: Final = partial(
 ORDERS: Final = (
     _rule(
         name="under_way_has_order",
-        says="whatever is under way over the rail or an account has its order there, and nothing else has one",
+        says="each pending transfer or refund over the rail or an account has its order there, and there is no other",
         broken="""
             select coalesce(under_way.holder_id, open_order.holder_id) as holder_id,
                 array['order ' || coalesce(under_way.name, open_order.name)] as ids,
@@ -78,7 +78,7 @@ ORDERS: Final = (
     ),
     _rule(
         name="approved_transfer_has_its_yes",
-        says="what had to wait for an operator's yes leaves with one alone, and what was refused does not settle",
+        says="a transfer that needed an operator's approval leaves only with it, and a refused one does not settle",
         broken="""
             select awaited.holder_id, array['transfer ' || awaited.transfer_id] as ids,
                 case
@@ -106,12 +106,12 @@ ORDERS: Final = (
                     and not exists (select from database_loss where noticed_at > awaited.since - interval '1 day')
             )
         """,
-        meaning="an order left that nobody had approved, or a decision was written by hand",
-        todo="`institution pause` if money left that nobody approved; ask the operator whom the audit names",
+        meaning="an order left without approval, or a decision was written by hand",
+        todo="`institution pause` if money left without approval; ask the operator that the audit names",
     ),
     _rule(
         name="transfer_is_as_confirmed",
-        says="what was initiated and confirmed, or prepared, was sent as it was, by the holder whose it was",
+        says="a confirmed or prepared transfer was sent unchanged, by the holder that initiated it",
         broken="""
             select transfer.holder_id, array['transfer ' || transfer.id] as ids,
                 concat_ws(' ', initiated.holder_id, initiated.end_to_end_id, prepared.amount_cents, prepared.initiation_type)
@@ -129,7 +129,7 @@ ORDERS: Final = (
                 or (transfer.amount_cents, transfer.initiation_type) <> (prepared.amount_cents, prepared.initiation_type)
             )
         """,
-        meaning="the transfer, or what was confirmed or prepared, was written by hand",
+        meaning="the transfer, or its confirmed or prepared form, was written by hand",
     ),
 )
 
@@ -143,7 +143,7 @@ _of_refunds: Final = partial(
 RETURNED: Final = (
     _of_refunds(
         name="transfer_knows_its_refunds",
-        says="a transfer knows what was returned of it, and what is being returned",
+        says="a transfer has the sums of its settled and pending refunds",
         broken="""
             select transfer.holder_id, array['transfer ' || transfer.id] as ids,
                 format('%s %s', coalesce(returned, 0), coalesce(under_way, 0)) as expected,
@@ -209,7 +209,7 @@ RETURNED: Final = (
     ),
     _of_refunds(
         name="network_name_is_one_fact",
-        says="a name of the network is one fact in each direction, of one amount, whoever the holder is",
+        says="a name of the network is one fact in each direction, of one amount, across all holders",
         broken="""
             select holder_id, array[name] as ids, '1' as expected, facts_count::text as found, since
             from (

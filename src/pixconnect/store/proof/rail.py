@@ -1,4 +1,4 @@
-"""The rules that compare what has settled here with what the rail says has settled."""
+"""The rules that compare what settled here with what settled on the rail."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OURS: Final[LiteralString] = """
     from block_step as step join block on block.id = block_id and block.holder_id = step.holder_id
     where block.kind = 'precautionary' and institution_id is null and {steps}
 """
-# Of what has an id both sides are asked by that, whenever each of them dates it.
+# Facts with an id are compared by id on both sides, regardless of their dates.
 _BY_NAME: Final[LiteralString] = (
     _OURS.replace(
         "{transfers}",
@@ -67,7 +67,7 @@ _WHAT_MAY_BE: Final = (
 
 ITEMS: Final = Rule(
     name="rail_settled_the_same",
-    says="what has settled on the rail has settled here, of the same amount, and the other way round",
+    says="each settlement on the rail exists here with the same amount, and the other way round",
     broken=f"""
         with {_THEIRS}
         select ours.holder_id, array[theirs.kind || ' ' || theirs.id] as ids, theirs.amount_cents::text as expected,
@@ -82,7 +82,10 @@ ITEMS: Final = Rule(
     """,
     of="rail",
     meaning=_WHAT_MAY_BE,
-    todo="let the worker run until nothing is open; what is still there goes to the rail's support with both sides",
+    todo=(
+        "let the worker run until nothing is open; report the remaining differences to the rail's support "
+        "with both sides"
+    ),
 )
 # Money at institutions lies elsewhere.
 # What either side has and the other has not yet is known item by item, and is no difference of the sums.
@@ -122,11 +125,11 @@ RAIL: Final = (ITEMS, SUM)
 async def compare_items(
     connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime
 ) -> list[Finding]:
-    """What settled in a span on one side, and not or otherwise on the other.
+    """Settlements of a span that one side lacks, or has differently.
 
     Args:
         connection: As the reader.
-        theirs: What the rail says has settled in the span, and for a good while before and after it.
+        theirs: The rail's settlements of the span, and for a good while before and after it.
         since: The span's begin.
         until: Its end.
     """
@@ -135,15 +138,15 @@ async def compare_items(
 
 
 async def sum_held(connection: Connection, theirs: Sequence[SettledItem], since: datetime, until: datetime) -> int:
-    """What the rail should hold, in cents, given all that it says has settled around an instant and until its position.
+    """The sum that the rail should hold, in cents, by its settlements up to an instant and to its position.
 
     Args:
         connection: As the reader.
-        theirs: What the rail says has settled since a good while before the instant.
-        since: The instant: what either side alone has from it on is no difference.
-        until: When ours end.
+        theirs: The rail's settlements since a good while before the instant.
+        since: The instant: facts that either side alone has from it on are no difference.
+        until: The end of our facts.
     """
-    # Compared with nothing, so that it is always told.
+    # Compared with an empty balance, so that it is always reported.
     [row] = await connection.fetch(SUM.broken, _encode(theirs).decode(), since, until, None)
     return int(row["found"])
 

@@ -1,4 +1,4 @@
-"""The rules of reports that wait for a person, of what was refused, and of who asked for what: each against what it names."""
+"""The rules of reports that wait for a person, of refusals, and of recorded origins: each against its subject."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _ASK: Final = (
     "look at the report and at what it names: `pixconnect report list --all`; what the rail settled is the truth"
 )
 
-_ASK_CLIENT: Final = "ask the holder whether they asked for it: `pixconnect find ID` shows by whom it is said to be"
-# Kept for 400 days, the oldest are deleted first: what is older than the first that is kept was told once.
+_ASK_CLIENT: Final = "ask the holder whether they requested it: `pixconnect find ID` shows the recorded client"
+# Kept for 400 days, the oldest are deleted first: anything older than the first one kept was recorded once.
 _TOLD_SINCE: Final[LiteralString] = """(
     select min(at) + case min(id) when 1 then interval '0' else interval '1 day' end
     from (select id, at from origin_batch order by id limit 1000) as oldest
@@ -21,7 +21,7 @@ REPORTS: Final = (
     Rule(
         name="kept_report_is_as_it_came",
         says="a kept report is of the kind and name that its text says, and what it contradicts or repeats is here",
-        # Its text may hold what PostgreSQL's JSON does not: a report is kept whatever it says.
+        # Its text may contain characters that PostgreSQL's JSON rejects: a report is kept unabridged.
         broken="""
             select null::bigint as holder_id, array['report ' || id] as ids, format('%s %s', kind, name) as expected,
                 left(report, 200) as found, first_seen_at as since
@@ -70,7 +70,7 @@ REPORTS: Final = (
     ),
     Rule(
         name="fact_has_its_origin",
-        says="of whatever a client asked for is told who asked, once",
+        says="each request of a client has its origin recorded, once",
         broken="""
             with asked as (
                 select 'transfer' as kind, id, holder_id, created_at from {transfers} as transfer where direction = 'OUT'
@@ -100,12 +100,12 @@ REPORTS: Final = (
         + _TOLD_SINCE
         + """
         """,
-        meaning="what is told of who asked was lost or written by hand, or what was asked for was invented",
+        meaning="the recorded origin was lost or written by hand, or the request was invented",
         todo=_ASK_CLIENT,
     ),
     Rule(
         name="origin_is_of_its_fact",
-        says="whatever is told to have been asked for is here, of that holder, of that instant, and asked for by one of theirs",
+        says="each recorded origin has its request, of that holder, at that instant, by one of the holder's clients",
         broken="""
             with batch as materialized (select * from origin_batch where holder_id between $1 and $2)
             select batch.holder_id, array[batch.kind || ' ' || each.id, 'origin ' || batch.id] as ids,
@@ -133,7 +133,7 @@ REPORTS: Final = (
                 or cardinality(ids) <> cardinality(request_ids)
         """,
         is_of_whole_runs=True,
-        meaning="what is told of who asked was written by hand, or what was asked for was lost",
+        meaning="the recorded origin was written by hand, or the request was lost",
         todo=_ASK_CLIENT,
     ),
 )

@@ -17,7 +17,7 @@ from pixconnect.store.proof.orders import ORDERS, RETURNED
 from pixconnect.store.proof.rail import RAIL
 from pixconnect.store.proof.reports import REPORTS
 
-# Cheap ones first: what they find is told while the others are still being asked.
+# Cheap ones first: their findings appear while the others still run.
 RULES: Final = (
     *LEDGER,
     *CHAIN,

@@ -15,7 +15,7 @@ from pixconnect.store.frame.table import Table, fetch_row
 from pixconnect.store.proof.look import HOLDER_ID_MAX, HolderRange, read_finding
 
 _SCHEMA: Final = "verify"
-"""Who serves has it not in its path, and reads what was found all the same."""
+"""The server role has this schema not in its path, but can read the findings."""
 
 _encode = msgspec.json.Encoder().encode
 _decode_looked = msgspec.json.Decoder(tuple[Judgement, ...]).decode
@@ -58,8 +58,8 @@ async def begin(connection: Connection, extent: Extent, operator: str, read_unti
     return RUN.read(await fetch_row(connection, _BEGIN, extent, operator, read_until))
 
 
-# Who ran it was killed, or stopped it: it has not been seen for a while. A whole run goes on after its last holder while there
-# are others: of those whom it has seen it says what was then. One over changes looks at all again, and has little to read.
+# Its process was killed or stopped: it has not been seen for a while. A whole run continues after its last holder, and reports
+# the earlier state of holders already seen. A run over changes starts again: it has little to read.
 _GO_ON: Final[LiteralString] = f"""
     update proof_run set state = 'running', seen_at = clock_timestamp(),
         last_holder_id = case extent when 'whole' then last_holder_id else 0 end,
@@ -152,7 +152,7 @@ _JUDGE: Final[LiteralString] = """
 
 
 async def add_seen(connection: Connection, run: Run, findings: Sequence[Finding]) -> None:
-    """Remember what was found, until it is looked at again."""
+    """Record findings until the second look."""
     if findings:
         await connection.execute(_ADD_SEEN, run.id, _encode(findings).decode())
 
@@ -187,7 +187,7 @@ async def read(connection: Connection, run_id: int) -> Run:
     return RUN.read(await fetch_row(connection, f"select {RUN.select} from proof_run where id = $1", run_id))
 
 
-# Of what was found among everything a run over changes says nothing: it was not there to be looked at again.
+# A run over changes cannot confirm findings of whole runs: their rows were not looked at again.
 _COUNTING: Final[LiteralString] = f"""
     with whole as (
         select id, ended_at from {_SCHEMA}.proof_run
@@ -221,12 +221,12 @@ _BY_NAME_MAX: Final = 20
 
 
 async def count_broken(pool: Pool) -> Mapping[str, int]:
-    """What is known to be wrong in the books, by rule: since everything was looked at last."""
+    """The number of standing findings by rule, since the last whole run."""
     return {row["rule"]: row["count"] for row in await pool.fetch(_BROKEN, _BY_NAME_MAX)}
 
 
 async def list_standing(connection: Connection, rules: Sequence[str], count_max: int) -> list[tuple[Finding, datetime]]:
-    """What is known to be wrong by some rules, as in ``count_broken``, each as it was seen last and when."""
+    """Standing findings of some rules, as in ``count_broken``, each with its last form and time."""
     rows = await connection.fetch(_STANDING, _BY_NAME_MAX, list(rules), count_max)
     return [(read_finding(row["rule"], row), row["seen_at"]) for row in rows]
 
@@ -259,5 +259,5 @@ _FINDINGS: Final[LiteralString] = f"""
 async def list_findings(
     connection: Connection | Pool, run_id: int, state: Literal["seen", "there"], count_max: int | None = None
 ) -> Sequence[Finding]:
-    """What was seen and waits for a second look, or what was there at both."""
+    """Findings that wait for a second look, or were present at both."""
     return [read_finding(row["rule"], row) for row in await connection.fetch(_FINDINGS, run_id, state, count_max)]

@@ -34,7 +34,7 @@ SHAPE: Final = Rule(
     name="tables_are_as_made",
     says="each table, sequence, type and function is as the source makes it, with its constraints, triggers and grants",
     of="installation",
-    meaning="somebody changed the tables, switched off a guard or granted something by hand",
+    meaning="the tables were changed, a guard was disabled or a right was granted by hand",
     todo="find out who logged in as the owner; compare it with the source, put it back, and run `verify --whole`",
 )
 
@@ -141,7 +141,7 @@ _LINES: Final[LiteralString] = """
         ), false
     )
 """
-# Roles belong to the whole server. These lines are only there if somebody gave a role of ours more than the installation does.
+# Roles belong to the whole server. These lines appear only if one of our roles was given more than the installation gives.
 _ROLES: Final[LiteralString] = """
     select 'roles' as object, format('%s may be %s', member.rolname, granted.rolname) as line
     from pg_auth_members
@@ -157,7 +157,7 @@ _ROLES: Final[LiteralString] = """
     where rolname ~ '^pixconnect_(service|operator|console|funding|verifier)$'
         and (rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls or rolcanlogin)
     union all
-    -- A login that was given a role of ours, and may become the owner of the tables too.
+    -- A login with one of our roles that may also become the owner of the tables.
     select 'roles', format('%s may be %s', login.rolname, owner.rolname)
     from pg_namespace join pg_roles as owner on owner.oid = nspowner
     join pg_roles as login on login.oid <> owner.oid and not login.rolsuper and pg_has_role(login.oid, owner.oid, 'MEMBER')
@@ -248,7 +248,7 @@ def _source_of(name: str) -> str:
 
 
 def _describe(lines: Sequence[str], *, is_ours: bool) -> str:
-    """The digest of an object of ours, with each guard that is off; all lines of an object that should not be there."""
+    """The digest of one of our objects, with each disabled guard; all lines of an object that should not exist."""
     shown = [_digest(lines), *(line for line in lines if line.endswith((" OFF", " NOT VALID")))] if is_ours else lines
     return "; ".join(sorted(shown))[:_SHOWN_MAX]
 

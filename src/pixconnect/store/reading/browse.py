@@ -189,12 +189,12 @@ def _chunk(rows: Sequence[asyncpg.Record]) -> Chunk:
     if not rows:
         return Chunk(rows=[], looked_at_count=0, end=None)
     end = BrowsePosition(at=rows[0]["end_at"], id=rows[0]["end_id"])
-    # Where nothing was found, the place stands in a row of its own.
+    # If nothing was found, the place stands in a row of its own.
     found = [row for row in rows if row["id"] is not None]
     return Chunk(rows=found, looked_at_count=rows[0]["looked_at_count"], end=end)
 
 
-# Endpoint by endpoint, each from its own place in the index; failed ones have an index of their own, if the text says so.
+# Endpoint by endpoint, each from its own position in the index; failed ones have an index of their own, if the text uses it.
 def _of_endpoints(status: LiteralString) -> LiteralString:
     return _statement(
         f"""

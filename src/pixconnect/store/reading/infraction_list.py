@@ -1,7 +1,7 @@
-"""Infractions as people look for them: what is undecided first, by when it can be answered; then what has ended, newest first.
+"""Infractions for people: undecided ones first, by the deadline for an answer; then ended ones, newest first.
 
-What is undecided is found by its block, which is open as long: of blocks there is an index of the open ones, so no list reads
-what ended years ago to find what ends tomorrow.
+Undecided ones are found by their blocks, which stay open as long: open blocks have an index, so no list reads long-ended
+infractions to find one that ends tomorrow.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ async def list_undecided(
     after: tuple[datetime, int],
     count_max: int,
 ) -> list[Infraction]:
-    """Those of which nothing is decided, after an end of the time to answer and an id."""
+    """Undecided infractions, after a deadline and an id."""
     rows = await pool.fetch(_UNDECIDED, *_asked(holder_id, states, wanted), *after, count_max)
     return [INFRACTION.read(row) for row in rows]
 
@@ -101,7 +101,7 @@ _OF_TRANSFERS: Final[LiteralString] = f"""
 
 
 async def find_of_transfers(pool: Pool, transfers: Sequence[tuple[int, int]]) -> list[Infraction]:
-    """Those of some Pix, given by id and holder, in the order in which they were heard of."""
+    """Infractions of some Pix, given by id and holder, in order of first report."""
     rows = await pool.fetch(_OF_TRANSFERS, *split_pairs(transfers)) if transfers else []
     return [INFRACTION.read(row) for row in rows]
 

@@ -1,7 +1,7 @@
-"""What the tables hold about a person, found by tax id, over all holders.
+"""The rows about a person, found by tax id, over all holders.
 
-No index leads from a tax id to a Pix: one would make every Pix dearer for what is asked a few times a year. So transfers are
-read in slices by id, and what hangs on them is found by them.
+No index leads from a tax id to a Pix: it would make every Pix slower for a request made a few times a year. So transfers are
+read in slices by id, and related rows are found through them.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class PersonRow(Struct, frozen=True, kw_only=True):
     is_open: bool
     """Whether it has not ended: then all of it stays."""
     is_paid: bool = False
-    """Of a charge: its debtor is kept as long as whoever paid it."""
+    """For a charge: its debtor is kept as long as its payer."""
     texts: Mapping[str, Any] = {}
-    """What is held about the person, and what the row is."""
+    """The stored texts about the person, and the kind of row."""
 
 
 # Bounded by ids and not by matches: a person may be in none of the next million transfers, and each statement has to end in
@@ -43,9 +43,9 @@ class PersonRow(Struct, frozen=True, kw_only=True):
 _NEXT_SLICE: Final[LiteralString] = """
     select max(id) from (select id from transfer where id > $1 order by id limit $2) as slice
 """
-# All that was ever known of the other side is asked: what was told first, what completed it, who was reached, and whom the
-# institution named before it paid. A key counts too, since a tax id may be one. The clock starts at the last thing that
-# happened: a refund made years later keeps the texts of its payment.
+# Every recorded form of the counterparty is searched: the first report, its completion, the payee reached, and the one that the
+# institution named before payment. A key counts too, since a tax id may be one. The retention starts at the last event: a
+# refund made years later keeps the texts of its payment.
 _TRANSFERS: Final[LiteralString] = """
     select 'transfer' as kind, transfer.id, transfer.holder_id,
         case direction when 'IN' then 'payer' else 'payee' end as role,
@@ -115,7 +115,7 @@ async def read_transfers_of_person(
         after_id = until_id
 
 
-# By the index of debtors, holder for holder; earlier contents of a charge may have named somebody else.
+# By the index of debtors, holder by holder; earlier contents of a charge may have named another debtor.
 _CHARGES: Final[LiteralString] = """
     select 'charge' as kind, charge.id, charge.holder_id, 'debtor' as role, modified_at as began_at,
         status = 'PENDING' or exists (
@@ -186,7 +186,7 @@ async def read_others(connection: Connection, tax_id: str) -> list[PersonRow]:
 
 
 class PersonEndpoint(Struct, frozen=True, kw_only=True):
-    """Somebody who was sent what is about the person, and has it."""
+    """A receiver that was sent data about the person."""
 
     holder_id: int
     endpoint_id: int
@@ -213,7 +213,7 @@ _TOLD: Final[LiteralString] = """
 
 
 async def list_told(connection: Connection, rows: Sequence[PersonRow]) -> list[PersonEndpoint]:
-    """Which endpoints were told of these rows, as far back as events are kept."""
+    """The endpoints that received these rows, as far back as events are kept."""
     kinds, ids, holder_ids = ([row.kind for row in rows], [row.id for row in rows], [row.holder_id for row in rows])
     async with connection.transaction():
         # No index leads from a charge or transfer to its events: the holders' events are read once.
@@ -239,7 +239,7 @@ async def list_events_of(connection: Connection, rows: Sequence[PersonRow]) -> l
     return [row["body"] for row in found]
 
 
-# By what a case names and by what it says: the tax id may stand in its words alone.
+# By the case's subject and its words: the tax id may occur in the words alone.
 _OPEN_CASES: Final[LiteralString] = """
     select id from kept_case
     where ended_at is null and (name = any($1) or position($2 in said) > 0 or kind = 'report' and name = any($3)
@@ -270,7 +270,7 @@ _OPEN_BLOCKS: Final[LiteralString] = """
 
 
 async def list_open_blocks(connection: Connection, rows: Sequence[PersonRow]) -> list[str]:
-    """The institutions' names of what is contested or blocked of these rows: a contest has a block until it is decided."""
+    """The institutions' names of contests or blocks of these rows: a contest has a block until it is decided."""
     asked = list[list[int]]()
     for kind in ("transfer", "infraction"):
         of_kind = [row for row in rows if row.kind == kind]

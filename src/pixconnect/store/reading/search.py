@@ -1,7 +1,7 @@
-"""Finds whatever has an id, of all holders.
+"""Finds any resource by id, over all holders.
 
-Each table is asked by indexes that others need anyway: ids, external ids and names of the network stand first in their keys. So
-it costs a few pages, however many holders and rows there are.
+Each table is queried by indexes that exist anyway: ids, external ids and network names stand first in their keys. So it costs a
+few pages, however many holders and rows exist.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from pixconnect.foundation.pool import Pool
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """A thing that has the id, by whichever of its ids that is."""
+    """A resource that has the id, as any of its ids."""
 
     kind: str
     id: str
-    """Ours; of a client and a key, what stands for it."""
+    """Our id; for a client or key, its stand-in."""
     holder_id: int | None
     external_id: str | None
     name: str | None

@@ -1,4 +1,4 @@
-"""In which trace something was asked for, of what is on its way: orders by their names, and deliveries by what they tell of."""
+"""The trace of each pending request: orders by their names, deliveries by their resources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import Struct
 from pixconnect.foundation.pool import Pool
 
 Resource = tuple[str, int, int]
-"""What a delivery tells of: its kind, id and holder."""
+"""The resource of a delivery: its kind, id and holder."""
 
 
 class TracedOrder(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What the database has forgotten, as far as it was seen: open orders count as handed over, and operators are told of it."""
+"""Detected losses of the database: open orders count as handed over, and operators are notified."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pixconnect.foundation.pool import Connection, Pool
 _COUNT_AS_HANDED: Final[LiteralString] = """
     update open_order set handed_at = coalesce(handed_at, now_at), asked_count = greatest(asked_count, 1),
         due_at = least(due_at, now_at),
-        -- A yes may be what was forgotten: nobody gives another one.
+        -- The lost data may include an approval: no second one can be given.
         approval = case approval when 'awaited' then 'refused' else approval end
     from (select clock_timestamp() + offset_us * interval '1 microsecond' as now_at from clock) as clock
     where $1 or institution_id is not null
@@ -42,7 +42,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     orders_count: int
     """Orders that were open, and have counted as handed over since."""
     accounts_count: int
-    """Accounts at institutions that it has paused, until what was forgotten of each is in the books again."""
+    """Accounts at institutions that it paused, until the lost facts of each are in the books again."""
     known_until: datetime | None = None
     """When the service last noted how far it was: what happened later may be forgotten."""
 
@@ -56,13 +56,13 @@ _INSERT_LOSS: Final[LiteralString] = """
 async def insert_loss(
     connection: Connection, reason: str, found: DatabaseServer, behind: DatabaseServer | None, orders_count: int
 ) -> int:
-    """Keep what was seen, which pauses all accounts at institutions (trigger ``pause_accounts``); answers how many.
+    """Record a loss, which pauses all accounts at institutions (trigger ``pause_accounts``); return their number.
 
     Args:
         connection: In a transaction.
         reason: For the operator.
         found: The server as it is.
-        behind: What was known of this server or another one, where it has less than that.
+        behind: The recorded state of this or another server, if the present one is older.
         orders_count: How many were open.
     """
     same = behind if behind is not None and behind.place == found.place else None
@@ -77,7 +77,7 @@ async def insert_loss(
     )
 
 
-# A process that knows the server as it was after that start has seen what was left, and more is missing now.
+# A process that has the server's state after that start has seen the remaining data, and more is missing now.
 _IS_KNOWN: Final[LiteralString] = """
     select exists (
         select from database_loss

@@ -41,7 +41,7 @@ _FIND_MODE: Final[LiteralString] = """
 
 
 async def find_mode(connection: Connection) -> Mode | None:
-    """The mode of what is in the database before it is migrated; ``None`` where there is nothing."""
+    """The mode of the database before migration; ``None`` if it is empty."""
     if not await connection.fetchval("select to_regclass('installation') is not null"):
         return None
     return await connection.fetchval(_FIND_MODE)
@@ -97,7 +97,7 @@ class PreparedSession(Struct, frozen=True, kw_only=True):
     server: DatabaseServer
     is_standby: bool
     weak: Sequence[str]
-    """The server's settings that may lose what was committed."""
+    """The server's settings that may lose committed data."""
     cluster: str
     """The name of the cluster that it is of; empty where it has none."""
 
@@ -167,7 +167,7 @@ async def note_server(connection: Connection, server: DatabaseServer, *, has_com
 
 
 async def find_waiting_cluster(connection: Connection) -> str | None:
-    """The cluster whose commits waited for a standby when somebody last looked."""
+    """The cluster whose commits waited for a standby at the last check."""
     return await connection.fetchval("select waiting_cluster from installation")
 
 
@@ -185,12 +185,12 @@ async def note_cluster(connection: Connection) -> bool:
     return await connection.execute(_NOTE_CLUSTER) != "UPDATE 0"
 
 
-# Its record is behind whatever this session can see, and the COMMIT that has it waits for the standbys.
+# Its record follows everything visible to this session, and its COMMIT waits for the standbys.
 WRITE_RECORD: Final[LiteralString] = "select pg_logical_emit_message(true, 'pixconnect', '')"
 
 
 async def read_server_at_standbys(connection: Connection) -> DatabaseServer:
-    """As ``read_server``, once a standby has all of the log that it tells of."""
+    """As ``read_server``, once a standby has all of the log up to that state."""
     async with connection.transaction():
         found = await read_server(connection)
         await connection.execute(WRITE_RECORD)
@@ -204,7 +204,7 @@ async def read_first_ids(connection: Connection) -> FirstIds:
     return FirstIds() if row is None else FirstIds(**row)
 
 
-# What an answer of ours is worth depends on these.
+# The durability of our answers depends on these.
 DURABILITY: Final = (
     "fsync",
     "full_page_writes",
@@ -305,7 +305,7 @@ _BEAT: Final[LiteralString] = """
 async def make_heartbeat(connection: Connection) -> Heartbeat:
     """Let the primary note its clock, unless it has just done so; answers what it shows then."""
     async with connection.transaction():
-        # Nobody is promised anything by it: it waits neither for the disk nor for a standby.
+        # No answer depends on it: it waits neither for the disk nor for a standby.
         await connection.execute("set local synchronous_commit = off")
         await connection.execute(_BEAT, BEAT_EVERY_S)
     return Heartbeat(**await fetch_row(connection, _READ))

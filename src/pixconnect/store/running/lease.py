@@ -21,7 +21,7 @@ _LOCK_CLASS: Final = 0x7078_776B
 
 async def join(connection: Connection) -> int:
     """Become a worker, for as long as this connection lives; answers its id, which no other has had."""
-    # The lock comes before the row: any worker that sees a row whose lock nobody holds removes it.
+    # The lock comes before the row: any worker that sees a row whose lock is free removes it.
     worker_id: int = await connection.fetchval("select nextval('worker_id')::integer")
     await connection.execute("select pg_advisory_lock($1::integer, $2::integer)", _LOCK_CLASS, worker_id)
     await connection.execute(
@@ -109,7 +109,7 @@ HOLD: Final[LiteralString] = """
 
 
 async def fence(connection: Connection, epochs: Mapping[int, int]) -> set[int]:
-    """Hold until the transaction ends, and answer, the slots still ours under the epochs we read; a worker's first lock."""
+    """Lock and return the slots still ours under the epochs read; a worker's first lock, until the transaction ends."""
     rows = await connection.fetch(HOLD, list(epochs), list(epochs.values()))
     return {row["slot"] for row in rows}
 

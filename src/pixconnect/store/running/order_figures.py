@@ -12,7 +12,7 @@ from pixconnect.foundation.pool import Connection, Pool
 
 
 class OrderFigures(Struct, frozen=True, kw_only=True):
-    """What is open of transfers, or of refunds, to accounts elsewhere."""
+    """Open transfers, or refunds, to accounts outside this service."""
 
     due_count: int
     """A worker must look at them now."""
@@ -46,7 +46,7 @@ _READ_ALL: Final[LiteralString] = """
 
 
 async def read_all(connection: Connection | Pool, now: datetime, count_max: int) -> Mapping[str, OrderFigures]:
-    """Figures of open orders by ``transfer`` and ``refund``; a kind of which nothing is open is missing.
+    """Figures of open orders by ``transfer`` and ``refund``; a kind without open ones is missing.
 
     It reads at most ``count_max`` orders: those that are due first.
     """

@@ -1,10 +1,10 @@
-"""Partitions of events and deliveries, made ahead and dropped once all in them is old; and texts about people, emptied.
+"""Partitions of events and deliveries, made ahead and dropped once all rows are old; and erasure of personal texts.
 
-PostgreSQL does it, by functions that run as the owner and judge by its own clock; they stand in the schema. None of them
-keeps anybody waiting for more than a tenth of a second: who comes too late to a lock tries again in the next pass.
+PostgreSQL does it, by functions that run as the owner and use its own clock; they stand in the schema. None of them blocks
+other transactions for more than a tenth of a second: if a lock is not free, the next pass tries again.
 
-They judge every row by the least times of the register of people's data, by the database's own clock, whatever they are asked;
-and what is chained of a row stays provable by a digest of its own. So nobody who has the service's password can empty more.
+They apply at least the minimum times of the register of personal data, by the database's own clock, whatever the caller passes;
+and the chained facts of a row stay provable by a digest. So the service's password does not allow erasing more.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PARENTS: Final = ("event", "delivery", "event_feed")
 
 
 async def make(connection: Connection, parent: str) -> list[str]:
-    """Adopt what others have made, and make what is missing ahead; answers the names of the new ones."""
+    """Adopt partitions made by others, make missing ones ahead, and return the new names."""
     return [row["name"] for row in await connection.fetch("select make_partitions($1) as name", parent)]
 
 
 async def note(connection: Connection) -> timedelta | None:
-    """Note what has been begun and filled; answers how far the clock jumped since the last pass, if it did."""
+    """Record begun and filled partitions; return how far the clock jumped since the last pass, if it did."""
     return await connection.fetchval("select note_partitions()")
 
 
@@ -42,14 +42,14 @@ async def detach_old(connection: Connection, parent: str, retention: timedelta) 
 
 
 async def drop_detached(connection: Connection) -> str | None:
-    """Drop one that was detached, and count what was in it no more; answers its name."""
+    """Drop a detached partition and remove its rows from the counts; return its name."""
     async with connection.transaction():
         # It reads every row that it takes from the totals, however long that takes.
         await connection.execute("set local statement_timeout = 0")
         return await connection.fetchval("select drop_detached_partition()")
 
 
-# We give up deliveries that are pending in a partition which is to go, with an attempt that says why.
+# Pending deliveries in a partition that is due to be dropped fail, with an attempt that states the reason.
 _GIVE_UP_OLD: Final[LiteralString] = """
     with old as (
         select first_id, end_id from event_partition, partition_pass
@@ -78,7 +78,7 @@ _TOO_OLD: Final = "not sent: it waited for longer than events are kept"
 
 
 async def give_up_old(connection: Connection, retention: timedelta, now: datetime, count_max: int) -> int:
-    """Give up what is still pending in partitions that are to go; answers how many deliveries that were."""
+    """Fail pending deliveries in partitions that are due to be dropped; return their number."""
     return await connection.fetchval(_GIVE_UP_OLD, retention, count_max, now, _TOO_OLD)
 
 
@@ -119,7 +119,7 @@ class RetentionPeriods(Struct, frozen=True, kw_only=True):
     """How old texts become here; never less than the functions know."""
 
     unpaid: timedelta
-    """Of a charge that nobody paid, from its end."""
+    """For an unpaid charge, from its end."""
     message: timedelta
     party: timedelta
 
@@ -135,16 +135,16 @@ class Erased(Struct, frozen=True, kw_only=True):
 
 class SweepStep(Struct, frozen=True, kw_only=True):
     looked_count: int
-    """0 at the end of a walk, and while none is due or somebody else walks."""
+    """0 at the end of a walk, and while none is due or another worker walks."""
     erased_count: int
 
 
-# It takes the row of the walk by ``skip locked``: of two workers the second one finds nothing to do, and waits for nobody.
+# It takes the walk's row with ``skip locked``: of two workers the second finds nothing to do, and does not wait.
 _SWEEP: Final[LiteralString] = "select * from sweep_texts($1, $2, $3, $4, $5)"
 
 
 async def sweep_texts(connection: Connection, kind: str, ages: RetentionPeriods, count_max: int) -> SweepStep:
-    """Look at the next rows of a walk over all of a kind, which begins anew each day."""
+    """Check the next rows of a walk over all of a kind; a new walk starts each day."""
     row = await connection.fetchrow(_SWEEP, kind, count_max, ages.unpaid, ages.message, ages.party)
     return SweepStep(**row) if row else SweepStep(looked_count=0, erased_count=0)
 
@@ -156,12 +156,12 @@ _ERASE_TRANSFERS: Final[LiteralString] = "select * from erase_transfers($1, $2, 
 async def erase_transfers(
     connection: Connection, rows: Sequence[tuple[int, int]], ages: RetentionPeriods
 ) -> list[Erased]:
-    """Empty what may go of transfers, each by its id and holder; answers those of which something went."""
+    """Empty the erasable texts of transfers, each by id and holder; return the changed ones."""
     found = await connection.fetch(_ERASE_TRANSFERS, *_split(rows), ages.message, ages.party)
     return [Erased(**row) for row in found]
 
 
-# A refund has a message alone: its payment says to whom it went.
+# A refund has only a message: its payment has the payee.
 _ERASE_REFUNDS: Final[LiteralString] = "select * from erase_refunds($1, $2, $3)"
 
 
@@ -182,7 +182,7 @@ async def erase_charges(
     return [Erased(**row) for row in found]
 
 
-# What was said of a contest goes when the other side of its Pix may go: neither says anything without the other.
+# A contest's words go when the counterparty of its Pix may go: neither means anything without the other.
 _ERASE_INFRACTIONS: Final[LiteralString] = "select * from erase_infractions($1, $2, $3)"
 
 

@@ -1,6 +1,6 @@
-"""The tables of lots of charges with a due date: the lots, their items, and what workers have to do of them.
+"""The tables of lots of charges with a due date: the lots, their items, and workers' pending requests.
 
-Whoever changes items locks them in the order of their lots and places, after the charges.
+Changes lock items in the order of their lots and places, after the charges.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ItemKey(Struct, frozen=True):
 
 
 class DueItem(Struct, frozen=True, kw_only=True):
-    """What is to be done next of one charge, and what was made of it so far."""
+    """The next request of one charge, and its results so far."""
 
     request: LotRequest
     txid: str
@@ -107,7 +107,7 @@ _REFUSED_OCTETS: Final[LiteralString] = """
 
 
 async def measure_refusals(pool: Pool, holder_id: int, numbers: Sequence[int]) -> int:
-    """How many octets it takes to say what was refused in these lots; none of it is read."""
+    """The size in octets of these lots' refusals, without reading them."""
     return await pool.fetchval(_REFUSED_OCTETS, holder_id, numbers)
 
 
@@ -159,7 +159,7 @@ _INSERT: Final[LiteralString] = f"""
 async def insert(
     connection: Connection, lot: ChargeLot, items: Sequence[LotItem], requests: Sequence[LotRequest]
 ) -> None:
-    """A lot, its items and what is to be done of them, by one statement: none is there without the others."""
+    """Insert a lot, its items and requests in one statement: none exists without the others."""
     places = [item.place for item in items]
     txids, wanted = [item.txid for item in items], [item.wanted for item in items]
     await connection.execute(_INSERT, *LOT.values(lot), places, txids, wanted, *REQUEST.arrays(requests))
@@ -168,7 +168,7 @@ async def insert(
 _UPDATE_LOT: Final[LiteralString] = """
     update charge_lot set description = $3, asked_count = $4 where holder_id = $1 and number = $2
 """
-# What was sent is kept as long as there is no charge of it: afterwards the charge says it.
+# The sent contents are kept until their charge exists: afterwards the charge has them.
 _ASK: Final[LiteralString] = f"""
     with new_request as (
         insert into lot_request ({REQUEST.names})
@@ -204,9 +204,8 @@ async def read_requests_ahead(connection: Connection, lot: ChargeLot) -> dict[in
     return {row["place"]: (row["count"], row["last"]) for row in rows}
 
 
-# Place by place of all lots: a short lot is not kept waiting by a long one. Of each slot only the first are looked at, by their
-# keys alone: what is asked for is long, and a hundred lots may wait. Requests of one charge stand one after the other there,
-# and the first of them is due.
+# Place by place across lots: a short lot does not wait for a long one. In each slot only the first are read, by their keys
+# alone: requests are long, and a hundred lots may wait. Requests of one charge follow each other, and the first of them is due.
 _DUE: Final[LiteralString] = f"""
     with held as (
         select slot from unnest($1::smallint[]) as held (slot)
@@ -228,7 +227,7 @@ _DUE: Final[LiteralString] = f"""
 
 
 async def find_due(pool: Pool, slots: Sequence[int], count_max: int, left_out_count: int) -> list[DueItem]:
-    """What is to be done next in these slots, of each charge one request; so many more as may not be done now."""
+    """The next request of each charge in these slots; plus as many more as are excluded now."""
     rows = await pool.fetch(_DUE, slots, count_max, left_out_count)
     return [DueItem(request=REQUEST.read(row), txid=row["txid"], charge_id=row["charge_id"]) for row in rows]
 
@@ -247,7 +246,7 @@ _LOCK: Final[LiteralString] = f"""
     )
     select * from locked
 """
-# Asked for after the wait, by a snapshot of its own: what another worker has done meanwhile is gone.
+# Queried after the wait, in a new snapshot: requests done by another worker meanwhile are gone.
 _WAITING_NUMBERS: Final[LiteralString] = """
     select holder_id, lot_number, place, min(number) as next, count(*)
     from unnest($1::bigint[], $2::bigint[], $3::smallint[]) as wanted (holder_id, lot_number, place)
@@ -263,7 +262,7 @@ class LockedItem(Struct, frozen=True, kw_only=True):
 
 
 async def lock_items(connection: Connection, keys: Collection[ItemKey]) -> dict[ItemKey, LockedItem]:
-    """Those of these items of which something is still to be done, locked."""
+    """Lock and return the items with pending requests."""
     arrays = [key.holder_id for key in keys], [key.lot_number for key in keys], [key.place for key in keys]
     items = [ITEM.read(row) for row in await connection.fetch(_LOCK, *arrays)]
     waiting = {
@@ -312,7 +311,7 @@ async def finish(connection: Connection, done: Sequence[tuple[LotItem, int]]) ->
     )
 
 
-# What a lot was told and has not done yet would undo, later, what another door does to its charge now.
+# A lot's pending request would later undo a change made now through another API.
 _FIND_HELD: Final[LiteralString] = """
     select txid, holder_id from unnest($1::text[], $2::bigint[]) as wanted (txid, holder_id)
     join lot_item using (txid, holder_id) where status = 'PROCESSING' or charge_id is null
@@ -346,7 +345,7 @@ class LockedCharges(Struct, frozen=True, kw_only=True):
 async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:
     """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold."""
     rows = await connection.fetch(_LOCK_CHARGES, *split_pairs(wanted))
-    # Where nothing was locked, the rest stands in a row of its own.
+    # If no row was locked, the rest stands in a row of its own.
     found = [charge_store.CHARGE.read(row) for row in rows if row["id"] is not None]
     return LockedCharges(
         charges={(charge.txid, charge.holder_id): charge for charge in found},

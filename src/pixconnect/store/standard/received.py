@@ -1,10 +1,10 @@
 """Received Pix by the instant at which they settled, newest first, with exact totals at any length.
 
-The hours of ``listing`` are those of ``received_hour``, as far as they are known, and are counted from the index from there on.
-So payments write nothing for this list, and a holder who never asks for it costs nothing.
+The hours of ``listing`` are those of ``received_hour``, as far as they are counted; from there on the index is counted. So
+payments write nothing for this list, and holders who do not use it cost nothing.
 
-They settled when the network says, where that is minutes from our instant. All hours are counted by ours, which never
-change once they are over; the few that the network dates otherwise are taken from there, and added where they belong.
+A Pix settled at the network's instant, if that is minutes from ours. All hours are counted by ours, which never change once
+they are over; the few that the network dates otherwise are moved to their hours.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ _STEP: Final = timedelta(days=7)
 
 
 async def count_hours(pool: Pool, holder_id: int, until: datetime) -> None:
-    """Count the hours up to ``until``, of which none may still change."""
+    """Count the hours up to ``until``, which are all final."""
     counted_until: datetime | None = await pool.fetchval(_COUNTED_UNTIL, holder_id)
     while counted_until is not None and counted_until < until:
         counted_until = min(counted_until + _STEP, until)
@@ -116,7 +116,7 @@ async def count_hours(pool: Pool, holder_id: int, until: datetime) -> None:
 
 
 async def forget_hours(connection: Connection) -> None:
-    """Let all hours be counted anew: the clock was moved back, and some that were over are to come."""
+    """Delete the counts of hours: the clock was moved back, and some hours are in the future again."""
     await connection.execute("with forgotten as (delete from received_known) delete from received_hour")
 
 

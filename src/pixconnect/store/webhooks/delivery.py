@@ -1,7 +1,7 @@
-"""Deliveries as workers need them: what is due, what comes next, and what came of an attempt.
+"""Deliveries for workers: those due, their order, and the results of attempts.
 
-Nothing is written to claim work: the worker that holds a slot reads what is due in it, and its records are fenced. Reads go
-forward from a cursor, and do not pass over delivered rows again.
+No write claims work: the worker that holds a slot reads its due rows, and its records are fenced. Reads go forward from a
+cursor, and do not pass over delivered rows again.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ TOLD: Final = Columns[KeyWebhookEvent](
     write={},
 )
 
-# All deliveries of one such webhook share a slot, so one worker has whatever is due of it and puts it into few bodies.
+# All deliveries of one such webhook share a slot, so one worker has all due ones and puts them into few bodies.
 APPEND_TOLD: Final = of_columns(
     TOLD,
     once=[],
@@ -228,10 +228,10 @@ async def read_backlog(
     count_max: int,
     known_ids: Sequence[int] = (),
 ) -> tuple[list[DueDelivery], BacklogWalk | None]:
-    """Walk through what is pending for one endpoint, resource by resource: it has more than a worker keeps in memory.
+    """Walk through one endpoint's pending deliveries, resource by resource: there are more than a worker keeps in memory.
 
     Returns:
-        What can be tried, and where to go on; ``None`` at the end.
+        The deliverable ones, and where to continue; ``None`` at the end.
     """
     known = _ranges(known_ids)
     of_walk = (walk.after_resource_id, walk.until_resource_id)
@@ -299,7 +299,7 @@ async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> N
     Args:
         conclusions: At most one for each delivery, in order of id: no two transactions wait for each other.
     """
-    # The number of an attempt tells what was written before: it is not written again.
+    # The attempt's number shows that it was written before: it is not written again.
     sql, arguments = _RECORD.fit(conclusions)
     await connection.execute(numbered(sql, len(arguments)), *arguments)
 
@@ -359,5 +359,5 @@ _MOVE_BACK: Final[LiteralString] = """
 
 
 async def move_deliveries_back(connection: Connection, now: datetime, by: timedelta) -> None:
-    """Move what is due back, where it was set at an instant that is in the future now: the clock was reset to ``now``."""
+    """Move due times back that were set at an instant that is in the future now: the clock was reset to ``now``."""
     await connection.execute(_MOVE_BACK, now, by)

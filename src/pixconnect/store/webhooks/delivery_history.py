@@ -42,7 +42,7 @@ DELIVERY: Final = Table(
     id bigint, holder_id bigint, endpoint_id bigint, event_id bigint, status text, due_at timestamptz,
     attempts_count integer, created_at timestamptz
     """,
-    # How many there are says which are read afterwards.
+    # The count determines which are read afterwards.
     read={"attempts": (_not_read_yet, "attempts_count")},
 )
 _UNCUT: Final = ATTEMPT.without("response")
@@ -92,7 +92,7 @@ async def find(connection: Connection | Pool, holder_id: int, delivery_id: int) 
 
 
 async def read_whole(connection: Connection | Pool, rows: Sequence[asyncpg.Record]) -> list[Delivery]:
-    """Deliveries of rows of theirs, with their newest attempts and whole answers."""
+    """Deliveries from their rows, with their newest attempts and whole answers."""
     return await _with_attempts(connection, rows, ATTEMPTS_SHOWN_MAX, RESPONSE_KEPT_MAX)
 
 
@@ -194,7 +194,7 @@ async def lock_uncovered(connection: Connection, holder_id: int, delivery_ids: S
     return {row["id"]: row["resource_id"] for row in rows}
 
 
-# By one statement: what a body covers and nobody has marked would be sent by itself too.
+# In one statement: a covered delivery that is not marked would also be sent by itself.
 _KEEP: Final[LiteralString] = """
     with covered as (update delivery set covered_by = $1 where id = any($3) and holder_id = $2)
     update delivery set notice = $4, covers = $3 where id = $1 and holder_id = $2
@@ -213,7 +213,7 @@ async def lock_deliveries(connection: Connection, delivery_ids: Sequence[int]) -
     await connection.execute("select from delivery where id = any($1) order by id for no key update", delivery_ids)
 
 
-# What became of the body became of all that it tells.
+# The result of the body is the result of all deliveries in it.
 _FOLLOW: Final[LiteralString] = """
     update delivery set status = first.status, due_at = first.due_at, attempts_count = first.attempts_count,
         failures_count = first.failures_count, modified_at = first.modified_at
@@ -247,7 +247,7 @@ async def find_notice(pool: Pool, endpoint_id: int, delivery_id: int) -> KeyDeli
     return found[0] if found else None
 
 
-# Deliveries have no index by what they tell of: an endpoint's are read from an instant on.
+# Deliveries have no index by resource: an endpoint's are read from an instant on.
 _FIND_TOLD: Final[LiteralString] = """
     select distinct coalesce(delivery.covered_by, delivery.id) as id from delivery
     join event on event.id = delivery.event_id and event.holder_id = delivery.holder_id
@@ -260,7 +260,7 @@ _FIND_TOLD: Final[LiteralString] = """
 async def find_told(
     pool: Pool, holder_id: int, since: datetime, transfer_ids: Sequence[int], event_types: Sequence[str]
 ) -> list[int]:
-    """The bodies that told a holder's webhooks of such events of these Pix, by the deliveries that hold them."""
+    """The deliveries whose bodies announced such events of these Pix to a holder's webhooks."""
     rows = await pool.fetch(_FIND_TOLD, holder_id, since, transfer_ids, event_types)
     return [row["id"] for row in rows]
 
@@ -276,7 +276,7 @@ async def _show(connection: Connection | Pool, rows: Sequence[asyncpg.Record], a
         return []
     counts = {row["covered_by"] or row["id"]: row["attempts_count"] for row in rows}
     attempts = await find_attempts(connection, counts, attempts_max, RESPONSE_LISTED_MAX)
-    # A webhook is told of what comes to its holder, and to one that this has succeeded.
+    # A webhook receives its holder's credits, and those of a holder that this one succeeded.
     transfers = split_pairs({(row["resource_id"], row["holder_id"]) for row in rows})
     names = {
         (row["id"], row["holder_id"]): row["end_to_end_id"] for row in await connection.fetch(_FIND_NAMES, *transfers)

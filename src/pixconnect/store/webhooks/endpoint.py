@@ -1,6 +1,6 @@
 """The tables of webhook endpoints, of webhooks of Pix keys and of keys that sign callbacks.
 
-The hosts that are told of Pix keys, whose keys these are, and the hosts that an operator lets several holders share.
+Also the hosts that receive Pix keys, the holders of these keys, and the hosts that an operator allows several holders to share.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ async def count(connection: Connection | Pool, holder_id: int) -> int:
 
 
 async def lock_holder(connection: Connection, holder_id: int) -> None:
-    """Let nobody else add endpoints for a holder until the transaction ends."""
+    """Lock the adding of a holder's endpoints until the transaction ends."""
     await connection.execute("select holder_id from balance where holder_id = $1 for no key update", holder_id)
 
 
@@ -68,14 +68,14 @@ async def find(pool: Pool, holder_id: int, endpoint_id: int) -> Endpoint | None:
 
 
 async def find_of_account(pool: Pool, holder_id: int, profile: str) -> Endpoint | None:
-    """The endpoint that is told of the holder's sends as this institution tells of them."""
+    """The endpoint that receives the holder's sends in this institution's format."""
     return await ENDPOINT.find(
         pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id limit 1", holder_id, profile
     )
 
 
 async def list_of_account(pool: Connection | Pool, holder_id: int, profile: str) -> list[Endpoint]:
-    """The endpoints that are told as this institution tells."""
+    """The endpoints with this institution's format."""
     return await ENDPOINT.find_all(
         pool, "where holder_id = $1 and profile = $2 and pix_key is null order by id", holder_id, profile
     )
@@ -85,12 +85,12 @@ _FIND_MANY: Final[LiteralString] = f"select {ENDPOINT.select} from webhook_endpo
 
 
 async def find_many(pool: Connection | Pool, endpoint_ids: Sequence[int]) -> dict[int, Endpoint]:
-    """Endpoints as they are now, by id; of whichever holders."""
+    """Endpoints in their present state, by id, of any holder."""
     return {row["id"]: ENDPOINT.read(row) for row in await pool.fetch(_FIND_MANY, endpoint_ids)}
 
 
 async def lock_by_id(connection: Connection, endpoint_id: int) -> Endpoint | None:
-    """The endpoint, of whichever holder, held until the transaction ends."""
+    """The endpoint, of any holder, locked until the transaction ends."""
     return await ENDPOINT.find(connection, "where id = $1 for no key update", endpoint_id)
 
 
@@ -116,7 +116,7 @@ async def find_some(
     return await ENDPOINT.find_all(connection, which, holder_id, endpoint_id, count_max)
 
 
-# By the index in which only what is pending stands; beyond the bound nobody counts.
+# By the index of pending ones only; counting stops at the bound.
 _READ_BACKLOGS: Final[LiteralString] = """
     select endpoint.id, backlog.* from unnest($1::bigint[]) as endpoint (id)
     cross join lateral (
@@ -205,7 +205,7 @@ _FIND_RESUMED: Final[LiteralString] = """
 
 
 async def find_resumed(connection: Connection | Pool, count_max: int) -> list[tuple[int, datetime]]:
-    """Endpoints for which not everything that waited is dated anew, and since when."""
+    """Endpoints with deliveries still to be rescheduled, and since when."""
     return [(row["id"], row["resumed_at"]) for row in await connection.fetch(_FIND_RESUMED, count_max)]
 
 
@@ -216,7 +216,7 @@ _FORGET_RESUMED: Final[LiteralString] = """
 
 
 async def forget_resumed(connection: Connection | Pool, endpoint_id: int, resumed_at: datetime) -> None:
-    """Note that everything that waited is dated anew."""
+    """Record that all pending deliveries are rescheduled."""
     await connection.execute(_FORGET_RESUMED, endpoint_id, resumed_at)
 
 
@@ -328,7 +328,7 @@ _HOST: Final[LiteralString] = r"rtrim(lower(substring(url from '^[^:]+://(\[[^]]
 
 
 async def lock_host(connection: Connection, host: str) -> None:
-    """Let nobody else have a webhook at a host judged until the transaction ends: of two at once, the second sees the first."""
+    """Lock the checks of a webhook host until the transaction ends: of two at once, the second sees the first."""
     await connection.execute("select pg_advisory_xact_lock($1, hashtext($2))", HOST_LOCKS, host)
 
 

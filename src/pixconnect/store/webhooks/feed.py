@@ -1,7 +1,7 @@
-"""Events, in the very bytes that are sent, and the feed: events by position, and how they get positions.
+"""Events, in the exact bytes sent, and the feed: events by position, and how they get positions.
 
-Both functions that give positions are in the schema, which says why they miss none. Anybody may call them at any
-time: a lock in the database makes callers wait for each other.
+Both functions that assign positions are in the schema, which explains why they miss none. Any process may call them at any
+time: a lock in the database serializes callers.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ async def list_events(pool: Pool, holder_id: int, span: Span) -> Page[Event]:
 
 
 FEED_CHANNEL: Final = "pixconnect_feed"
-"""Says after the commit whose events have got positions; an empty text means anybody's."""
+"""Notifies, after the commit, of holders whose events got positions; an empty text means any holder."""
 _TOLD_MAX: Final = 400
 """A notice has at most 8000 octets."""
 
@@ -196,7 +196,7 @@ _FIND_RESOURCES: Final[LiteralString] = """
 
 
 async def find_resources(pool: Pool, holder_id: int, text: str, number: int | None) -> list[tuple[Resource, int]]:
-    """What of a holder events may be about and has this id, by whichever of its ids that is."""
+    """A holder's resources that events may concern and that have this id, as any of their ids."""
     return [(row["resource"], row["id"]) for row in await pool.fetch(_FIND_RESOURCES, holder_id, text, number)]
 
 

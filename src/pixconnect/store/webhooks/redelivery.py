@@ -30,11 +30,11 @@ _FIND_TOLD_TOGETHER: Final[LiteralString] = """
 
 
 async def find_told_together(connection: Connection, holder_id: int, delivery_id: int) -> list[int]:
-    """The deliveries that one body tells with this one: first that in which it is kept, or will be.
+    """The deliveries in one body with this one: first the one that stores the body, or will.
 
     Args:
         connection: In a transaction.
-        holder_id: Whose the delivery is; or one of its family.
+        holder_id: The delivery's holder; or one of its family.
         delivery_id: The delivery.
     """
     row = await connection.fetchrow(_FIND_TOLD_TOGETHER, delivery_id, holder_id)
@@ -51,11 +51,11 @@ _RESTART: Final[LiteralString] = """
 
 
 async def restart(connection: Connection, delivery_ids: Sequence[int], now: datetime) -> None:
-    """Start a new schedule, now, for all that one body tells; all of them are locked."""
+    """Start a new schedule, now, for all deliveries in one body; all of them are locked."""
     await connection.execute(_RESTART, delivery_ids[0], delivery_ids, now)
 
 
-# Events of an interval, told to one endpoint.
+# Replay of an interval's events to one endpoint.
 
 # Deliveries that wait for the endpoint already would otherwise go twice.
 _IS_NOT_PENDING: Final[LiteralString] = """not exists (
@@ -97,7 +97,7 @@ _REDELIVER_EVENTS: Final[LiteralString] = f"""
 """
 
 
-# Looked up event by event, whatever the planner believes about the tables: a join has read all of them.
+# Looked up event by event, whatever the planner's estimates: a join has read all of them.
 _OF_PIX: Final[LiteralString] = """
     event cross join lateral (
         select coalesce(
@@ -149,13 +149,13 @@ async def redeliver_events(
     now: datetime,
     count_max: int,
 ) -> list[tuple[datetime, int]]:
-    """Make new deliveries of old events, of the types that the endpoint asks for, that do not wait for it already.
+    """Make new deliveries of old events, of the endpoint's types, except those already pending for it.
 
     Args:
         connection: In a transaction.
-        endpoint: That which is told.
-        holder_id: Whose events: the endpoint's holder, or one that it has succeeded.
-        after: The instant and id of the last event that was sent before.
+        endpoint: The receiver.
+        holder_id: The events' holder: the endpoint's, or one that it has succeeded.
+        after: The instant and id of the last event sent before.
 
     Returns:
         The instants and ids of the events, oldest first; fewer than ``count_max`` at the end.

@@ -37,7 +37,7 @@ def test_one_bank_account_is_known_again_by_what_was_said_of_it() -> None:
     ):
         assert find_shared_member(*describe(**one | other), *describe(**one)) == shared, other
     nameless = dict(client_id="", client_secret="an app", keys=[])
-    assert find_shared_member(*describe(**nameless), *describe(**nameless)) == "client_secret_file: what is in it"
+    assert find_shared_member(*describe(**nameless), *describe(**nameless)) == "client_secret_file: its contents"
     # All addresses of an institution lead to the same accounts, and the port of the scheme need not be said.
     for environment, base_url, other_url in (
         ("counterpart", "https://bank.example", "https://BANK.example.:443/"),

@@ -267,7 +267,7 @@ class AdjustmentEvent(Struct, frozen=True, kw_only=True):
 
 
 class InfractionEvent(Struct, frozen=True, kw_only=True):
-    """Somebody contests a Pix that you received, and your institution judges it."""
+    """A payer contests a Pix that you received, and your institution judges it."""
 
     id: int
     name: EventName

@@ -33,7 +33,7 @@ class Address(Struct, frozen=True, kw_only=True):
 
 
 def is_municipality(code: str) -> bool:
-    """Whether a municipality may have this code: of which there are more than five thousand, only the state is looked at."""
+    """Whether a municipality may have this code: there are over five thousand, so only the state is checked."""
     return _MUNICIPALITY.fullmatch(code) is not None and code[:2] in STATE_CODES.values()
 
 

@@ -48,7 +48,7 @@ def roll(day: date) -> date:
 
 def count_business_days(after: date, until: date) -> int:
     """How many there are later than ``after`` and not later than ``until``; none if that is no span."""
-    # Counted by years and not day by day: anybody may send a due date that is thousands of years away.
+    # Counted by years, not day by day: callers may send due dates thousands of years away.
     if until <= after:
         return 0
     return (

@@ -1,15 +1,15 @@
-"""What a charge with a due date costs on a day, until when it may be paid, why its parts are so, and what it may not ask for.
+"""The amount of a charge with a due date on each day, its last day, its parts, and the limits on its terms.
 
-Every part is worked out exactly, in whole numbers, and rounded half up to cents once. No rate and no day's share is rounded;
-fine and interest are of the exact sum that the rebate leaves, which may have parts of a cent.
+Every part is computed exactly, in whole numbers, and rounded half up to cents once. No rate and no day's share is rounded; fine
+and interest are of the exact sum that the rebate leaves, which may have parts of a cent.
 
-A new kind of interest or discount is a row in ``_INTEREST`` or ``_DISCOUNT``. A rule that changes here changes what charges
-that are already printed cost: it needs a date from which it holds.
+A new kind of interest or discount is a row in ``_INTEREST`` or ``_DISCOUNT``. A changed rule changes the cost of charges
+already printed: it needs a date from which it holds.
 
 Source: Pix API 2.9.0, ``CobDataDeVencimento``, ``CobVValor`` and ``componentesValor``; the central bank's Manual of Standards
 for the Initiation of the Pix, equation 11. Where they leave several readings, ``docs/explanations/due-charges.md`` has ours.
 
-What a request's form tells (that a value is an amount, that a kind exists, how many dates there may be) the doors judge before.
+The APIs validate a request's form (amounts, known kinds, the number of dates) before this module.
 
 Source: Pix API 2.9.0, ``CobVOperacaoInvalida``.
 """
@@ -58,7 +58,7 @@ class DayAmount(Struct, frozen=True, kw_only=True):
 
     @property
     def total_cents(self) -> Cents:
-        """What is to be paid: from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``."""
+        """The amount to pay: from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``."""
         added_cents = self.original_cents + self.fine_cents + self.interest_cents
         return added_cents - self.rebate_cents - self.discount_cents
 
@@ -97,14 +97,14 @@ def find_expiry(terms: DueTerms) -> datetime:
 
 
 def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmount:
-    """What is to be paid on this day, of Sao Paulo.
+    """The amount to pay on this day, of Sao Paulo.
 
-    It answers for every day, also before the charge was made and after its last day; and for every terms: those that
+    Every day is valid, also before the charge was created and after its last day; and so are all terms: those that
     ``list_refused_terms`` would refuse still leave a cent to pay.
 
     Args:
-        terms: What the charge asks for.
-        original_cents: Its amount without any of that, from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``.
+        terms: The charge's terms.
+        original_cents: Its amount before they apply, from ``AMOUNT_MIN_CENTS`` to ``AMOUNT_MAX_CENTS``.
         day: The day on which it is paid.
     """
     rebate_exact = 0 if terms.rebate is None else _take_rebate(terms.rebate, original_cents)
@@ -133,7 +133,7 @@ def compute_amount(terms: DueTerms, original_cents: Cents, day: date) -> DayAmou
 
 
 def show_amount(terms: DueTerms, original_cents: Cents, day: date) -> ShownAmount:
-    """As ``compute_amount``, for people who ask what was added and taken off."""
+    """As ``compute_amount``, with additions and deductions for display."""
     due_day = find_due_day(terms)
     discount, interest, is_late = terms.discount, terms.interest, day > due_day
     dated = discount is not None and discount.kind in UNTIL_A_DATE
@@ -180,7 +180,7 @@ def _discount(terms: DueTerms, discount: Discount, original_cents: Cents, day: d
 
 
 def _find_dated(terms: DueTerms, discount: Discount, day: date) -> tuple[date | None, Hundredths]:
-    """The earliest day that has not passed, and what is taken off until then: the most, where several dates roll to it."""
+    """The earliest day that has not passed, and its discount: the largest, if several dates roll to that day."""
     # By the older rule the due date's discount alone rolls, with the due date.
     ends = (
         (roll(dated.until) if terms.discounts_roll or dated.until == terms.due_on else dated.until, dated.value)
@@ -270,15 +270,15 @@ class RefusedTerm(Struct, frozen=True, kw_only=True):
 
 
 def list_refused_terms(terms: DueTerms, original_cents: Cents, *, today: date | None) -> list[RefusedTerm]:
-    """All that is wrong, in the order of the members.
+    """All faults, in the order of the members.
 
-    A fine or interest has no bound but that of an amount: what the law allows is not judged here. Discounts that leave nothing
-    together with the rebate are no reason either: ``compute_amount`` cuts them.
+    Fine and interest have no bound but that of an amount: legal limits are not checked here. Discounts that leave nothing
+    together with the rebate are no fault either: ``compute_amount`` cuts them.
 
     Args:
-        terms: As they would be kept, a revision's merged with what it does not change.
+        terms: As they would be stored; a revision's are merged with its unchanged terms.
         original_cents: Likewise.
-        today: The day in Sao Paulo, before which no due date may be; ``None`` if a revision does not change it.
+        today: The day in Sao Paulo, the earliest permitted due date; ``None`` if a revision does not change it.
     """
     return [
         *_list_of_dates(terms, today),
@@ -317,7 +317,7 @@ def _list_of_discount(terms: DueTerms, original_cents: Cents) -> Iterator[Refuse
         if discount.value is None:
             yield RefusedTerm(member="discount.value", reason="missing")
         else:
-            # Of one day: of how many days it is taken off nobody knows before it is paid.
+            # For one day: the number of days is unknown before payment.
             reason = _find_reason(discount.kind, discount.value, original_cents)
             if reason is not None:
                 yield RefusedTerm(member="discount.value", reason=reason)
@@ -331,7 +331,7 @@ def _list_of_dated(terms: DueTerms, discount: Discount, original_cents: Cents) -
         # The due date as it was sent, which the caller sees, and not the business day to which it rolls.
         if dated.until > terms.due_on:
             yield RefusedTerm(member="discount.dated", reason="after_due_date", place=place)
-        # The later one is refused and the first is not, so that one mistake is told once.
+        # The later one is refused and the first is not, so that one mistake is reported once.
         if any(dated.until == earlier.until for earlier in discount.dated[:place]):
             yield RefusedTerm(member="discount.dated", reason="date_again", place=place)
         reason = _find_reason(discount.kind, dated.value, original_cents)

@@ -1,6 +1,6 @@
-"""What a charge with a due date says of time and money: until when it may be paid, and what raises or lowers its amount.
+"""The terms of a charge with a due date: its last day, and the parts that raise or lower its amount.
 
-They are stored as JSON and read by later programs: a field may be added if it has a default, and none is renamed.
+They are stored as JSON and read by later programs: a new field needs a default, and none is renamed.
 
 Source: Pix API 2.9.0, ``CobDataDeVencimento`` and ``CobVValor``. The tables of kinds stand in its order: a kind's place in its
 table, counted from 1, is the standard's ``modalidade``.
@@ -94,14 +94,14 @@ class DueTerms(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rebate: Rebate | None = None
     discount: Discount | None = None
     discounts_roll: bool = False
-    """Whether a discount's date without business is prolonged to the next business day.
+    """Whether a discount's date without business is moved to the next business day.
 
-    It is the rule under which the charge was made, and a revision keeps it. Requests lack it, and charges of before the rule.
+    The rule at the charge's creation applies, and a revision keeps it. Requests lack it, as do charges older than the rule.
     """
 
 
 def are_same(one: DueTerms, other: DueTerms) -> bool:
-    """Whether they say the same, in whatever order dates stand and whether parts of nothing are said."""
+    """Whether they are equivalent: the order of dates and empty parts do not matter."""
     return _settle(one) == _settle(other)
 
 

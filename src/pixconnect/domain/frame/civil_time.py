@@ -13,7 +13,7 @@ SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
 
 
 def to_day(instant: datetime) -> date:
-    """The day on which an instant is, for those who live there."""
+    """The local day of an instant."""
     return instant.astimezone(SAO_PAULO).date()
 
 
@@ -24,5 +24,5 @@ def begin_of_day(now: datetime) -> datetime:
 
 
 def end_of_day(now: datetime) -> datetime:
-    """The next midnight there, in UTC."""
+    """The next local midnight, in UTC."""
     return datetime.combine(to_day(now) + timedelta(days=1), time(0), SAO_PAULO).astimezone(UTC)

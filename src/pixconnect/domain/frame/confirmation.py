@@ -8,11 +8,11 @@ from pixconnect.domain.frame import errors
 
 
 def name_person(operator: str) -> str:
-    """Who acts, by whichever door, host and typing: ``console ana`` is ana, and ``ana@host`` who has given no name.
+    """The person behind an operator's name: ``console ana`` is ana, and ``ana@host`` has given no name.
 
-    Each run of a container may be another host; so of one name at two places there is one person.
-    Names of the command line are free, so this keeps one person from confirming by a slip, and not by intent: in live mode a
-    confirmation on the command line also needs another login of the database than the proposal (``check_second_login``).
+    Each run of a container may be another host; so one name at two places counts as one person. Names on the command line are
+    free, so this prevents accidental self-confirmation only. In live mode a confirmation on the command line also needs another
+    database login than the proposal (``check_second_login``).
     """
     words = _fold(operator)
     while words[:1] == ["console"]:
@@ -38,7 +38,7 @@ def check_second_operator(verb: str, operator: str, proposed_by: str) -> None:
 
 
 def check_second_login(verb: str, login: str, proposed_login: str) -> None:
-    """Raise ``Forbidden`` where both were written by one login of the database, whatever names stand there."""
+    """Raise ``Forbidden`` if one database login wrote both, regardless of the names in them."""
     if login == proposed_login:
         raise errors.Forbidden(
             f"{verb}: it was proposed by {login}, the database login of this command too: another operator confirms, by a "

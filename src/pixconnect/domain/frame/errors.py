@@ -148,7 +148,7 @@ class AmountOutOfRange(RuleBroken):
 
 
 class LimitExceeded(RuleBroken):
-    """A limit set on the holder, or on what may leave over its account at an institution, would be exceeded."""
+    """A limit of the holder, or of outgoing money on its account at an institution, would be exceeded."""
 
 
 class InvalidPixKey(RuleBroken):
@@ -172,7 +172,7 @@ class InvalidAccount(RuleBroken):
 
 
 class InvalidQrCode(RuleBroken):
-    """The code is not a Pix code that can be paid, its location serves no valid payload, or nobody can pay ours."""
+    """The code is no payable Pix code, its location serves no valid payload, or it is ours and cannot be paid."""
 
 
 class QrCodeExpired(RuleBroken):
@@ -208,7 +208,7 @@ class RefundWindowClosed(RuleBroken):
 
 
 class RefundInfractionOpen(RuleBroken):
-    """Somebody contests the original: until the institution has decided, only it gives the money back."""
+    """The payer contests the original: until the institution has decided, only the institution returns the money."""
 
 
 class InfractionAnswered(RuleBroken):
@@ -241,7 +241,7 @@ class ServiceUnavailable(Refusal):
 
 
 class OutcomeUnknown(PixConnectError):
-    """It may have been done: a commit was lost, or a restored database has forgotten what was asked for before."""
+    """It may have been done: a commit was lost, or a restored database lost the earlier request."""
 
     # The message names the external_id and says to repeat the request under it.
 
@@ -252,4 +252,4 @@ class OutcomeUnknown(PixConnectError):
 
 
 class InternalError(PixConnectError):
-    """Our defect. The message never tells more than that."""
+    """Our defect. The message never contains details."""

@@ -102,28 +102,28 @@ EVENT_FACTS: Final = dict[EventName, str](
         ),
         (
             "adjustment.posted",
-            "The operators have adjusted what you have, where your account and the institution's differ and no Pix or movement "
-            "says why.",
+            "The operators have adjusted your balance: your account and the institution's differ, and no Pix or "
+            "movement explains it.",
         ),
         (
             "transfer.out.waiting",
-            "A transfer of yours waits for a person: for an operator of this service, or at your institution to be approved or "
-            "for enough money there. Its parties say for what. At the institution it may take days; its amount stays reserved, "
-            "and its status is what it was.",
+            "A transfer of yours waits for a person: for an operator of this service, for approval at your "
+            "institution, or for enough money there. Its parties show which one. At the institution it may take "
+            "days; its amount stays reserved, and its status does not change.",
         ),
         (
             "infraction.opened",
-            "Somebody contests a Pix that you received, and your institution judges it: what it has blocked of your money you "
-            "cannot spend. You can answer until `respond_by`, at `respond_to`.",
+            "A payer contests a Pix that you received, and your institution judges it: you cannot spend the money "
+            "that it has blocked. You can answer until `respond_by`, at `respond_to`.",
         ),
         ("infraction.answered", "Your institution has what you answered to an infraction."),
         (
             "infraction.taken",
-            "Your institution has decided for the payer, and gave back what it could: a refund of yours that it made. What it "
-            "could not take stays wanted, and may be blocked of what comes in; each part that it takes of that is told again, "
-            "with the sum of all in `taken`.",
+            "Your institution has decided for the payer, and returned as much as it could, by a refund of yours "
+            "that it made. The rest remains claimed, and may be blocked from incoming money; each later part is "
+            "announced again, with the sum of all in `taken`.",
         ),
-        ("infraction.released", "Your institution has decided for you: what was blocked is yours to spend again."),
+        ("infraction.released", "Your institution has decided for you: the blocked money is available again."),
         (
             "infraction.reminded",
             "The time to answer an infraction ends soon, and you have not answered: see `respond_by`.",
@@ -135,7 +135,7 @@ EVENT_FACTS: Final = dict[EventName, str](
         ),
     )
 )
-"""What each event announces: those of the specification in its order, and then ours."""
+"""The fact behind each event: those of the specification in its order, and then ours."""
 
 Resource = Literal["charge", "transfer", "refund", "movement", "adjustment", "infraction"]
 
@@ -172,7 +172,10 @@ class CreditHold(Struct, frozen=True, kw_only=True, omit_defaults=True):
     until: _Instant
     """When the institution releases or returns it at the latest."""
     charge_id: int | None = None
-    """The charge that it will pay once it is released: until then it is pending, never expires, and nobody else can pay it."""
+    """The charge that it will pay once it is released.
+
+    Until then the charge is pending, never expires, and no other payment can pay it.
+    """
     transaction_identification: str | None = None
     """The txid that the payment names."""
     external_id: str | None = None
@@ -242,13 +245,13 @@ class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: _Amount
     """How much was moved."""
     deficit: _Amount
-    """The part of it that you did not have: you owe it, and whatever comes in repays it first."""
+    """The part that exceeded your balance: you owe it, and incoming money repays it first."""
     end_to_end_id: str | None = None
     """The Pix that it is about, such as the one that a fee is taken of."""
     description: str | None = None
     """The institution's text."""
     status: Literal["POSTED"]
-    """Only what moved money is told."""
+    """Only movements that moved money are announced."""
     settle_timestamp: _Instant
     """When it happened at the institution."""
     create_timestamp: _Instant
@@ -300,11 +303,11 @@ class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: _Amount
     """By how much."""
     deficit: _Amount
-    """The part of it that you did not have: you owe it, and whatever comes in repays it first."""
+    """The part that exceeded your balance: you owe it, and incoming money repays it first."""
     opposite_of: int | None = None
     """The id of the adjustment that it undoes."""
     status: Literal["POSTED"]
-    """Only what moved money is told."""
+    """Only movements that moved money are announced."""
     create_timestamp: _Instant
     """When it was posted: it is never dated back."""
 
@@ -335,7 +338,7 @@ class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: Literal["fraud", "operational_flaw"]
     """What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault."""
     situation: Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
-    """What has happened, by the words of the directory of keys."""
+    """The situation, in the words of the key directory."""
     words: str | None = None
     """What the payer says."""
     status: str

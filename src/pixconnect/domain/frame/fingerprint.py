@@ -1,14 +1,14 @@
-"""Fingerprints of requests: they tell a replay from a conflict under one ``external_id``.
+"""Fingerprints of requests: they distinguish a replay from a conflict under one ``external_id``.
 
-What is stored outlives the program that wrote it. So only what differs from its default is hashed: a request may gain an
-optional field, and the requests of yesterday keep their fingerprints. Any other change of the bytes (a field's name, a
-request's ``operation``, the encoding) needs a new version beside these; ``test_fingerprint.py`` pins them. What callers name a
-field is no part of it: the api may give a request's fields names of its own.
+Stored fingerprints outlive the program that wrote them. So only fields that differ from their defaults are hashed: a request
+may gain an optional field, and older requests keep their fingerprints. Any other change of the bytes (a field's name, a
+request's ``operation``, the encoding) needs a new version beside these; ``test_fingerprint.py`` pins them. Names of fields in
+the API do not count: the API may name a request's fields differently.
 
 - Version 1, 16 bytes: the hash of all fields that existed then, with the request's name in place of ``external_id``.
 - Version 2, the byte ``02`` and 16 more: the hash of the request's operation and of the fields that differ from their defaults.
-- Version 3, the byte ``03`` and 16 more, of a request whose row holds all that is hashed: the same by SHA-256, with fields in
-  the form in which they are kept. ``verify`` computes it again from the row.
+- Version 3, the byte ``03`` and 16 more, of a request whose row has all hashed fields: the same by SHA-256, with fields in
+  their stored form. ``verify`` computes it again from the row.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST_FIELDS: dict[str, tuple[str, frozenset[str]]] = {
     "transfer by QR code": ("QrCodeTransferRequest", frozenset({"amount_cents", "br_code"})),
     "refund": ("RefundRequest", frozenset({"end_to_end_id", "amount_cents", "reason", "description"})),
 }
-"""The name of each operation's request in version 1, and what was hashed of it."""
+"""The name of each operation's request in version 1, and its hashed fields."""
 
 
 class IdempotentRequest(Protocol):

@@ -24,7 +24,7 @@ EndToEndId = str
 ReturnId = str
 
 Txid = str
-"""``[a-zA-Z0-9]{26,35}``; ours have 32 characters."""
+"""``[a-zA-Z0-9]{26,35}``; those we make have 32 characters."""
 
 _DIGITS: Final = string.digits + string.ascii_uppercase + string.ascii_lowercase
 _PAIRS: Final = tuple(first + second for first in _DIGITS for second in _DIGITS)
@@ -51,7 +51,7 @@ def _minute(instant: datetime) -> str:
 
 
 def make_txid(instant: datetime, entropy: Entropy) -> Txid:
-    """Name a charge: 8 characters that rise with time, then 24 with 142 random bits, so that nobody can guess it."""
+    """Name a charge: 8 characters that rise with time, then 24 with 142 random bits against guessing."""
     # Names that rise are new at one end of their index, so the database touches, and writes whole, few of its pages.
     rest, fourth = divmod(int(instant.timestamp() * 1000), 3844)
     rest, third = divmod(rest, 3844)
@@ -90,7 +90,7 @@ def minute_of_name(text: str) -> datetime | None:
             int(text[9:13]), int(text[13:15]), int(text[15:17]), int(text[17:19]), int(text[19:21]), tzinfo=UTC
         )
     except ValueError:
-        # The pattern lets months and days through that no calendar has.
+        # The pattern admits months and days that do not exist.
         return None
 
 

@@ -1,9 +1,9 @@
-"""Lists: the query for a page, the page, and where a list goes on, as the text that callers send back.
+"""Lists: the query for a page, the page, and the cursor, the text that callers send for the next one.
 
-A cursor is octets in base64url: a version, numbers, and a check over them and over what is listed: whose it is, under which
-filters. The check is no secret; it only tells a mistake, such as a cursor of another list. That nobody sees another holder's
-items is the work of the SQL, which names the caller's holder whatever the cursor says. Callers may keep cursors, the feed's
-for weeks, so a change of any of this needs a new version.
+A cursor is octets in base64url: a version, numbers, and a check over them and over the list: its holder and filters. The check
+is no secret; it only detects mistakes, such as a cursor of another list. SQL protects other holders' items: it filters by the
+caller's holder, whatever the cursor contains. Callers may keep cursors, the feed's for weeks, so any change here needs a new
+version.
 
 A cursor of a list has four numbers (see ``listing.Cursor``), with microseconds since 1970 for the instant: 39 octets.
 """
@@ -67,16 +67,16 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _LATEST: Final = (datetime(9999, 12, 30, tzinfo=UTC) - _EPOCH) // _MICROSECOND
 NUMBER_MAX: Final = 2**53 - 1
-"""Of what PostgreSQL, Python and JSON can all hold."""
+"""The largest number that PostgreSQL, Python and JSON all represent."""
 
 
 class CursorText:
-    """How cursors of one kind are written.
+    """The text form of one kind of cursor.
 
     Args:
         form: The version and the numbers, as ``struct`` has them.
         check_size: Octets of the check; with the numbers a multiple of three, so that the text needs no padding.
-        refusal: What callers are told of a text that is no such cursor.
+        refusal: The error message for any other text.
     """
 
     def __init__(self, version: int, form: str, check_size: int, refusal: str) -> None:
@@ -96,7 +96,7 @@ class CursorText:
         except ValueError:
             raise self.refuse() from None
         packed, check = octets[: self._numbers.size], octets[self._numbers.size :]
-        # Python's decoder passes over what is no base64: written anew, the text must be the same.
+        # Python's decoder skips characters outside base64: encoding again must return the same text.
         is_ours = urlsafe_b64encode(octets).decode() == text and len(packed) == self._numbers.size
         if not is_ours or check != self._check(packed, listed):
             raise self.refuse()
@@ -129,7 +129,7 @@ def read_cursor(text: str, listed: bytes) -> Cursor:
         BadRequest: It is garbled, or not of this list, this caller and these filters.
     """
     microseconds, last_id, position, total_count = _OF_LISTS.read(listed, text)
-    # Whoever makes a cursor up can make the check up too.
+    # A forged cursor can have a correct check.
     if microseconds > _LATEST or max(last_id, position, total_count) > NUMBER_MAX:
         raise _OF_LISTS.refuse()
     created_at = _EPOCH + timedelta(microseconds=microseconds)

@@ -27,7 +27,7 @@ class RatePolicy(Struct, frozen=True, kw_only=True):
         return round(self.refill_per_s * 60)
 
     def seconds_until(self, tokens: float, left: float) -> int:
-        """Whole seconds until so many tokens are there, if none are spent or added."""
+        """Whole seconds until this many tokens exist, if none are spent or added."""
         return max(1, math.ceil((tokens - left) / self.refill_per_s))
 
 
@@ -53,7 +53,7 @@ class TokenBucket:
         self._level = min(self._level + tokens, float(self._policy.tokens_max))
 
     def seconds_until(self, tokens: float) -> int:
-        """Whole seconds until so many tokens are there, if none are spent or added."""
+        """Whole seconds until this many tokens exist, if none are spent or added."""
         return self._policy.seconds_until(tokens, self._level)
 
 

@@ -1,4 +1,4 @@
-"""Texts of strangers: what is kept of a long one, and what people paste around one."""
+"""Texts from outside: cutting long ones, and trimming pasted ones."""
 
 from typing import Final
 

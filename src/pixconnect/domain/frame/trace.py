@@ -1,7 +1,7 @@
-"""The port to whoever collects traces: a span for each thing that took time, joined to the one that asked for it.
+"""The port to trace collectors: a span for each timed step, linked to its parent.
 
-Where no traces are sent there is no tracer, and nothing here is used. A trace is told no texts and no names of anybody: what
-callers send, whom they pay, and every address and secret stay here.
+Where no traces are sent there is no tracer, and nothing here is used. A trace contains no texts and no names: the contents of
+requests, payees, addresses and secrets stay here.
 
 Source: W3C Trace Context, level 1, section 3.2 (``traceparent``).
 """
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 SpanKind = Literal["server", "internal", "client"]
 Fact = str | int
-"""What a span says of itself: a word of ours, or a number."""
+"""An attribute of a span: a word of ours, or a number."""
 NO_FACTS: Final[Mapping[str, Fact]] = {}
 
 _FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -50,7 +50,7 @@ def write_traceparent(parent: TraceParent) -> str:
 class TraceSpan(Protocol):
     @property
     def traceparent(self) -> str:
-        """For what it leads to."""
+        """For child spans."""
         ...
 
     def end(self, *, has_failed: bool = False, facts: Mapping[str, Fact] = NO_FACTS) -> None:
@@ -71,10 +71,10 @@ class Tracer(Protocol):
         """Begin a span.
 
         Args:
-            kind: ``server`` answers others, ``client`` calls them.
-            name: Of few: never with an id, an address or a caller's text in it.
-            parent: A ``traceparent``; one that is malformed counts as none.
+            kind: ``server`` answers requests, ``client`` makes them.
+            name: One of few: never with an id, an address or a caller's text in it.
+            parent: A ``traceparent``; a malformed one counts as none.
             began_at: In real time, if it was before now.
-            facts: What it says of itself at its begin.
+            facts: Its attributes at the beginning.
         """
         ...

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a request, told in one answer: the way of the central bank's Pix API."""
+"""All faults of a request in one answer, as in the central bank's Pix API."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 
 def read_id(text: str) -> int | None:
-    """An id as addresses have it; ``None`` for whatever no id can be."""
+    """An id in an address; ``None`` for any other text."""
     # Counted before it is converted: Python refuses to read thousands of digits.
     is_number = len(text) <= _ID_LENGTH_MAX and text.isascii() and text.isdecimal()
     return number if is_number and 1 <= (number := int(text)) <= NUMBER_MAX else None
@@ -78,7 +78,7 @@ def read_instants(text: str) -> tuple[datetime | None, datetime | None]:
 
 
 def read_known(text: str) -> dict[str, str]:
-    """What people type where they know no id, as the filters of a list have it; empty for what can be none.
+    """A search text as filters of a list; empty for a text that no filter takes.
 
     Example:
         >>> read_known("R$ 123,45 2026-11-20")

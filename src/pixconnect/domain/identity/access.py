@@ -1,7 +1,7 @@
 """Clients, their scopes, and the caller of a request.
 
-A client belongs to one holder and has some of the scopes. Only the client knows its secret; we keep a keyed hash. Token
-lifetimes and the limits on failed token requests follow real time, whatever the sandbox clock says.
+A client belongs to one holder and has some of the scopes. Only the client has its secret; we store a keyed hash. Token
+lifetimes and the limits on failed token requests follow real time, regardless of the sandbox clock.
 
 Visitors of the console: an operator, who sees all holders, or a holder by one of its clients.
 """
@@ -44,7 +44,7 @@ StandardScope = Literal[
     "payloadlocation.read",
     "payloadlocation.write",
 ]
-"""Those of the central bank's Pix API; its ``webhook.read`` and ``webhook.write`` are the same words as ours."""
+"""Those of the central bank's Pix API; its ``webhook.read`` and ``webhook.write`` are spelled like ours."""
 Scope = Literal[OwnScope, StandardScope]
 SCOPE_TEXTS: Final = dict[Scope, str](
     (
@@ -57,7 +57,7 @@ SCOPE_TEXTS: Final = dict[Scope, str](
         ("ledger.read", "the balance, the transactions, the statement"),
         ("webhook.read", "reading webhook endpoints, deliveries and events"),
         ("webhook.write", "changing endpoints, redelivery and replay"),
-        ("infraction.read", "reading and listing infractions: Pix that somebody contests"),
+        ("infraction.read", "reading and listing infractions: Pix that their payers contest"),
         ("infraction.write", "answering an infraction"),
         ("cob.read", "Pix API: reading and listing immediate charges"),
         ("cob.write", "Pix API: making, changing and removing immediate charges"),
@@ -104,9 +104,9 @@ class Caller(Struct, frozen=True, kw_only=True):
     holder_id: int
     scopes: frozenset[str]
     certificate: str | None = None
-    """The thumbprint of the client certificate that the token is bound to (RFC 8705); without one anybody may send it."""
+    """The thumbprint of the client certificate that the token is bound to (RFC 8705); an unbound token works with any."""
     token_id: str | None = None
-    """Its ``jti``; nobody has one in the console."""
+    """Its ``jti``; console sessions have none."""
     peer: str = ""
     """The address that the request comes from."""
     request_id: str | None = None
@@ -141,7 +141,7 @@ class Client(Struct, frozen=True, kw_only=True):
     tokens_from: datetime | None = None
     """Tokens issued earlier are refused. A whole second, because tokens are dated in whole seconds."""
     certificate: str | None = None
-    """The thumbprint of the certificate without which nobody gets or uses a token of it."""
+    """The thumbprint of the certificate required to get and use its tokens."""
     certificate_expires_at: datetime | None = None
     """When that ends, in real time; also ``None`` where an older version has bound the client to it."""
 
@@ -172,7 +172,7 @@ def make_app_id(client_id: str, client_secret: str) -> str:
 
 def end_tokens_at(now: datetime) -> datetime:
     """Find the ``tokens_from`` that refuses every token issued until now."""
-    # The next whole second: nobody could tell which of two tokens of this second is older.
+    # The next whole second: the order of two tokens of this second is unknown.
     return now.replace(microsecond=0) + timedelta(seconds=1)
 
 
@@ -224,8 +224,8 @@ def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> I
     address = _parse_address(peer)
     if address is None:
         return None
-    # From right to left, and only as far as proxies that we trust wrote it: any client can send this header, and if we
-    # believed all of it, each guess at a secret could come from an address of its own.
+    # From right to left, and only as far as trusted proxies wrote it: any client can send this header, and if we trusted all of
+    # it, each guess at a secret could come from an address of its own.
     for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
         if not any(address in network for network in trusted):
             break
@@ -254,7 +254,7 @@ Role = Literal["reader", "operator"]
 VisitorKind = Literal["operator", "sandbox", "holder"]
 
 SESSION_IDLE_MAX: Final = timedelta(minutes=30)
-"""A session that nobody uses for so long is over."""
+"""A session without requests for this long has ended."""
 SESSION_LENGTH_MAX: Final = timedelta(hours=12)
 LINK_LASTS: Final = timedelta(hours=12)
 SEEN_EVERY: Final = timedelta(minutes=1)
@@ -328,7 +328,7 @@ class Visitor(Struct, frozen=True, kw_only=True):
         return f"client {self.name}" if self.kind == "holder" else f"console {self.name}"
 
     def viewer(self, chosen_holder_id: int | None = None) -> Viewer:
-        """What it may see of the chosen holder; a holder's visitor sees its own, whatever was chosen."""
+        """Its view of the chosen holder; a holder's visitor sees its own, whichever was chosen."""
         return Viewer(holder_id=self.holder_id or chosen_holder_id, scopes=self.scopes)
 
     def caller(self, chosen_holder_id: int | None = None, peer: str = "") -> Caller:

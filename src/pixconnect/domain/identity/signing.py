@@ -7,10 +7,9 @@
 
     revoked, at any moment ── neither signs nor verifies nor is published, from now on
 
-A key has one certificate for its whole life, and a new certificate means a new key: so a key id, a key and a
-certificate's thumbprint never differ between two processes. The certificate names the host that payloads are served
-from, and a process signs with the keys of its own host, so that one with a wrong address spoils nothing for the others.
-All times are real time.
+A key has one certificate for its whole life, and a new certificate means a new key: so a key id, a key and a certificate's
+thumbprint never differ between two processes. The certificate names the host that payloads are served from, and a process signs
+with the keys of its own host, so that one with a wrong address spoils nothing for the others. All times are real time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +51,7 @@ class Signer(Protocol):
     def current_kid(self) -> str: ...
 
     async def look_after_rest(self) -> None:
-        """Find out first what was revoked while nothing was signed; to be called before signing."""
+        """Load revocations made during a pause in signing; call it before signing."""
         ...
 
     def sign_jws(self, payload: bytes, header: Mapping[str, str] | None = None) -> str:

@@ -1,1 +1,1 @@
-"""Accounts at institutions: what an operator says of one, what its institution lets us do there, and how its days close."""
+"""Accounts at institutions: their descriptions, what their institutions permit, and how their days close."""

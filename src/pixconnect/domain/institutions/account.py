@@ -1,8 +1,8 @@
-"""An account at an institution: what its operator says of it, and what follows from that.
+"""An account at an institution: its operator's description, and the consequences.
 
-An installation is of one environment. Several holders may lie on one account where the law lets them: the owner's own, by the
-CPF or by the first eight characters of the CNPJ. Institutions must close accounts whose owner renders payment services to
-others without being allowed to (Res. BCB 518 of 2025; CMN 5.261).
+An installation is of one environment. Several holders may share one account where the law permits: the owner's own, by the CPF
+or by the first eight characters of the CNPJ. Institutions must close accounts whose owner renders payment services to others
+without permission (Res. BCB 518 of 2025; CMN 5.261).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ Option = str | bool | int
 ABILITIES: Final = Abilities(
     refuses_credits=False, resolves_keys=False, keeps_our_id=False, contests="none", defence_length_max=0
 )
-"""Of the rail of every account: what settled there has settled, whatever we say to it."""
+"""Of the rail of every account: a settlement there is final, whatever we answer."""
 _ANSWERS_TAKEN: Final = dict[str, int](efi=1000)
-"""How many characters of an answer to a contest those take that tell of contests."""
+"""The maximum length of an answer to a contest, at institutions that report contests."""
 
 UNNAMED_ISPB: Final = UNKNOWN_PARTY.ispb
-"""In ids of accounts whose owner takes no part in Pix: the list of participants has nobody of this number."""
+"""In ids of accounts whose owner takes no part in Pix: no participant has this number."""
 _CNPJ_LENGTH: Final = 14
 _CNPJ_ROOT: Final = 8
 
@@ -81,12 +81,12 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     authorities: str
     """PEM of who signs the institution's certificate; empty trusts the system's."""
     account: str
-    """Its number there, where requests must say it."""
+    """The institution's number for it, where requests need it."""
     keys: Sequence[str]
     poll_s: int
     options: Mapping[str, Option]
     house_id: int
-    """The holder to whom belongs what belongs to nobody else there."""
+    """The holder that owns money on the account which no other holder owns."""
     opened_at: datetime
     """Where its books begin."""
     opening_cents: int
@@ -95,7 +95,10 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
     paused_because: str | None = None
     """What the database has forgotten, where that alone has paused it (``database_loss``), and no operator."""
     lost_at: datetime | None = None
-    """When that was seen: the account is read, and nothing leaves it, until an operator says that it is in the books again."""
+    """When the loss was detected.
+
+    The account is only read, and no money leaves, until an operator confirms that the books are complete.
+    """
 
     @property
     def profile_name(self) -> str:
@@ -109,7 +112,7 @@ class InstitutionAccount(Struct, frozen=True, kw_only=True):
 
     @property
     def may_receive(self) -> bool:
-        """Whether charges are opened there, and orders asked about: not while the database may have forgotten some."""
+        """Whether charges are opened and orders queried: not while the database may have lost some."""
         return self.is_read and self.lost_at is None
 
     @property
@@ -146,7 +149,7 @@ def find_shared_member(
         return f"account: {account.account}"
     # One client may be let into several accounts, where requests say which.
     if len(numbers) < 2 and _login(client) == _login(others) != ("", ""):
-        return f"client_id: {client.client_id}" if client.client_id else "client_secret_file: what is in it"
+        return f"client_id: {client.client_id}" if client.client_id else "client_secret_file: its contents"
     return None
 
 
@@ -185,7 +188,7 @@ def may_lie_on(owner_tax_id: str, holder_tax_id: str) -> bool:
 
 
 def abilities_of(account: InstitutionAccount) -> Abilities:
-    """Of an account's rail: contests are told of where the institution is known to, and not in its test environment."""
+    """Of an account's rail: contests are reported where the institution supports it, and not in its test environment."""
     length_max = 0 if account.environment == "homologation" else _ANSWERS_TAKEN.get(account.kind, 0)
     return structs.replace(ABILITIES, contests="theirs" if length_max else "none", defence_length_max=length_max)
 
@@ -210,7 +213,7 @@ class Addressed(Protocol):
 
 
 def find_address_fault(account: Addressed, traits: AccountTraits) -> str | None:
-    """What is wrong with the account's addresses, in words that name the member of its file; ``None`` if nothing is.
+    """The fault in the account's addresses, naming the member of its file; ``None`` if there is none.
 
     Real hosts are a closed list, and no host of the list is a counterpart: play money never meets them.
     """

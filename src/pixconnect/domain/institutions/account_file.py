@@ -8,8 +8,8 @@
     base_url = "https://pix-h.api.efipay.com.br"  private_key_file = "key.pem"
     keys = ["pix@loja.example"]
 
-Files are named by paths from the folder of this one; whoever reads it hands in what is in them. With ``secrets = "files"``
-their contents stay where they are, and whatever opens the account reads them there: their paths are absolute then.
+Files are named by paths from the folder of this one; the reader passes in their contents. With ``secrets = "files"`` their
+contents stay in place, and are read when the account is opened: their paths are absolute then.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class _AccountFile(_CredentialFiles, kw_only=True, forbid_unknown_fields=True):
 
 
 class AccountDescription(Struct, frozen=True, kw_only=True):
-    """What a file says of an account, read and judged."""
+    """The validated contents of an account's file."""
 
     kind: Kind
     profile: str
@@ -92,11 +92,11 @@ class AccountDescription(Struct, frozen=True, kw_only=True):
     options: Mapping[str, Option]
     receiving: Credential
     sending: Credential | None
-    """Of its own; ``None`` where the file has no ``[send]``."""
+    """A separate credential for sending; ``None`` if the file has no ``[send]``."""
 
 
 def check_name(name: str) -> None:
-    """Refuse what is no name of an account: it stands in addresses and in lists."""
+    """Refuse an invalid account name: it appears in addresses and in lists."""
     if _NAME.fullmatch(name) is None:
         raise errors.BadRequest("name: must begin with a small letter, and have up to 40 of a-z, 0-9 and -")
 
@@ -195,7 +195,7 @@ def _check_options(options: Mapping[str, Option]) -> None:
 
 
 def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadFile) -> Credential:
-    """A credential, of which what is not its own is the account's; its files are read where they do not stay outside."""
+    """A credential, which inherits missing members from the account; its files are read unless they stay outside."""
     table = "send." if own is said.send else "receive." if own != _CredentialFiles() else ""
 
     def pick(name: str) -> str:
@@ -217,7 +217,7 @@ def _take_credential(said: _AccountFile, own: _CredentialFiles, read_file: ReadF
 
 
 def read_credential_files(credential: Credential, read_file: ReadFile) -> Credential:
-    """The same with what its files have in place of their names.
+    """The same with the contents of its files in place of their names.
 
     Raises:
         BadRequest: One cannot be read, or of certificate and key one is missing.

@@ -17,14 +17,14 @@ RAISED_AFTER: Final = timedelta(hours=1)
 """From a proposal to allow more until another operator can confirm it."""
 
 Payees = Literal["own", "known", "all"]
-"""The account's owner alone; whoever was paid over the account before too; anybody."""
+"""The account's owner alone; also payees already paid over the account; any payee."""
 PAYEES: Final[tuple[Payees, ...]] = ("own", "known", "all")
-"""Each lets more be paid than those before it."""
+"""Each permits more payees than those before it."""
 _NAMED_BY: Final = dict[InitiationType, str]((("KEY", "key"), ("MANUAL", "credit_party"), ("QRCODE", "emv")))
-"""The member of a request that says who is paid."""
+"""The member of a request that names the payee."""
 _TRANSFER_CENTS: Final = 10_000
 _TRANSFERS_DAY_CENTS: Final = 100_000
-"""Where an operator lets transfers leave and says no sums."""
+"""The default day's sum once an operator permits transfers."""
 
 
 class Allowance(Struct, frozen=True, kw_only=True):
@@ -41,7 +41,7 @@ class Allowance(Struct, frozen=True, kw_only=True):
 
 
 class WantedAllowance(Struct, frozen=True, kw_only=True):
-    """What an operator says of it; what is ``None`` stays as it is."""
+    """An operator's changes to it; ``None`` leaves a member unchanged."""
 
     refunds_day_cents: int | None = None
     transfer_cents: int | None = None
@@ -50,7 +50,7 @@ class WantedAllowance(Struct, frozen=True, kw_only=True):
 
     @property
     def sends(self) -> bool:
-        """Whether a transfer may leave by what is said here."""
+        """Whether it permits any transfer."""
         said = (self.transfer_cents, self.transfers_day_cents, self.payees)
         return any(one is not None for one in said) and 0 not in said
 
@@ -66,10 +66,10 @@ class TransferAllowance(Struct, frozen=True, kw_only=True):
 
 
 def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
-    """An allowance as an operator wants it; where nothing could be sent before, the sums that are not said are small.
+    """An allowance with an operator's changes; if it permitted no sending before, unstated sums are small.
 
     Raises:
-        BadRequest: Nothing is said, or a sum that cannot be.
+        BadRequest: Nothing is stated, or an impossible sum.
     """
     said = {name: value for name, value in structs.asdict(wanted).items() if value is not None}
     if not said:
@@ -88,7 +88,7 @@ def want(before: Allowance, wanted: WantedAllowance) -> Allowance:
 
 
 def cut(before: Allowance, wanted: Allowance) -> Allowance:
-    """As much of what is wanted as one operator may do at once: what lets less leave than before."""
+    """The part of the change that one operator may make at once: reductions."""
     return structs.replace(
         wanted,
         refunds_day_cents=min(before.refunds_day_cents, wanted.refunds_day_cents),
@@ -113,7 +113,7 @@ def check_transfer_there(
 
     Args:
         amount_cents: Of the transfer.
-        initiation_type: By what the payee was named.
+        initiation_type: How the payee was named.
         payee: As far as it is known.
         left: What is allowed there.
         is_known: Whether the payee was paid over the account before.
@@ -131,5 +131,5 @@ def check_transfer_there(
 
 
 def is_owners(owner_tax_id: str, payee: Party) -> bool:
-    """Whether a payee is the account's owner; of one whose owner nobody knows it is not."""
+    """Whether a payee is the account's owner; one with an unknown owner is not."""
     return payee.tax_id != UNKNOWN_PARTY.tax_id and may_lie_on(owner_tax_id, payee.tax_id)

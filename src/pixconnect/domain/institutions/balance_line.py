@@ -1,4 +1,4 @@
-"""Which lines of a file may be balances that the bank wrote among its movements: by their words, or by what they add up to."""
+"""Which lines of a file may be balances that the bank wrote among its movements: by their words, or as sums of other lines."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def find_balances(lines: Sequence[InstitutionItem], balances: Balances) -> set[i
 
 
 def find_marked(lines: Sequence[InstitutionItem], balances: Balances) -> set[int]:
-    """The places of lines that may be balances: by their words, or as the sum of what stands before or after them."""
+    """The places of lines that may be balances: by their words, or as the sum of the lines before or after them."""
     able = {number for number, line in enumerate(lines) if _may_be_balance(line)}
     marked = {n for n in able if _WORDS.search(lines[n].text) or _WORDS.search(lines[n].counterparty or "")}
     opening = balances.opening_cents

@@ -1,8 +1,8 @@
 """Which lines in doubt are money: those of the only choice that makes the balances around them agree.
 
-Every balance at the end of a day is a fact that a file told or that the books begin with. Between two of them, the lines that
-count and a choice of the lines in doubt must make the later one of the earlier one. If no choice does, or several do, no line
-of that span is decided.
+Every balance at the end of a day is a fact from a file or from the books' opening. Between two of them, the certain lines plus
+a choice of the lines in doubt must turn the earlier balance into the later one. If no choice does, or several do, no line of
+that span is decided.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pixconnect.domain.institutions.statement_files.statement_file import Stated
 _CHOICES_MAX: Final = 20_000
 """Sums that are tried for one span of balances; beyond it, none of its lines is decided."""
 _STEPS_MAX: Final = 1_000_000
-"""As many additions: a second's work, while nobody else can record lines of the account."""
+"""Maximum of additions: a second's work, while the account's lines are locked."""
 _Taken: TypeAlias = tuple[int, "_Taken"] | None
 
 
 class Balances(Struct, frozen=True, kw_only=True):
-    """What a file tells of balances, and what was recorded before it."""
+    """The balances of a file and those recorded before it."""
 
     first_on: date
     last_on: date
@@ -41,16 +41,16 @@ class Balances(Struct, frozen=True, kw_only=True):
     closed: frozenset[date] = frozenset()
     """Days that two balances have proved."""
     lacking: frozenset[date] = frozenset()
-    """Days of which the file does not list all recorded lines: the bank may have taken them out, or the file is filtered."""
+    """Days whose recorded lines the file does not all list: the bank may have removed them, or the file is filtered."""
     newer: frozenset[date] = frozenset()
-    """Days that a file made later has told: of their balances the file's replace none."""
+    """Days reported by a file made later: this file's balances do not replace theirs."""
     nets: Mapping[date, int] = {}
     """What the lines that count move on each day, from the first of ``ends`` to the last one."""
     today: date
     """The last day of which the file can list a movement, as ``StatementFile.date`` returns it."""
 
     elsewhere: frozenset[date] = frozenset()
-    """Days that another form has told whole: the file is compared with that form there, and no line of theirs is missing."""
+    """Days that another format has reported completely: the file is compared with that format, and no line is missing there."""
 
     def covers(self, day: date) -> bool:
         return self.first_on <= day <= min(self.last_on, self.today) and day not in self.elsewhere
@@ -66,7 +66,7 @@ class Doubt(Struct, frozen=True, kw_only=True):
 
 
 def carry(ends: Mapping[date, int], nets: Mapping[date, int], day: date) -> int | None:
-    """What is on the account at the end of a day by the last balance until then and the lines since."""
+    """The account's balance at the end of a day, from the last known balance and the lines since."""
     since = max((end for end in ends if end <= day), default=None)
     return None if since is None else ends[since] + sum(net for on, net in nets.items() if since < on <= day)
 

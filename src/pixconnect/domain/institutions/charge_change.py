@@ -46,10 +46,10 @@ class ChargeChange(PendingCall, frozen=True, kw_only=True):
 
 
 def is_done_there(change: ChargeChange, there: OpenedCharge) -> bool:
-    """Whether the charge is as wanted there; a revision counts only if it is later than the one before it was asked for."""
+    """Whether the charge is as wanted there; a revision counts only if it is later than the one at the time of the request."""
     if change.contents is None:
         return there.status in ("removed_by_us", "removed_by_institution")
-    # Without the revision of before, nobody could tell what we asked for from what the charge already said.
+    # Without the earlier revision, our change could not be distinguished from the charge's former contents.
     if there.status != "active" or change.revision_there is None or there.revision <= change.revision_there:
         return False
     return (
@@ -58,7 +58,7 @@ def is_done_there(change: ChargeChange, there: OpenedCharge) -> bool:
 
 
 def write_terms(txid: str, contents: ChargeContents) -> ChargeTerms:
-    """What a charge is to say there."""
+    """The terms that the charge is to have at the institution."""
     payer = contents.payer
     return ChargeTerms(
         txid=txid,
@@ -88,7 +88,7 @@ def find_known_refusal(traits: InstitutionTraits, contents: ChargeContents) -> C
 
 
 def keep_caller(caller: Caller) -> Caller:
-    """Of a caller what says who asked, and nothing that allows anything."""
+    """The caller's identity alone, without its rights."""
     return msgspec.structs.replace(caller, scopes=frozenset[str](), certificate=None)
 
 

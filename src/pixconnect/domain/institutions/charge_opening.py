@@ -7,8 +7,9 @@
        ├──certainly refused──► refused
        └──nothing was sent──► given_up
 
-Where the account allows it, a charge that is unknown when its caller's time is over gets a static code: it is opened too, with
-the ``reference`` by which payments name it. What may be at the institution is withdrawn (``charge_change``), never completed.
+If the account permits it, a charge with an unknown outcome at its caller's timeout gets a static code: it is opened too, with
+the ``reference`` by which payments name it. A possible charge at the institution is withdrawn (``charge_change``), never
+completed.
 """
 
 from __future__ import annotations
@@ -34,4 +35,4 @@ class ChargeOpening(PendingCall, frozen=True, kw_only=True):
     reference: str | None = None
     """In the static code that it was answered with."""
     network_txid: str | None = None
-    """The institution's own, where it takes none of ours."""
+    """The institution's own txid, if it does not accept ours."""

@@ -9,7 +9,7 @@ range that excludes zero proves a difference. The amounts:
     in the balance, perhaps not in the books    orders that were called and have not ended, statement lines that wait,
                                                 fees that a later file tells
 
-A difference is reported once two comparisons have found it. An amount that only one of them could not explain is not reported.
+A difference is reported once two comparisons have found it. If either comparison can explain an amount, it is not reported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Books(Struct, frozen=True, kw_only=True):
     invested_cents: int
     """In investments of the account's own: its holders have it, and the institution's balance without them does not."""
     fees_cents: int
-    """What fees may come to that no statement has told yet."""
+    """The maximum of fees not yet on a statement."""
 
 
 class DifferenceRange(Struct, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ class DifferenceRange(Struct, frozen=True, kw_only=True):
 
 
 def find_difference(reading: BalanceReading, books: Books, meaning: BalanceMeaning) -> DifferenceRange:
-    """The range of what nothing explains."""
+    """The range of the unexplained difference."""
     called_cents = sum({**reading.called, **books.called}.values())
     more_cents = books.booked_out_cents + books.waiting_in_cents
     less_cents = books.booked_in_cents + called_cents + books.waiting_out_cents + books.fees_cents
@@ -115,7 +115,7 @@ def judge(found: DifferenceRange, seen: DifferenceRange | None, told_cents: int 
     if told_cents is not None and found.has(told_cents):
         return Verdict(act="nothing")
     if found.has(0):
-        # A wide range neither confirms what was seen nor refutes it.
+        # A wide range neither confirms the earlier finding nor refutes it.
         if seen is not None and found.meet(seen) is not None:
             return Verdict(act="nothing", seen=seen)
         return Verdict(act="end")

@@ -1,8 +1,8 @@
-"""What payers contest, as an institution lists it, and what a rail reports of it.
+"""Contests by payers, as an institution lists them, and their reports by a rail.
 
-An institution says how far a contest is, and lists returns beside their Pix; which return was made because of which contest it
-may not say. Then it is what was returned there of that Pix since the contest was opened, without our asking, up to the sum
-that is contested.
+An institution reports the state of a contest, and lists returns beside their Pix; the contest behind a return it may not
+report. Then its returns are those made there of that Pix since the contest was opened, without our request, up to the contested
+sum.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STEPS: Final = dict[ContestWord, int]((("open", 0), ("answered", 1), ("accepted
 
 
 class ListedContest(Struct, frozen=True, kw_only=True):
-    """A contest of a Pix that was received on the account, as it is there."""
+    """A contest of a Pix that the account received, in its present state."""
 
     name: str
     """The institution's, unique on the account."""
@@ -47,15 +47,15 @@ class ListedContest(Struct, frozen=True, kw_only=True):
     words: str | None
     """What the payer says."""
     defence: str | None
-    """What was answered, by us or by a person there."""
+    """The answer, sent by us or by a person at the institution."""
     opened_at: datetime
     respond_by: datetime
     told_at: datetime
-    """When it changed last there."""
+    """When the institution last changed it."""
 
 
 class Contests(Protocol):
-    """What payers contest of what was received on an account, where the institution tells it: it judges and gives back."""
+    """Contests of an account's received Pix, if the institution reports them: it judges and returns."""
 
     @property
     def text_length_max(self) -> int:
@@ -87,12 +87,12 @@ def report_contest(
     until = contest.opened_at + ARRANGEMENT.find("contest_block", contest.opened_at).duration
     state: InfractionState = "answered" if contest.status == "answered" else "open"
     held_cents, wanted_cents, told_at, respond_by = rest_cents, rest_cents, contest.told_at, contest.respond_by
-    # What is further on counts as told later, also where the institution dates no change, or dates a return before it.
+    # A later state counts as reported later, even if the institution dates no change, or dates a return earlier.
     step = _STEPS[contest.status]
     if contest.status == "rejected":
         state, held_cents, wanted_cents = "released", 0, 0
     elif contest.status == "accepted":
-        # Nobody hears an answer any more; until the money has gone it is blocked.
+        # Answers are no longer accepted; the money is blocked until it has gone.
         respond_by = min(respond_by, contest.told_at)
         if taken or now >= until:
             state, held_cents, step = "taken", 0, step + 1 + len(taken)

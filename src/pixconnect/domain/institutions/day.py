@@ -1,4 +1,4 @@
-"""How a day of an account closes: opening + the institution's items = closing, and each item and line of ours has its other.
+"""How a day of an account closes: opening + the institution's items = closing, and each item has its line of ours.
 
 ::
 
@@ -6,11 +6,11 @@
       ▲                              │ a late item, a balance that changes
       └──────────────────────────────┘
 
-*Open*: no statement speaks of the day, or its balances and items disagree. *Provisional*: nothing disagrees, and the day is not
+*Open*: no statement covers the day, or its balances and items disagree. *Provisional*: nothing disagrees, and the day is not
 over, was not over when it was read, or is not proved. *Closed with cases*: it is proved, and something is unmatched.
 
-A day is proved between two balances that were told, one at its beginning or before and one at its end or after, if the items of
-all days between them make the one from the other. A balance that is only reckoned from the items proves nothing of them.
+A day is proved between two reported balances, one at its beginning or before and one at its end or after, if the items of all
+days between them turn the one into the other. A balance computed from the items proves nothing about them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DayState = Literal["open", "provisional", "closed", "closed_with_cases"]
 
 
 class DayBalances(Struct, frozen=True, kw_only=True):
-    """Of one day, as far as statements tell; and when the last one that speaks of all of it was read."""
+    """One day's balances, as far as statements report them; and when the last complete statement was read."""
 
     day: date
     opening_cents: int | None = None
@@ -43,22 +43,22 @@ class DaySums(Struct, frozen=True, kw_only=True):
     gross_cents: int
     """Received Pix."""
     fees_cents: int
-    """Taken, less what was given back of them."""
+    """Fees taken, less those refunded."""
     returns_cents: int
     """Of received Pix, to their payers."""
     others_cents: int
-    """What else came in, less what else went out: sent Pix, wires, what people do there."""
+    """Other incoming money less other outgoing: sent Pix, wires, actions of people there."""
     net_cents: int
     items_count: int
 
 
 class DayCases(Struct, frozen=True, kw_only=True):
-    """What is unmatched on a day."""
+    """Unmatched items and lines of a day."""
 
     items_count: int = 0
     """Of the institution's lines."""
     lines_count: int = 0
-    """Of ours, which the institution's statement does not have."""
+    """Our lines that the institution's statement lacks."""
     doubts_count: int = 0
     """Lines that may be balances or money, or that the institution has perhaps taken out: the sums prove nothing of the day."""
     disagreements_count: int = 0
@@ -71,19 +71,19 @@ class JudgedDay(Struct, frozen=True, kw_only=True):
     opening_cents: int | None
     closing_cents: int | None
     difference_cents: int | None
-    """What the told closing balance is above the opening one and the items; ``None`` where there is nothing to compare."""
+    """The reported closing balance less opening balance and items; ``None`` if there is nothing to compare."""
     sums: DaySums
     cases: DayCases
 
 
 class ItemGroup(Struct, frozen=True, kw_only=True):
-    """Items of one day that are alike in what their sum is called."""
+    """Items of one day whose sums have the same name."""
 
     day: date
     direction: Literal["IN", "OUT"]
     kind: str
     is_return: bool
-    """They are refunds of ours, whatever the institution calls them."""
+    """They are our refunds, whatever the institution calls them."""
     amount_cents: int
     items_count: int
 
@@ -113,7 +113,7 @@ def sum_groups(groups: Collection[ItemGroup]) -> DaySums:
 
 
 def sum_items(items: Collection[InstitutionItem], return_ids: Collection[str]) -> DaySums:
-    """Add up the items of one day; ``return_ids`` are those that are joined to refunds of ours."""
+    """Add up the items of one day; ``return_ids`` are those joined to our refunds."""
     return sum_groups(
         [
             ItemGroup(
@@ -177,7 +177,7 @@ def judge_days(
 
 
 class _Link(Struct, frozen=True, kw_only=True):
-    """A day in the chain of balances, carried from the first that is told onwards."""
+    """A day in the chain of balances, carried forward from the first reported one."""
 
     told: DayBalances
     carried: DayBalances
@@ -200,7 +200,7 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
         if opening is not None and told.read_at is not None:
             reckoned = opening + _net_of(told, sums)
             differences = [] if closing is None else [closing - reckoned]
-            # What was told counts before what was reckoned, so that the mistake of one day is not carried into the next.
+            # A reported balance replaces a computed one, so that one day's mistake is not carried into the next.
             closing = reckoned if closing is None else closing
         if carried is not None and told.opening_cents is not None:
             differences.append(told.opening_cents - carried)
@@ -218,10 +218,10 @@ def _carry(days: Sequence[DayBalances], sums: Mapping[date, DaySums]) -> list[_L
 
 
 def _find_proved(links: Sequence[_Link], doubtful: Collection[date]) -> dict[date, bool]:
-    """Which days lie between two told balances that their items make of each other."""
+    """Which days lie between two reported balances that their items connect."""
     proved: dict[date, bool] = {}
     after: _Link | None = None
-    # Backwards: a day without a told end is proved by the first balance that is told after it.
+    # Backwards: a day without a reported end is proved by the next reported balance.
     for link in reversed(links):
         follower = after if after is not None and after.follows else None
         told = link.told.closing_cents
@@ -239,7 +239,7 @@ def _find_proved(links: Sequence[_Link], doubtful: Collection[date]) -> dict[dat
 
 
 def _carry_back(links: Sequence[_Link], sums: Mapping[date, DaySums]) -> list[DayBalances]:
-    """Also to days before the first that is told; nothing is compared there."""
+    """Also to days before the first reported balance; nothing is compared there."""
     shown: list[DayBalances] = []
     after: _Link | None = None
     for link in reversed(links):

@@ -34,7 +34,7 @@ class BlockOfAccount(Struct, frozen=True, kw_only=True):
     """With returns that the institution made."""
 
     def may_be(self, item: InstitutionItem) -> bool:
-        """Whether a line says that it takes money of such a block, or gives it back."""
+        """Whether a line takes money of such a block, or returns it."""
         return (item.kind == "judicial") == (self.kind in _ORDERED)
 
 

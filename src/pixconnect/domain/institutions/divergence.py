@@ -1,7 +1,7 @@
-"""The event of a payment that differs from the charge that it names and has settled all the same, at an institution or by book.
+"""The event of a payment that differs from its charge and has settled all the same, at an institution or by book.
 
-What has settled has settled: late, of another amount, a second time, or under a txid that never became a charge here.
-Whoever waits for the charge is told by an event of ours, beside those of the contract, whose words stay as they are.
+A settlement stands: late, of another amount, a second time, or under a txid that never became a charge here. An event of ours
+notifies the charge's holder, beside those of the contract, which do not change.
 """
 
 from __future__ import annotations

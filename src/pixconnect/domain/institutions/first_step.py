@@ -1,7 +1,7 @@
-"""Sending in two steps: the first names a Pix and tells whose the key is, and moves nothing; the second pays.
+"""Sending in two steps: the first names a Pix, returns the key's owner and moves nothing; the second pays.
 
-What the first told is remembered before the second is called, and that is called once: its name is the institution's, so that a
-second first step would be another Pix.
+The first step's result is recorded before the second is called, and that is called once: its name is the institution's, so that
+a second first step would be another Pix.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pixconnect.domain.money.holder import UNKNOWN_PARTY, Party
 
 
 class NamedPix(Struct, frozen=True, kw_only=True):
-    """What a first step tells."""
+    """The result of a first step."""
 
     code: str
     """By which the second step and each question name it."""
     owner_tax_id: str | None
-    """Whose the key is, as told: it may be masked."""
+    """The tax id of the key's owner, as reported: it may be masked."""
     owner_name: str | None
 
 
@@ -33,7 +33,7 @@ class FirstStep(Protocol):
     """What sends in two steps; the second is its ``send``."""
 
     async def mint(self, pix: OutgoingPix) -> MintAnswer:
-        """Take the first step. It may be taken again, and names another Pix then; what nobody knows is ``NotSent``."""
+        """Take the first step. Repeating it names another Pix; an unknown result is ``NotSent``."""
         ...
 
 
@@ -46,6 +46,6 @@ def is_another_owner(payee: Party, owner_tax_id: str | None) -> bool:
         >>> [is_another_owner(payee, "98765432100") for payee in (named, UNKNOWN_PARTY)], is_another_owner(named, None)
         ([True, False], True)
     """
-    # A CPF or CNPJ as key is its owner's own; another owner is compared only where one is told.
+    # A CPF or CNPJ used as key identifies its owner; another owner is compared only if reported.
     known = payee.key if owner_tax_id is None else owner_tax_id
     return payee.tax_id not in (UNKNOWN_PARTY.tax_id, known)

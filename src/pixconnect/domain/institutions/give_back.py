@@ -59,7 +59,7 @@ def gives_back(account: InstitutionAccount) -> bool:
 
 
 def plan_giving_back(received: Transfer, refund_id: int, return_id: str) -> NewRefund:
-    """The refund of all of it, which nobody asked for: one for each Pix, however often it is begun."""
+    """The refund of all of it, requested by no caller: one for each Pix, however often it is begun."""
     request = RefundRequest(end_to_end_id=received.end_to_end_id, amount_cents=received.amount_cents, reason=REASON)
     return NewRefund(
         holder_id=received.holder_id,

@@ -1,7 +1,7 @@
-"""The port to one account at an institution: what the institution's API lets its owner do, as far as receiving needs it.
+"""The port to one account at an institution: the parts of its API that receiving and sending need.
 
-Calls that only read raise ``InstitutionUnavailable`` where no answer came that says anything. Calls that change something there
-never raise: what nobody knows is ``UnknownOutcome``, and is asked about, never guessed.
+Calls that only read raise ``InstitutionUnavailable`` without a conclusive answer. Calls that change something never raise: an
+unclear result is ``UnknownOutcome``, and is queried, never guessed.
 
 Sources: the central bank's Pix API 2.9.0, and each institution's documents, as its profile says (``domain/profiles``).
 """
@@ -41,12 +41,12 @@ class InstitutionUnavailable(Exception):  # noqa: N818  it is not our error
 
 
 class InstitutionTraits(Struct, frozen=True, kw_only=True):
-    """What one can rely on there; it never changes while a process runs."""
+    """Reliable traits of the institution; they never change while a process runs."""
 
     issues_codes: Literal["we", "institution", "nobody"] = "institution"
     """Who writes the text of a charge's QR code: we do from its location, the institution's answer has it, or there is none."""
     takes_our_txid: bool = True
-    """Otherwise the institution mints the txid that payments carry, and knows ours as a reference (Woovi's correlationID)."""
+    """Otherwise the institution makes the txid that payments carry, and has ours as a reference (Woovi's correlationID)."""
     tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
     list_lag: timedelta = timedelta(minutes=1)
     """So long after its instant a payment may be missing from the list of received Pix."""
@@ -56,22 +56,25 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Charges with a due date, as the central bank's API has them (``cobv``)."""
     refunds: bool = True
     repeats_refunds: bool = False
-    """A source says that a second request under the same name returns nothing more, whatever it answers."""
+    """By its documentation a second request under the same name returns no more money, whatever its answer."""
     sends: Sequence[InitiationType] = ()
-    """By what payees may be named where something is sent; nothing where it is not."""
+    """How payees may be named when sending; empty if it cannot send."""
     sends_per_s: float = 1.0
     sends_at_once: int = 1
     """So many are under way there together."""
     resend_for: timedelta = timedelta(0)
-    """From its first call on an order may be sent again under its name: a source says that a second call moves nothing more."""
+    """How long from its first call an order may be resent under its name.
+
+    By its documentation a second call moves no more money.
+    """
     resends_after_restart: bool = True
     """Otherwise only the process that made the first call makes another."""
     compares_owner: bool = False
-    """A payee's CPF or CNPJ can be said beside a key, and the order is refused if the key is somebody else's."""
+    """A key may be sent with its owner's CPF or CNPJ, and the order is refused if the key belongs to another owner."""
     says_amount_of_code: bool = False
     """A code is paid in the amount that we say; otherwise as it stands, so that one which fixes none cannot be."""
     names_first: bool = False
-    """It sends in two steps (``FirstStep``), is asked by the first one's name alone, and knows nothing by a name of ours."""
+    """It sends in two steps (``FirstStep``), is queried by the first one's name alone, and has no name of ours."""
     has_balance: bool = True
     has_statement: bool = False
     """A list of all that moved on the account, by day."""
@@ -80,11 +83,11 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     notes_installation: bool = True
     """A webhook can be registered, whose address names the installation that the account belongs to."""
     has_webhook_per_key: bool = True
-    """Each key has one. Otherwise the account has any number, and one of them is ours."""
+    """Each key has one. Otherwise the account has any number, one of them ours."""
 
 
 class KnownPayer(Struct, frozen=True, kw_only=True):
-    """As far as the institution tells; what it does not tell is ``None``."""
+    """As far as reported; unreported members are ``None``."""
 
     name: str | None = None
     tax_id: str | None = None
@@ -96,10 +99,10 @@ class KnownPayer(Struct, frozen=True, kw_only=True):
 
 
 class ListedRefund(Struct, frozen=True, kw_only=True):
-    """A return of a received Pix as the institution lists it, whoever asked for it."""
+    """A return of a received Pix as the institution lists it, whether we requested it or not."""
 
     id: str
-    """Of who asked: ours, or that of a person or of the institution itself."""
+    """The requester's id: ours, a person's or the institution's."""
     return_id: str | None
     """The network's (``rtrId``), which begins with D."""
     amount_cents: int
@@ -122,12 +125,12 @@ class ReceivedPix(Struct, frozen=True, kw_only=True):
     payer: KnownPayer = KnownPayer()
     payer_message: str | None = None
     parts: DayAmount | None = None
-    """Of what it consists, where the institution tells."""
+    """Its parts, if the institution reports them."""
     refunds: Sequence[ListedRefund] = ()
 
 
 class ChargeTerms(Struct, frozen=True, kw_only=True):
-    """What we want a charge to be there."""
+    """The wanted terms of a charge at the institution."""
 
     txid: str
     key: str
@@ -148,7 +151,7 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
 
     txid: str
     network_txid: str | None = None
-    """The institution's own, where it takes none of ours."""
+    """The institution's own txid, if it does not accept ours."""
     key: str | None
     amount_cents: int
     status: Literal["active", "paid", "removed_by_us", "removed_by_institution"]
@@ -167,7 +170,7 @@ class OpenedCharge(Struct, frozen=True, kw_only=True):
 
     @property
     def has_code(self) -> bool:
-        """Whether anybody can be shown how to pay it."""
+        """Whether it has a code to show to payers."""
         return self.code is not None or self.location is not None
 
     def is_as_asked(self, terms: ChargeTerms) -> bool:
@@ -197,7 +200,7 @@ class NotSent(Struct, frozen=True, kw_only=True):
 
 
 class UnknownOutcome(Struct, frozen=True, kw_only=True):
-    """Nobody knows whether it was done: no answer, 5xx, a body that cannot be read, a code or a text that is in no list."""
+    """The result is unknown: no answer, 5xx, an unreadable body, or an unlisted code or text."""
 
     reason: str
     is_refusal: bool = False
@@ -212,20 +215,20 @@ SendAnswer = SentPix | CertainRefusal | NotSent | UnknownOutcome
 
 
 class ItemParts(Struct, frozen=True, kw_only=True):
-    """How many Pix a line sums, and their names on the network, as far as they are told."""
+    """The number of Pix that a line sums, and their network names, as far as reported."""
 
     count: int
     names: tuple[str, ...] = ()
 
 
 class InstitutionItem(Struct, frozen=True, kw_only=True):
-    """One line of the account's own statement there; its day is one of Sao Paulo."""
+    """One line of the account's statement; its day is one of Sao Paulo."""
 
     item_id: str
     """The institution's; unique on the account."""
     day: date
     settled_at: datetime | None
-    """Where the institution tells more than the day."""
+    """Set if the institution reports more than the day."""
     direction: Literal["IN", "OUT"]
     amount_cents: int
     kind: ItemKind
@@ -235,7 +238,7 @@ class InstitutionItem(Struct, frozen=True, kw_only=True):
     """The network's name of the return that it is, where its Pix is named too."""
     txid: str | None = None
     tax_id: str | None = None
-    """The other side's, as ``counterparty`` is its name, where the line tells them."""
+    """The counterparty's, with its name in ``counterparty``, if the line has them."""
     counterparty: str | None = None
     text: str = ""
     parts: ItemParts | None = None
@@ -251,7 +254,7 @@ class InstitutionItem(Struct, frozen=True, kw_only=True):
 
 
 class Webhook(Struct, frozen=True, kw_only=True):
-    """What is registered there for a key, or for the account where ``key`` is ``None``."""
+    """The registered webhook of a key, or of the account if ``key`` is ``None``."""
 
     key: str | None
     url: str
@@ -280,7 +283,7 @@ class DayFiles(Protocol):
 
 
 class Sender(Protocol):
-    """What sends over one account there; the calls are those of ``Institution``, with the credential that may send."""
+    """Sending over one account; the calls are those of ``Institution``, with the credential that may send."""
 
     @property
     def sent_returns(self) -> SentReturns | None:
@@ -292,7 +295,7 @@ class Sender(Protocol):
         ...
 
     async def read_sent(self, name: str, code: str | None = None, since: datetime | None = None) -> SentPix | None:
-        """A Pix by our name, or by their code where one is told; ``None`` where there is none, though it may come later."""
+        """A Pix by our name, or by their code once reported; ``None`` if it does not exist, though it may appear later."""
         ...
 
     async def close(self) -> None:
@@ -301,7 +304,7 @@ class Sender(Protocol):
 
 
 class Institution(Sender, Protocol):
-    """One account there. The adapter bounds each call in time and size, keeps to the budgets, and renews its token."""
+    """One account. The adapter bounds each call in time and size, keeps to the budgets, and renews its token."""
 
     @property
     def traits(self) -> InstitutionTraits: ...
@@ -313,7 +316,7 @@ class Institution(Sender, Protocol):
 
     @property
     def contests(self) -> Contests | None:
-        """Where the institution tells of any."""
+        """``None`` if the institution reports no contests."""
         ...
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
@@ -321,7 +324,7 @@ class Institution(Sender, Protocol):
         ...
 
     async def read_charge(self, txid: str, *, has_due_date: bool = False) -> OpenedCharge | None:
-        """Of one kind, each of which is found by itself; ``None`` where the institution says that there is none."""
+        """A charge of one kind, which have separate look-ups; ``None`` if the institution reports none."""
         ...
 
     async def revise_charge(self, terms: ChargeTerms) -> OpeningAnswer: ...
@@ -333,12 +336,12 @@ class Institution(Sender, Protocol):
     ) -> AsyncIterator[Sequence[ReceivedPix | MalformedItem]]:
         """Pages of received Pix of an interval (both ends included), in no order; one may come twice, as pages shift.
 
-        A Pix of whose returns one cannot be read comes without that one, which comes as an item of its own.
+        A Pix with an unreadable return comes without it; that return comes as an item of its own.
 
         Args:
             since: By the institution's instant of the Pix.
             until: As ``since``.
-            only_returned: Those of which something was returned.
+            only_returned: Only those with a return.
         """
         ...
 
@@ -351,11 +354,11 @@ class Institution(Sender, Protocol):
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> ListedRefund | None: ...
 
     async def read_balance(self) -> int:
-        """In cents, blocked money included where the institution tells it; only where ``traits.has_balance``."""
+        """In cents, blocked money included if reported; only where ``traits.has_balance``."""
         ...
 
     async def read_closing_balance(self, day: date) -> int | None:
-        """What was on the account when a day ended, as ``read_balance``; ``None`` where the institution tells no such thing."""
+        """The balance at the end of a day, as ``read_balance``; ``None`` if the institution does not report it."""
         ...
 
     def list_statement(self, since: date, until: date) -> AsyncIterator[Sequence[InstitutionItem | MalformedItem]]:
@@ -365,7 +368,7 @@ class Institution(Sender, Protocol):
     async def list_webhooks(self) -> Sequence[Webhook]: ...
 
     async def set_webhook(self, key: str, url: str) -> None:
-        """Register it; where nobody knows whether it was done, ``InstitutionUnavailable``: the list tells."""
+        """Register it; an unknown result raises ``InstitutionUnavailable``: the list shows the truth."""
         ...
 
     async def remove_webhook(self, key: str, url: str) -> None:
@@ -373,7 +376,7 @@ class Institution(Sender, Protocol):
         ...
 
     async def check(self, keys: Sequence[str]) -> Sequence[PermissionTried]:
-        """Try each permission without moving money, and say of each key what the institution tells."""
+        """Try each permission without moving money, and return the institution's answer for each key."""
         ...
 
 

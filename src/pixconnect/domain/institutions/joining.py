@@ -1,8 +1,8 @@
-"""Which line of an institution's statement is which transfer, refund or movement of ours, and what becomes of the rest.
+"""Which line of an institution's statement is which transfer, refund or movement of ours, and how the rest is treated.
 
-The network's names decide first. What has no name is joined by what only one item and one line have in common; and where no
-more items than lines are alike in direction, amount and day, any pairing has the same sums. An item that names something is
-never joined to another thing because it looks like it, and one that may be ours is never a movement: it waits, and is listed.
+The network's names decide first. Items without a name are joined by properties that only one item and one line share; and where
+no more items than lines are alike in direction, amount and day, any pairing has the same sums. An item with a name is never
+joined to another record by resemblance, and one that may be ours is never a movement: it waits, and is listed.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ Waiting = Literal[
 ]  # fmt: skip
 """Why an item is neither joined nor a movement: ``outcome.OUTCOMES`` has what each means."""
 NO_PIX: Final = frozenset[str]({"fee", "wire", "boleto", "judicial", "opening_balance"})
-"""Kinds of items of which nothing is a Pix, whatever it costs."""
+"""Kinds of items that are never Pix."""
 PIX: Final = frozenset[str]({"pix", "refund"})  # kinds that the institution calls a Pix
 
 
 class BookLine(Struct, frozen=True, kw_only=True):
-    """A transfer, refund or movement of ours, as it should stand in the institution's statement."""
+    """A transfer, refund or movement of ours, in the form expected on the institution's statement."""
 
     key: LineKey
     holder_id: int
     direction: Literal["IN", "OUT"]
     amount_cents: int
     day: date
-    """In Sao Paulo, by the network's instant where it told one."""
+    """In Sao Paulo, by the network's instant if reported."""
     settled_at: datetime | None
     names: tuple[str, ...]
-    """Ours and the network's; of a movement the institution's id of its item."""
+    """Our names and the network's; for a movement the institution's id of its item."""
     original: tuple[str, ...] = ()
-    """Of a refund, the names of what it returns."""
+    """For a refund, the names of the returned payment."""
     tax_id: str | None = None
     counterparty: str | None = None
     state: Literal["settled", "open", "failed"]
@@ -107,8 +107,8 @@ def join_items(
     """Join each item with at most one line, and each line with at most one item and one reversal.
 
     Args:
-        items: Those that are alone.
-        lines: Those that are alone, and orders whose debit may have been reversed.
+        items: The unmatched ones.
+        lines: The unmatched ones, and orders whose debit may have been reversed.
         debited: Orders among them that another item is joined to already.
         whole: Days of which a statement lists all lines: a payment of such a day may be an item of a later one.
         sum_forms: Texts of sums, as ``read_form`` reads them, of which a person has joined one before.
@@ -128,7 +128,7 @@ def join_items(
     _join_alike(pairing, "instant", lambda one: one.settled_at and one.settled_at.replace(microsecond=0))
     _join_alike(pairing, "tax_id", lambda one: one.tax_id and (one.day, one.tax_id))
     _join_alike(pairing, "counterparty", lambda one: one.counterparty and (one.day, one.counterparty.casefold()))
-    # What the institution calls a Pix comes before what only has its amount.
+    # Items that the institution calls a Pix precede those that share only the amount.
     for only_pix in (True, False):
         _join_alike(pairing, "amount", lambda one: one.day, only_pix=only_pix)
         _join_same(pairing, only_pix=only_pix)
@@ -175,7 +175,7 @@ def _join_names(pairing: _Pairing, lines: Collection[BookLine], debited: set[Lin
             candidates += fitting if len(fitting) == 1 else []
         line = next((line for line in candidates if line.key in pairing.lines and fits(item, line)), None)
         if line is not None:
-            # What is called a fee gives way to another line that names the same.
+            # An item called a fee yields to another line with the same name.
             pairing.join(item, line, "amount" if may_be_fee(item) and line.key[0] != "movement" else "name")
     return _join_reversals(pairing, lines, debited | {join.key for join in pairing.joins})
 
@@ -285,7 +285,7 @@ def _join_alike(
 
 
 def _agree(item: InstitutionItem, line: BookLine) -> bool:
-    """Whether no tax id that both tell says that they are two."""
+    """Whether no two tax ids, one of each, contradict each other."""
     return len(_whole_tax_ids((item, line))) < 2
 
 

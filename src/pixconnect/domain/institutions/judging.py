@@ -156,7 +156,7 @@ def _decide(
     never = find_balances(lines, evidence) if any(decided.values()) else set[int]()
     never |= {n for n, counts in decided.items() if counts and n >= len(lines) and is_called_balance(judged[n][0])}
     if any(decided.get(number) for number in never):
-        # What is a balance by its own file closes no gap: another line is missing.
+        # A balance by its own file closes no gap: another line is missing.
         decided = choose([number for number in numbers if number not in never])
     return decided
 
@@ -208,7 +208,7 @@ def _key(item: InstitutionItem) -> Hashable:
 
 
 def _key_of_network(item: InstitutionItem) -> Hashable | None:
-    """A name of the network is a line's identity, whatever its day and text."""
+    """A name of the network is a line's identity, regardless of its day and text."""
     return (item.names, item.direction, item.amount_cents, item.kind) if item.names else None
 
 
@@ -327,7 +327,7 @@ def _name_lines(
     outcomes: Sequence[Outcome],
     evidence: Evidence,
 ) -> list[JudgedLine]:
-    """Each line under an id of its own: the file's where it is free, else one made of it."""
+    """Each line under an id of its own: the file's if it is free, else one derived from it."""
     taken, numbers = {*evidence.taken, *(item.item_id for item in evidence.known)}, Counter[str]()
     judged: list[JudgedLine] = []
     for line, match, outcome in zip(lines, matches, outcomes, strict=True):

@@ -1,7 +1,7 @@
-"""What is known of the other side of a Pix: an institution tells each member of it whole, masked with stars, or not at all.
+"""How well the counterparty of a Pix is known: an institution reports each member whole, masked with asterisks, or not at all.
 
-The contract's shapes require all members, so what is unknown has the values of ``UNKNOWN_PARTY`` there, and what is masked is
-shown as it was sent. The trigger ``check_payer`` knows both by the same marks.
+The contract's shapes require all members, so unknown ones have the values of ``UNKNOWN_PARTY``, and masked ones are shown as
+received. The trigger ``check_payer`` recognizes both by the same marks.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ Certainty = Literal["known", "masked", "unknown"]
 _STAR: Final = "*"
 _ORDER: Final[tuple[Certainty, ...]] = ("unknown", "masked", "known")
 _TOLD: Final = ("account_number", "branch", "ispb", "name", "tax_id")
-"""What an institution may tell of a payer."""
+"""The members of a payer that an institution may report."""
 
 
 def judge_member(party: Party, member: str) -> Certainty:
-    """How a member of a party is known that an institution told."""
+    """How well a member of a reported party is known."""
     text = getattr(party, member)
     if text is None or text == getattr(UNKNOWN_PARTY, member):
         return "unknown"
@@ -29,7 +29,7 @@ def judge_member(party: Party, member: str) -> Certainty:
 
 
 def complete_party(known: Party, told: Party) -> Party:
-    """The party with what is told of it now and was not known so well; equal to what was known if nothing is."""
+    """The party with newly reported members that were known less well; equal if there are none."""
     better = {
         member: getattr(told, member)
         for member in _TOLD
@@ -39,7 +39,7 @@ def complete_party(known: Party, told: Party) -> Party:
 
 
 def compare_parties(known: Party, told: Party) -> dict[str, tuple[object, object]]:
-    """What was known and what is told now, of the members that contradict each other; what is unknown contradicts nothing."""
+    """The known and the reported values of members that contradict each other; unknown ones contradict nothing."""
     return {
         f"payer's {member}": (getattr(known, member), getattr(told, member))
         for member in _TOLD
@@ -53,7 +53,7 @@ def _may_be_same(member: str, known: str, told: str) -> bool:
     known, told = (_simplify(member, text) for text in (known, told))
     if _STAR not in known + told:
         return known == told
-    # How long a mask is says nothing of what it hides.
+    # The length of a mask reveals nothing about the hidden text.
     return len(known) != len(told) or all(
         one == other or _STAR in (one, other) for one, other in zip(known, told, strict=True)
     )

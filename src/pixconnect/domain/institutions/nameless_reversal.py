@@ -1,4 +1,4 @@
-"""Which nameless reversals give back what an order of ours had left with: a debit and its reversal cancel, and move nothing."""
+"""Which nameless reversals return the debit of an order of ours: both cancel, and move nothing."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def is_nameless_reversal(item: InstitutionItem) -> bool:
 def join_reversals(
     items: Sequence[InstitutionItem], orders: Sequence[BookLine], debited: Collection[LineKey]
 ) -> list[ItemJoin]:
-    """Join nameless reversals, and the debits that they give back, with orders that failed.
+    """Join nameless reversals, and the debits that they return, with orders that failed.
 
     Args:
-        items: Those that are alone.
-        orders: Of ours, that did not settle and were not given back.
+        items: The unmatched ones.
+        orders: Ours, that did not settle and were not reversed.
         debited: Those of them whose debit is joined.
     """
     joins: list[ItemJoin] = []
@@ -60,13 +60,13 @@ def is_within(item: InstitutionItem, order: BookLine) -> bool:
 def may_give_back(
     item: InstitutionItem, order: BookLine, debited: Collection[LineKey], whole: Collection[date]
 ) -> bool:
-    """Whether it is not known yet whether a line gives an order back: the order may fail, or its debit is not read.
+    """Whether a line may yet prove to reverse an order: the order may fail, or its debit is not read.
 
     Args:
-        item: A nameless reversal that is alone.
+        item: An unmatched nameless reversal.
         order: Of ours, as for ``join_reversals``.
         debited: Those whose debit is joined.
-        whole: Days of which a statement has told all lines.
+        whole: Days that a statement has listed completely.
     """
     if not is_within(item, order):
         return False

@@ -1,4 +1,4 @@
-"""The outcomes of judging a line of a statement: whether the line is money, and whether somebody is asked about it."""
+"""The outcomes of judging a statement line: whether it is money, and whether a person is asked about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OUTCOMES: Final[Mapping[Outcome, OutcomeTraits]] = {
     "perhaps_known": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
     "contradicts": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),
     "withdrawn": OutcomeTraits(counts=False, asks="nobody"),
-    # Of what two operators take out, or have answered.
+    # For lines that two operators remove, or have decided on.
     "perhaps_struck": OutcomeTraits(counts=True, asks="person", answers=("out",)),
     "struck": OutcomeTraits(counts=False, asks="nobody"),
     "perhaps_back": OutcomeTraits(counts=False, asks="person", answers=("counts", "aside")),

@@ -1,7 +1,7 @@
-"""Which lines move money between an account and an investment of its own, as banks do overnight, and how much of it.
+"""Which lines move money between an account and its own investment, as banks do overnight, and how much.
 
 The money stays its holders', so such a line has no entry. It raises or lowers the account's position, by which the institution
-has less than the books. What a redemption brings beyond the position is yield, a movement of the house.
+has less than the books. A redemption's surplus over the position is yield, a movement of the house.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORDS: Final = re.compile(
     re.IGNORECASE,
 )
 _YIELD_MAX: Final = 4
-"""A redemption of up to a quarter more than the position is of it, whatever is missing."""
+"""A redemption of up to a quarter more than the position belongs to it, even if lines are missing."""
 YIELD_PREFIX: Final = "yield:"
 _DIGEST_LENGTH: Final = 48
 
@@ -52,7 +52,7 @@ def plan_investments(
     for day, group in groupby(sorted(items, key=lambda one: (one.day, one.item_id)), lambda one: one.day):
         of_day = list(group)
         redeemed = [one for one in of_day if one.direction == "IN"]
-        # What was applied on the day before comes back in the morning; what is applied in the evening may come back too.
+        # Money invested on the day before returns in the morning; money invested in the evening may return too.
         for one in (*redeemed, *(one for one in of_day if one.direction == "OUT"), *redeemed):
             if one.item_id in planned:
                 continue
@@ -70,5 +70,5 @@ def plan_investments(
 
 
 def name_yield(item_id: str) -> str:
-    """The movement of what a redemption brought beyond the position."""
+    """The movement of a redemption's surplus over the position."""
     return YIELD_PREFIX + hashlib.sha256(item_id.encode()).hexdigest()[:_DIGEST_LENGTH]

@@ -1,6 +1,6 @@
-"""What a charge needs of its institution: written before the first call, and open until the outcome is known.
+"""A charge's pending call to its institution: written before the first call, and open until the outcome is known.
 
-What is unknown is asked about, never guessed. The txid is ours and what is asked for again is the same, so asking twice does no
+An unknown outcome is queried, never guessed. The txid is ours and the repeated request is the same, so calling twice does no
 harm.
 """
 
@@ -18,13 +18,13 @@ CALL_TIMEOUT_S: Final = 3.0
 WORKER_AFTER: Final = timedelta(seconds=5)
 """From the beginning: no worker asks while the caller's process may still."""
 TAKEN_FOR: Final = timedelta(seconds=10)
-"""For so long a row that a worker asks about is put off for all others; a worker that is killed at it leaves it so.
+"""A row that a worker queries is hidden from all others for this long; a killed worker leaves it so.
 
-The lease of its slot keeps a second worker away from an account. This is for what a dead one has sent: it arrives before the
-next question, as after a caller whose time is over. A call that took longer is made twice, which does no harm.
+The lease of its slot keeps a second worker away from an account. This covers the last call of a dead worker: it arrives before
+the next query, as after a caller's timeout. A call that took longer is made twice, which does no harm.
 """
 ABSENT_FOR: Final = timedelta(minutes=10)
-"""So long after its beginning an opening may still arrive; what is absent then was never opened."""
+"""For this long after its beginning an opening may still arrive; if absent afterwards, it was never opened."""
 _WAITS: Final = (timedelta(seconds=2), timedelta(seconds=5), timedelta(seconds=15), timedelta(minutes=1))
 
 

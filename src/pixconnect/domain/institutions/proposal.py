@@ -36,16 +36,16 @@ def say_proposal(proposal: Proposal) -> str:
 
 
 def name_proposal(proposal: Proposal) -> str:
-    """A short code of all of it, by which who confirms says what they have read."""
+    """A short code of the whole proposal, which the confirming operator repeats."""
     read = (proposal.act, sorted(proposal.proposal.items()), proposal.proposed_by, proposal.proposed_at.timestamp())
     return hashlib.sha256(msgspec.json.encode(read)).hexdigest()[:_CODE_LENGTH]
 
 
 def check_reading(proposal: Proposal, code: str | None) -> None:
-    """Refuse who confirms something else than what they have read.
+    """Refuse the confirmation of anything else than the proposal that the operator read.
 
-    What allows more or closes waits anew for an hour when it is replaced; anything else
-    may be confirmed at once, so its code must be said.
+    A replaced proposal that permits more, or closes, waits for an hour again; any other may be confirmed at once, so its code
+    is required.
     """
     if code is None and proposal.act not in ("allow", "close"):
         raise errors.BadRequest(f"code: say which you have read; what waits is {say_proposal(proposal)}")
@@ -54,7 +54,7 @@ def check_reading(proposal: Proposal, code: str | None) -> None:
 
 
 def check_confirmation(proposal: Proposal, operator: str, now: datetime) -> None:
-    """Refuse the operator who has proposed it, and whoever comes too early."""
+    """Refuse the proposing operator, and confirmations that come too early."""
     check_second_operator("confirm", operator, proposal.proposed_by)
     if now < proposal.confirmable_at:
         raise errors.BadRequest(f"confirm: may be confirmed from {proposal.confirmable_at.isoformat()} on")

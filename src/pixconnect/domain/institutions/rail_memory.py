@@ -1,4 +1,4 @@
-"""What is remembered of each order that is asked for at an institution, so that no call is made twice unknowingly.
+"""The record of each order's calls to an institution, so that no call is made twice by mistake.
 
 ::
 
@@ -8,11 +8,11 @@
                                        │    away         nothing more
                                        └──no call will be made──► closed
 
-Each step is taken by whoever finds the row as it was, under the fence of the account's slot: who did not take it makes no call.
-Where our name is enough, a row is *minted* from the first; where a first step of sending names it, it is *new* until then.
-A call that was turned away before anything was done (``NotSent``) is none, unless an earlier one of the same row may be done.
-A row that is found *calling* was cut off by the end of its process, and may be done. So may each that was open when the
-database had lost something: it counts as *calling*, is asked about, and is never called again.
+Each step is taken by the worker that finds the row unchanged, under the fence of the account's slot: if the step fails, it
+makes no call. Where our name is enough, a row is *minted* from the first; where a first step of sending names it, it is *new*
+until then. A call that was turned away before anything was done (``NotSent``) does not count, unless an earlier one of the same
+row may have been executed. A row found *calling* was cut off by the end of its process, and may have been executed. So may each
+that was open when the database lost data: it counts as *calling*, is queried, and is never called again.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class OutgoingPix(Struct, frozen=True, kw_only=True):
     br_code: str | None = None
     """The text of the code that is paid."""
     txid: str | None = None
-    """Of what the code asks for, where it says one."""
+    """The txid of the code's charge, if it has one."""
     payer_message: str | None = None
     code: str | None = None
-    """The institution's own, where a first step has told it."""
+    """The institution's own code, if a first step returned it."""
     not_after_s: float | None = None
     """Of a call that is made again, or of a code, which may be read first: by the monotonic clock, when it must have left."""
 
@@ -63,31 +63,31 @@ class SentPix(Struct, frozen=True, kw_only=True):
     """A Pix that leaves the account, as the institution lists it."""
 
     name: str
-    """Of whoever asked for it."""
+    """The requester's name for it."""
     code: str | None = None
-    """The institution's own, where it is asked by that and not by ours."""
+    """The institution's own code, if queries use that and not ours."""
     end_to_end_id: str | None
-    """The network's, once it is told."""
+    """The network's, once reported."""
     amount_cents: int | None
     """``None`` of one that is there no more."""
     status: Literal["under_way", "settled", "refused"]
     settled_at: datetime | None
     payee: str | None = None
-    """As ``name_payee``, where it is told whole."""
+    """As ``name_payee``, if reported whole."""
     paid: Party | None = None
-    """Who it is paid to, as far as that is told: members that are masked as they are, and the others unknown."""
+    """The reported payee: masked members as received, the others unknown."""
     reason: str | None = None
     """Why it was refused, in the institution's words."""
     waits_for: WaitsFor | None = None
-    """Of one that is under way, where it waits for a person there."""
+    """Set for a pending one that waits for a person at the institution."""
     reject_code: str | None = None
-    """The scheme's reason that says the same, where the institution tells it."""
+    """The equivalent reason of the scheme, if the institution reports it."""
     returns: Sequence[SentReturn] = ()
-    """What its payee gave back, where the institution tells it."""
+    """Returns by its payee, if the institution reports them."""
 
 
 def name_payee(payee: Party, *, is_by_key: bool) -> str:
-    """Whom an order goes to, in one text: the key, or what an account is.
+    """An order's payee in one text: the key, or the account.
 
     Example:
         >>> from pixconnect.domain.money.holder import UNKNOWN_PARTY
@@ -98,7 +98,7 @@ def name_payee(payee: Party, *, is_by_key: bool) -> str:
 
 
 def is_same_payee(told: str | None, asked: str | None) -> bool:
-    """Whether the institution pays whom we asked it to, as far as it tells; some fill numbers of accounts up with zeros.
+    """Whether the institution pays the requested payee, as far as reported; some pad account numbers with zeros.
 
     Example:
         >>> is_same_payee("54811417/0001/00000000000000000981", "54811417/1/981")
@@ -125,13 +125,13 @@ class RailStep(Struct, frozen=True, kw_only=True):
     """The received Pix, of a refund."""
     amount_cents: int
     payee: str | None = None
-    """Whom an order to send goes to (``name_payee``)."""
+    """The payee of an order to send (``name_payee``)."""
     name_there: str | None
     """What the institution knows it by; it never changes."""
     code_there: str | None = None
-    """The institution's own code of it (``SentPix.code``), once it is told; it never changes either."""
+    """The institution's own code of it (``SentPix.code``), once reported; it never changes either."""
     owner_tax_id: str | None = None
-    """Whose the payee's key is, where a first step told it, with that one's name."""
+    """The owner of the payee's key, from a first step, with the owner's name."""
     owner_name: str | None = None
     state: State
     may_be_done: bool = False
@@ -139,7 +139,7 @@ class RailStep(Struct, frozen=True, kw_only=True):
     called_at: datetime | None = None
     """When it was first called, in real time."""
     outcome: Outcome | None = None
-    """*Answered*: the institution has it, and tells how it ended; *never*: no call was made, and none will be."""
+    """*Answered*: the institution has it, and reports how it ended; *never*: no call was made, and none will be."""
     refusal_code: str | None = None
     refusal_reason: str | None = None
     created_at: datetime
@@ -148,14 +148,14 @@ class RailStep(Struct, frozen=True, kw_only=True):
 
 
 class MemoryUnavailable(Exception):  # noqa: N818  it is not our error
-    """A row cannot be read or changed now; whoever was about to call does not."""
+    """A row cannot be read or changed now; the planned call is not made."""
 
 
 class RailMemory(Protocol):
     """The rows of one account. Everything raises ``MemoryUnavailable``."""
 
     async def open(self, order_names: Sequence[str]) -> dict[str, RailStep]:
-        """The rows of orders and refunds, by our name, each made if there is none; what is not open there is left out."""
+        """The rows of orders and refunds, by our name, created if missing; closed ones are omitted."""
         ...
 
     async def count_in_flight(self, since: datetime) -> int:
@@ -167,19 +167,19 @@ class RailMemory(Protocol):
         ...
 
     async def take(self, before: RailStep, after: RailStep) -> bool:
-        """Change a row durably; ``False`` if it is not as it was, so that somebody else has it."""
+        """Change a row durably; ``False`` if another worker has changed it."""
         ...
 
 
 def name_refund_there(naming_key: bytes, institution_id: int, holder_id: int, external_id: str) -> str:
-    """What the institution shall know a refund by: the same again for the same request, whatever was forgotten here.
+    """The name of a refund at the institution: the same for the same request, even after a loss of data here.
 
-    Names that were given stand at institutions, so this never changes.
+    Names in use stand at institutions, so this never changes.
 
     Args:
         naming_key: The account's.
         institution_id: The account.
-        holder_id: The holder who asks for it; of a family, the first one, which stays the first in any restored copy.
+        holder_id: The requesting holder; of a family, the first one, which stays the first in any restored copy.
         external_id: The request's, or else our ``return_id``.
 
     Example:

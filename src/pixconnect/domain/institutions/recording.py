@@ -1,8 +1,7 @@
-"""What was said between us and an institution while an account was rehearsed, without what is secret or of people.
+"""The recorded exchange with an institution in a rehearsal, without secrets and personal data.
 
-A recording can be answered from again, so what replaces a text has its form: digits stay digits, a QR code stays one, and a key
-is the same wherever it stands. Names of the network (end-to-end ids, txids) stay: they name institutions and instants, and no
-person.
+A recording can be replayed, so a replacement has its original's form: digits stay digits, a QR code stays one, and a key is the
+same wherever it stands. Names of the network (end-to-end ids, txids) stay: they name institutions and instants, and no person.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ REDACTED: Final = "redacted"
 _CODE: Final = format_static_br_code("redacted@pix.example", "REDACTED", "SAO PAULO")
 """Stands for each QR code, whose checksum would not bear a change."""
 _TEXT_MAX: Final = 600
-"""What is longer is a picture, and tells nothing."""
+"""Anything longer is a picture, without information."""
 _SECRET: Final = re.compile(r"(?i)token$|secret|password|senha|app_?id|client_?id|authorization|chave_?acesso")
 _PERSONAL: Final = re.compile(
     r"(?i)(?!tipo).*(nome|name|friendly|fantasia|razao|cpf|cnpj|tax_?id|document|mail|fone|phone|logradouro|endereco|address|"
     r"bairro|cidade|agencia|branch|info_?pagador|solicitacao_?pagador|descri|coment|comment|memo|historico|informac)"
     r".*|conta(corrente)?|account(_?number)?|numero|detalhes?|uf|cep|city|zip_?code|payer_?message"
 )
-"""Members that are of people, or may hold what somebody wrote."""
+"""Members with personal data, or with free text."""
 _PATTERNS: Final = (
     re.compile(r"[\w.+-]+@[\w-]+(\.[\w-]+)+"),
     re.compile(r"(?<![0-9A-Za-z])\d{3}\.\d{3}\.\d{3}-\d{2}(?![0-9A-Za-z])"),
@@ -41,9 +40,9 @@ _PATTERNS: Final = (
     re.compile(r"\+55\d{10,11}"),
     re.compile(r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]*"),
 )
-"""People's names for themselves, wherever they stand."""
+"""People's identifiers, in any place."""
 _SEARCHED_MIN: Final = 8
-"""What is shorter is found only where it is the whole text: it could be a part of anything."""
+"""Shorter ones are replaced only as a whole text: they could be a part of anything."""
 
 
 class TakenExchange(Struct, frozen=True, kw_only=True):
@@ -97,12 +96,12 @@ class RehearsalRecording(Struct, frozen=True, kw_only=True):
 
 
 class Redaction:
-    """Replaces what must not be read by others.
+    """Replaces secrets and personal data.
 
     Args:
         account: Whose owner and keys are replaced.
-        credential: As it is kept.
-        taken: What was said: of secrets that are kept in files only this knows.
+        credential: In its stored form.
+        taken: The exchange, which alone contains the secrets stored in files.
     """
 
     def __init__(
@@ -111,7 +110,7 @@ class Redaction:
         told = {text for each in taken for text in _list_secrets(each)}
         known = {text: REDACTED for text in (credential.client_id, credential.client_secret, *told) if text}
         known |= {text: mask(text) for text in (account.tax_id, account.account) if text}
-        # What is told as somebody's name stands elsewhere too, as in a line of the statement.
+        # A reported name stands elsewhere too, as in a line of the statement.
         known |= {text: mask(text) for each in taken for text in _list_names(_decode(each.content))}
         known |= {key: redact_key(number) for number, key in enumerate(account.keys)}
         # The longer first, as one may hold another.
@@ -133,7 +132,7 @@ class Redaction:
         )
 
     def redact(self, value: object, name: str = "") -> object:
-        """The same without what is secret or of people.
+        """The same without secrets and personal data.
 
         Args:
             value: Of JSON.
@@ -306,7 +305,7 @@ def _judge(profile: InstitutionProfile, exchange: RecordedExchange) -> Iterator[
     if exchange.status != expected:
         yield f"answers {exchange.status}, where the profile has {expected}"
     for path in traits.omits:
-        # What a list leaves out is said with the list's name before it.
+        # A list's omissions are given with the list's name in front.
         if _has(members, path.split(".")):
             yield f"has {path}, which the profile leaves out"
 

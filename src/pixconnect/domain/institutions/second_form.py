@@ -42,7 +42,7 @@ def compare(lines: Sequence[InstitutionItem], recorded: Sequence[RecordedItem], 
     own = [item for item in recorded if item.source == form]
     counts, told = Counter(map(count_by, own)), {(*count_by(item), item.text) for item in own}
     free = defaultdict[LineCount, list[int]](list)
-    # What this form has told in the same words comes last: it is that, and nothing of another form.
+    # A line that this format reported in the same words comes last: it is that line, and none of another format.
     for place in sorted(range(len(lines)), key=lambda place: (*count_by(lines[place]), lines[place].text) in told):
         free[count_by(lines[place])].append(place)
     for key, count in counts.items():

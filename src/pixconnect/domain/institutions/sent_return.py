@@ -1,4 +1,4 @@
-"""Returns of sent Pix: what payees give back, as an institution lists it beside what it has sent."""
+"""Returns of sent Pix by their payees, as an institution lists them beside its sends."""
 
 from __future__ import annotations
 

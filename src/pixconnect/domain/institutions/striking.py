@@ -25,7 +25,7 @@ _NONE: Final = ((), frozenset[int]())
 def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[RecordedItem]) -> set[int]:
     """The places of lines that may be missing ones of another day.
 
-    Balances do not tell a line that the bank has dated otherwise from a new one beside one that it has taken out.
+    Balances do not distinguish a redated line from a new one beside a removed one.
     """
     sums, on = {item.signed_cents for item in missing}, {(item.day, item.signed_cents) for item in missing}
     return {
@@ -38,13 +38,13 @@ def list_moved(judged: Sequence[tuple[InstitutionItem, str]], missing: Sequence[
 def find_struck(
     lines: Sequence[InstitutionItem], outcomes: Sequence[str], missing: Sequence[RecordedItem], balances: Balances
 ) -> tuple[Sequence[RecordedItem], Collection[int]]:
-    """The missing lines that the bank has taken out, if the file shows it; and lines that are money then, by their places.
+    """The missing lines that the bank removed, if the file proves it; and the places of lines that are then money.
 
     Args:
         lines: The file's.
         outcomes: Those of the lines.
         missing: Recorded lines that count, are of days that the file covers, and are not listed in it.
-        balances: What the file and the recorded days tell.
+        balances: Those of the file and of the recorded days.
     """
     closing, before, opening = balances.closing, balances.first_on - timedelta(days=1), find_opening(balances)
     if not missing or closing is None or opening is None or not balances.first_on <= closing.on <= balances.last_on:
@@ -64,7 +64,7 @@ def find_struck(
 
 
 def find_opening(balances: Balances) -> int | None:
-    """What was on the account before the file's days, by the file or by a day that nothing contradicts."""
+    """The balance before the file's days, by the file or by an uncontradicted day."""
     before = balances.first_on - timedelta(days=1)
     if balances.opening_cents is None and before in balances.closed | balances.agreed:
         return balances.ends.get(before)
@@ -91,10 +91,10 @@ def _compare(
 
 
 def _may_be_struck(struck: Sequence[RecordedItem], balances: Balances, closing: StatedBalance) -> bool:
-    # What is joined to a Pix of ours has happened, whatever a file lacks.
+    # A line joined to a Pix of ours has happened, even if a file lacks it.
     if not struck or not all(item.joined_kind in (None, "movement") and item.day <= closing.on for item in struck):
         return False
-    # What was told by a file made later is shown to be wrong only if that file tells the same balance.
+    # A line reported by a later file is shown to be wrong only if that file has the same balance.
     is_told_later = any(item.day in balances.newer for item in struck)
     is_same = balances.ends.get(closing.on) == closing.cents and sum(item.signed_cents for item in struck) != 0
     return is_same or not is_told_later

@@ -1,6 +1,6 @@
-"""Which lines of a statement sum many Pix: by a count that the institution gives, or by its own words for them.
+"""Which statement lines sum many Pix: by the institution's count, or by its words for them.
 
-Payers write into texts behind the bank's words and the payer's name, so only what a text begins with says that it is a sum.
+Payers' texts follow the bank's words and the payer's name, so only a text's beginning marks a sum.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def is_sum(item: InstitutionItem) -> bool:
 
 
 def count_parts(item: InstitutionItem) -> int | None:
-    """How many Pix a sum is of, where the institution tells."""
+    """The number of Pix in a sum, if reported."""
     if item.parts is not None:
         return item.parts.count
     count = _COUNT.search(item.text) if _MANY.match(item.text) is not None else None

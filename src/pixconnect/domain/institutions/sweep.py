@@ -6,8 +6,8 @@
     wide   the last 72 hours                        every hour
     deep   100 days, of which something returned    every day
 
-A list may lag, shift while it is paged, and name what is older than what it named before. Each payment is recorded once,
-however often it is read.
+A list may lag, shift while it is paged, and list facts older than those listed before. Each payment is recorded once, however
+often it is read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Pace = Literal["near", "wide", "deep", "statement", "contests", "sent"]
 
 OVERLAP: Final = timedelta(minutes=10)
 CONTESTS_SPAN: Final = timedelta(days=190)
-"""80 days after its Pix a contest is opened, 11 it is blocked, 90 its rest is followed: whichever instant a list goes by."""
+"""80 days after its Pix a contest is opened, 11 it is blocked, 90 its rest is followed: for any date that a list uses."""
 REPEATED_FOR: Final = timedelta(days=35)
 """After a loss of the database callers may still repeat what they had asked for before it."""
 _SPANS: Final = dict(wide=timedelta(hours=72), deep=timedelta(days=100))
@@ -34,7 +34,7 @@ class Sweep(Struct, frozen=True, kw_only=True):
     institution_id: int
     pace: Pace
     began_at: datetime
-    """Whatever happened there before is recorded, but for the institution's lag."""
+    """Earlier facts are recorded too, within the institution's lag."""
     ended_at: datetime
     items_count: int
     failed_at: datetime | None = None

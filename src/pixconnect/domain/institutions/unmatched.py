@@ -25,18 +25,18 @@ _MOVEMENT_KINDS: Final = dict[str, MovementKind](
     boleto="boleto",
     judicial="judicial",
 )
-"""Of what is left over: a Pix that left the account and that nobody ordered here was sent by hand there."""
+"""Of the remainder: a Pix that left the account without an order here was sent by hand there."""
 
 
 class OpenAmounts(Struct, frozen=True, kw_only=True):
     """What items are judged by beside the lines: orders under way, and where the books begin."""
 
     unnamed_cents: frozenset[int]
-    """Amounts of open orders and refunds whose name on the network nobody knows yet."""
+    """Amounts of open orders and refunds whose network name is unknown yet."""
     our_names: frozenset[str]
-    """Names of the items that a transfer or refund of ours has, whatever its day, amount and side."""
+    """Network names of items that a transfer or refund of ours has, regardless of day, amount and side."""
     begins_at: datetime
-    """The opening balance's instant: what was before it is in it."""
+    """The opening balance's instant: the balance includes everything before it."""
     begins_on: date
     today: date
     lone: Mapping[tuple[str, date], int] = {}
@@ -54,7 +54,7 @@ class UnmatchedItem(Struct, frozen=True, kw_only=True):
 
 
 class LeftLines:
-    """Lines of ours that no item is, by what an item may have in common with them."""
+    """Our unmatched lines, by the properties that an item may share with them."""
 
     def __init__(self, lines: Iterable[BookLine]) -> None:
         self._days = defaultdict[tuple[str, int | None], list[date]](list)
@@ -71,7 +71,7 @@ class LeftLines:
 
 
 def judge_left(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> UnmatchedItem:
-    """Judge a line that counts, and that is joined to nothing of ours."""
+    """Judge a line that counts and is not joined to a record of ours."""
     return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
 
 
@@ -83,21 +83,21 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     if item.day < known.begins_on or (item.settled_at is not None and item.settled_at <= known.begins_at):
         return "before_opening"
     if item.day == known.begins_on and item.settled_at is None:
-        return "opening_day"  # a day alone does not tell whether the opening balance has it
+        return "opening_day"  # a day alone does not show whether the opening balance includes it
     # A fee names the Pix that it is taken for, and is given back for; other words for a kind may be a payer's.
     is_fee = item.kind == "fee" and any(name in known.our_names for name in item.names)
     if not is_fee and any(name in known.our_names for name in item.names):
-        # A return that somebody made there, a second debit, another amount: the reading tells, or a person finds out.
+        # A return that a person made there, a second debit, another amount: the reading shows, or a person finds out.
         return "not_yet_read"
-    # Texts tell a kind, and people write texts: whatever it is called, what may be ours waits.
+    # Texts determine a kind, and people write texts: a line that may be ours waits, whatever its kind.
     is_pix = item.kind in PIX
     is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
-    # What is called a sum, and no Pix, may be of Pix that are not read yet.
+    # A line called a sum, and no Pix, may sum Pix that are not read yet.
     is_whole |= item.direction == "IN" and is_sum(item) and not is_pix
     if is_whole or _may_sum_orders(item, known) or (not item.names and lines_left.has_near(item)):
         return "could_be_ours"
     if item.direction == "IN":
-        # What a person sent there, and failed: nobody here ordered it, so no reading will tell.
+        # A failed Pix that a person sent there: it has no order here, so no reading will show it.
         is_back = item.kind == "reversal" and any((name, item.amount_cents) in known.sent_there for name in item.names)
         # A Pix that came in is a credit, which the reading of received Pix records with its payer and its charge.
         if is_pix or (item.names and not is_fee and not is_back):
@@ -110,7 +110,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
 
 
 def _may_sum_orders(item: InstitutionItem, known: OpenAmounts) -> bool:
-    """Whether a line sums what left, and its sum may have orders that have not ended: only what has settled is joined."""
+    """Whether a line sums outgoing money that may include open orders: only settled ones are joined."""
     if item.direction == "IN" or not is_sum(item):
         return False
     is_named = item.parts is not None and not known.our_names.isdisjoint(item.parts.names)

@@ -1,7 +1,7 @@
-"""Callbacks: the address by which an institution tells that something came in on an account, and what it is told otherwise.
+"""Callbacks: the address that an institution calls about incoming money, and its other registered addresses.
 
-Whatever a call carries, it is only a reason to look: the truth is the institution's list. The secret in the address keeps
-strangers from making us look; who has it can do nothing else with it.
+The contents of a call are only a reason to read: the institution's list is the truth. The secret in the address prevents
+strangers from triggering reads, and allows nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pixconnect.domain.institutions.sweep import Pace
 APART_S: Final = 2.0
 """At most one reading of an account in so long, however often it is called."""
 PATH: Final = "/institutions/"
-"""Followed by the account's name, the secret, and whatever an institution appends."""
+"""Followed by the account's name, the secret, and any suffix of the institution."""
 SECRET_LENGTH: Final = 32
 _RETURN_WORDS: Final = (b"devolucoes", b"REFUND")
 """A member of the central bank's notices, and a part of the names of Woovi's events."""
@@ -35,7 +35,7 @@ class CallbackSecret(Struct, frozen=True, kw_only=True):
 
 
 class KeptWebhook(Struct, frozen=True, kw_only=True):
-    """What was registered for a key before ours."""
+    """A key's registration that ours replaced."""
 
     institution_id: int
     key: str
@@ -57,7 +57,7 @@ def make_address(base_url: str, name: str, secret: str) -> str:
 
 
 def judge_address(url: str, ours: str) -> Whose:
-    """Whose a registered address is; ``ours`` is that of this account in this installation."""
+    """The owner of a registered address; ``ours`` is that of this account in this installation."""
     if url == ours:
         return "ours"
     if url.startswith(f"{ours.rpartition('/')[0]}/"):
@@ -66,5 +66,5 @@ def judge_address(url: str, ours: str) -> Whose:
 
 
 def choose_paces(body: bytes) -> Collection[Pace]:
-    """What to read when it rings: the newest, and where it tells of a return, all of which something was returned."""
+    """What to read after a call: the newest, and after one about a return, all Pix with returns."""
     return ("near", "deep") if any(word in body for word in _RETURN_WORDS) else ("near",)

@@ -1,7 +1,7 @@
-"""The consequences of what a rail cannot do (``rail.Abilities``): decided here, so that use cases only ask.
+"""The consequences of a rail's missing abilities (``rail.Abilities``): decided here, so that use cases only ask.
 
-If the rail does not let us refuse a payment, we accept it and return it (``refund.open_automatic_refund``). For
-anything else that the rail cannot do, we refuse the caller before anything is done.
+If a rail does not permit refusing a payment, we accept it and return it (``refund.open_automatic_refund``). For any other
+missing ability, we refuse the caller before anything is done.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def answer_report(abilities: Abilities, acknowledgement: Acknowledgement) -> Ack
 
 
 def check_external_id(abilities: Abilities, external_id: str | None) -> None:
-    """Keep the external ids of refunds that nobody here asks for to them."""
+    """Reserve the external ids of refunds made without a request of a caller."""
     for prefix in (AUTOMATIC_PREFIX, THEIRS_PREFIX):
-        # The institution gives back by itself over each rail that tells of contests.
+        # On each rail that reports contests the institution returns by itself.
         is_ours = not abilities.refuses_credits or (prefix == THEIRS_PREFIX and abilities.contests == "theirs")
         if is_ours and external_id is not None and external_id.startswith(prefix):
             raise errors.ExternalIdConflict(f"external_id: what begins with {prefix!r} is used by the service")

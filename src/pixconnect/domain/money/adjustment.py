@@ -1,4 +1,4 @@
-"""An adjusting entry: what a case says and nothing records, as two operators want it.
+"""An adjusting entry: for a case without a recorded fact, as two operators want it.
 
 ::
 
@@ -8,8 +8,8 @@
 
     written off by the house, at the end:  difference ──► settlement, or back
 
-It is dated when it is made, stays within its case's amount and sign, and is undone only by its opposite. What the account
-``difference`` has is told by ``verify`` until it is nothing again.
+It is dated when it is made, stays within its case's amount and sign, and is undone only by its opposite. ``verify`` reports the
+account ``difference`` until it is zero again.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def turn(direction: Side) -> Side:
 
 
 def accounts_of(direction: Side, account: SettledWith) -> tuple[Account, Account]:
-    """What is debited, and what is credited."""
+    """The debited and the credited account."""
     if account == "available":
         return ("difference", "available") if direction == "IN" else ("available", "difference")
     return ("settlement", "difference") if direction == "IN" else ("difference", "settlement")
@@ -81,15 +81,15 @@ def parse_kind(text: str) -> AdjustmentKind:
 
 
 def check_bound(case_cents: int, adjusted_cents: int, amount_cents: int, direction: Side) -> None:
-    """Refuse what would leave a case's amount or sign.
+    """Refuse an adjustment beyond a case's amount or sign.
 
     Args:
-        case_cents: By how much the institution says more than the books.
-        adjusted_cents: What was adjusted of it so far.
-        amount_cents: What is to be.
+        case_cents: The institution's amount less the books'.
+        adjusted_cents: Adjusted so far.
+        amount_cents: The new adjustment.
         direction: To which side.
     """
-    # By what stands afterwards, so that entries of both directions count together.
+    # By the sum afterwards, so that entries of both directions count together.
     after_cents = adjusted_cents + (amount_cents if direction == "IN" else -amount_cents)
     if amount_cents < 1 or not min(case_cents, 0) <= after_cents <= max(case_cents, 0):
         left_cents = abs(case_cents - adjusted_cents)
@@ -97,7 +97,7 @@ def check_bound(case_cents: int, adjusted_cents: int, amount_cents: int, directi
 
 
 def announce_adjustment(adjustment: Adjustment, event_id: int) -> Event:
-    """Make the event of an adjustment of what a holder has available."""
+    """Make the event of an adjustment of a holder's available balance."""
     payload = events.AdjustmentPayload(
         id=adjustment.id,
         kind=adjustment.kind,

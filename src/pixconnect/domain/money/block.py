@@ -1,4 +1,4 @@
-"""A block: money that a holder may not spend, because somebody contests it, a court wants it, or the bank may have taken it.
+"""A block: money that a holder may not spend, because of a contest, a court, or a possible debit by the bank.
 
 ::
 
@@ -8,12 +8,12 @@
     settlement ◄──let go──  blocked      released, and its transfer credits it then; or returned
     available  ◄──take──    blocked      and goes at once with the refund that the institution made
 
-Only what the institution tells makes, changes or ends a block. ``wanted`` is what it would have, ``held`` what it has blocked
-there, ``covered`` what of that stands in the holder's account *blocked* here: it rises to ``held`` with whatever becomes
-available, once nothing is owed. What is wanted beyond what is held has no entry.
+Only the institution's reports create, change or end a block. ``wanted`` is the amount it claims, ``held`` the amount it has
+blocked, ``covered`` the part of that in the holder's account *blocked* here: it rises to ``held`` with money that becomes
+available, once there is no deficit. The claim beyond ``held`` has no entry.
 
 A debit of the statement that waits for an explanation or an answer is a block of the account's house (``statement_line``). It
-holds what is there of its sum, so that this cannot be paid out meanwhile. Whatever explains the line ends the block.
+holds its sum as far as available, so that this cannot be paid out meanwhile. An explanation of the line ends the block.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ STEP_ACCOUNTS: Final[dict[StepKind, tuple[Account, Account]]] = {
     "released": ("blocked", "available"),
     "held": ("settlement", "blocked"),
     "let_go": ("blocked", "settlement"),
-    # As what is released: the entry of the refund that the institution made is the next one.
+    # Released first: the entry of the institution's refund follows.
     "taken": ("blocked", "available"),
 }
 """What each step debits and credits."""
@@ -66,7 +66,7 @@ class Block(Struct, frozen=True, kw_only=True):
     until: datetime | None
     """When it ends by itself, as the institution says."""
     source: str
-    """The report that told its present state."""
+    """The report with its present state."""
     state: BlockState
     told_at: datetime
     """When the institution said so: an older report changes nothing."""
@@ -84,12 +84,12 @@ class Block(Struct, frozen=True, kw_only=True):
 
     @property
     def excess_cents(self) -> int:
-        """What is covered beyond what is held there any more, before it is released."""
+        """The covered amount beyond the held one, before it is released."""
         return max(0, -self.uncovered_cents)
 
 
 class BlockStep(Struct, frozen=True, kw_only=True):
-    """What has gone into a block or out of it."""
+    """Money moved into a block or out of it."""
 
     id: int
     """That of its ledger entry."""
@@ -111,7 +111,7 @@ def open_block(
     told_at: datetime,
     now: datetime,
 ) -> Block:
-    """Make a block that is told for the first time; nothing is covered yet."""
+    """Make a newly reported block; nothing is covered yet."""
     return Block(
         id=block_id,
         holder_id=holder_id,
@@ -126,7 +126,7 @@ def open_block(
         respond_by=terms.respond_by,
         until=terms.until,
         source=source,
-        # It may be over when it is told of for the first time: reports come in any order.
+        # The first report may come after its end: reports come in any order.
         state="open" if terms.wanted_cents else "ended",
         told_at=told_at,
         created_at=now,
@@ -160,7 +160,7 @@ def open_line_block(block_id: int, holder_id: int, institution_id: int, line: tu
 
 
 def change_block(block: Block, terms: BlockTerms, source: str, told_at: datetime, now: datetime) -> Block:
-    """Take over what a younger report says; what is covered changes by steps."""
+    """Apply a later report; the covered amount changes by steps."""
     return structs.replace(
         block,
         wanted_cents=terms.wanted_cents,
@@ -199,7 +199,7 @@ def open_suspect_credit(
 
 
 def end_suspect_credit(block: Block, source: str, told_at: datetime, now: datetime) -> Block:
-    """End it, released or returned; what is in it goes by a step."""
+    """End it, released or returned; a step moves its money."""
     errors.ensure(block.kind == "precautionary" and block.state == "open", block.state)
     return structs.replace(
         block, wanted_cents=0, held_cents=0, state="ended", source=source, told_at=told_at, modified_at=now
@@ -207,13 +207,13 @@ def end_suspect_credit(block: Block, source: str, told_at: datetime, now: dateti
 
 
 def end_line_block(block: Block, now: datetime) -> Block:
-    """End the block of a line that no longer waits; what is in it goes by a step."""
+    """End the block of a line that no longer waits; a step moves its money."""
     errors.ensure(block.line_id is not None and block.state == "open", block.state)
     return structs.replace(block, wanted_cents=0, held_cents=0, state="ended", told_at=now, modified_at=now)
 
 
 def announce_hold(transfer: Transfer, block: Block, charge: Charge | None, event_id: int) -> Event:
-    """Make the event of a suspect credit, which says what it will pay and that nothing is to be delivered yet."""
+    """Make the event of a suspect credit: it names the pending charge, and warns against delivery."""
     hold = CreditHold(
         deliver="NOT_YET",
         until=format_instant(errors.require(block.until, "a suspect credit is held for so long")),
@@ -231,7 +231,7 @@ def return_suspect_credit(transfer: Transfer, code: str, now: datetime) -> Trans
 
 
 def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) -> Block:
-    """Change what is covered by a step."""
+    """Change the covered amount by a step."""
     # The trigger ``check_block_steps`` adds up the steps again; here the mistake has still one request as its cause, not a
     # batch.
     covered_cents = block.covered_cents + (amount_cents if kind in {"covered", "held"} else -amount_cents)
@@ -240,9 +240,9 @@ def take_step(block: Block, kind: StepKind, amount_cents: int, now: datetime) ->
 
 
 def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, told_at: datetime) -> Misfit | None:
-    """Why a report of a block cannot be believed; a block that is not known may be told of in any state."""
+    """Why a report of a block is not credible; an unknown block may have any state."""
     if block is None:
-        # What is about money alone may come out of the blue.
+        # Reports about money alone need no earlier one.
         if not BLOCK_KINDS[terms.kind].is_of_pix:
             return None
         explanation = f"blocks money for {terms.reference}, and nothing of that name is contested or held here"
@@ -252,10 +252,10 @@ def find_block_misfit(block: Block | None, terms: BlockTerms, holder_id: int, to
     if (block.kind, block.holder_id) != (terms.kind, holder_id):
         explanation = f"the block {terms.reference} was {block.kind} of holder {block.holder_id} before"
         return Misfit(reason="changed_repeat", explanation=explanation)
-    # An older report may say anything of what was then.
+    # An older report may contain any earlier state.
     if told_at > block.told_at and block.state == "ended" and terms.wanted_cents:
         return Misfit(
-            reason="contradiction", explanation=f"the block {terms.reference} has ended, and is told to go on"
+            reason="contradiction", explanation=f"the block {terms.reference} has ended, and is reported as open"
         )
     # It was never available, and goes whole: with the transfer that credits it, or with its return. A part would be no Pix's.
     if told_at > block.told_at and block.kind == "precautionary" and terms.held_cents != block.held_cents:

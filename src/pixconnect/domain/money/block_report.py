@@ -1,4 +1,4 @@
-"""What an institution tells of money that it keeps a holder from spending: reports, which it makes and nobody can refuse."""
+"""Reports by an institution about money that a holder cannot spend; they cannot be refused."""
 
 from datetime import datetime
 from typing import Final, Literal
@@ -10,16 +10,16 @@ from pixconnect.domain.money.holder import Party
 ReportedKind = Literal["med", "precautionary", "judicial", "administrative", "security"]
 """Why an institution blocks money: ``med`` is a contest of a Pix, ``precautionary`` a suspect credit."""
 BlockKind = Literal["med", "precautionary", "judicial", "administrative", "security", "statement_line"]
-"""Also for a debit of the statement that waits, of which no report tells."""
+"""Also for a waiting debit of the statement, which has no report."""
 
 
 class BlockTraits(Struct, frozen=True, kw_only=True):
-    """What is done alike with all blocks of a kind."""
+    """Properties of all blocks of a kind."""
 
     is_of_pix: bool = False
     """It is about a Pix, which has to be found here first: a report of it alone would keep money for nothing."""
     is_secret: bool = False
-    """What the institution calls it, and until when it lasts, is nobody's to see."""
+    """The institution's name and the end of such a block are not shown."""
 
 
 BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
@@ -35,7 +35,7 @@ BLOCK_KINDS: Final = dict[BlockKind, BlockTraits](
 
 
 class BlockTerms(Struct, frozen=True, kw_only=True):
-    """What an institution says of one block: all of it, so that the last one that it said counts."""
+    """All terms of one block, so that the last report counts."""
 
     reference: str
     """Its name of it, unique on the account."""
@@ -50,13 +50,13 @@ class BlockTerms(Struct, frozen=True, kw_only=True):
 
 
 class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
-    """The institution has blocked money on a holder's account, or changed or ended blocks: it has happened, whatever we say."""
+    """The institution has blocked money on a holder's account, or changed or ended blocks: a fact that we cannot refuse."""
 
     report_id: str
     party: Party
     """The holder's account."""
     blocks: tuple[BlockTerms, ...]
-    """Those that it tells of, each as it is now: one may have become two, and many may have ended."""
+    """The reported blocks in their present state: one may have become two, and many may have ended."""
     told_at: datetime
     """Of two reports the later one counts, in whatever order they come."""
 
@@ -64,7 +64,7 @@ class BlockReport(Struct, frozen=True, kw_only=True, tag="block"):
 InfractionReason = Literal["fraud", "operational_flaw"]
 """What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault."""
 Situation = Literal["scam", "account_takeover", "coercion", "fraudulent_access", "other"]
-"""What has happened, by the words of the directory (DICT)."""
+"""The situation, in the words of the key directory (DICT)."""
 InfractionState = Literal["open", "answered", "taken", "released"]
 """``answered``: the institution has the holder's words. It ends as ``taken`` (given back, as far as there was money) or
 ``released``."""
@@ -80,9 +80,9 @@ class TakenPart(Struct, frozen=True, kw_only=True):
 
 
 class InfractionReport(Struct, frozen=True, kw_only=True, tag="infraction"):
-    """Somebody contests a Pix that a holder received: all of it as it is now, so that the last word counts.
+    """The payer of a received Pix contests it: the whole present state, so that the last report counts.
 
-    The institution blocks, decides and gives back; nobody here can refuse it.
+    The institution blocks, decides and returns; we cannot refuse it.
     """
 
     report_id: str
@@ -132,7 +132,7 @@ class DefenceRefused(Struct, frozen=True, kw_only=True, tag="refused"):
 
 
 class DefenceUnknown(Struct, frozen=True, tag="unknown"):
-    """Nobody knows whether it has them: it is asked again, and takes the same words once."""
+    """It is unknown whether it has them: it is asked again, and accepts the same words once."""
 
 
 DefenceAnswer = DefenceTaken | DefenceRefused | DefenceUnknown

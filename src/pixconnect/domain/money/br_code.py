@@ -5,10 +5,10 @@ A code is a row of fields, each an id of two digits, a length of two digits and 
     000201 010212 26..0014br.gov.bcb.pix25..pix.example/qr/7b2d.. 52040000 5303986 5802BR 59.. 60.. 62070503*** 6304ABCD
     version  once   Pix: GUI, and a key (01) or a location (25)   category   BRL          name city  reference      CRC
 
-A *static* code names a key, a *dynamic* one the location of a signed payload, and a *recurrence* alone cannot be paid.
-We write the strict form and read what is in circulation. Two traps: lengths count characters while the CRC counts UTF-8
-bytes, and a right CRC says nothing about the fields, so we check both. We compare digits as ASCII: ``int`` and
-``str.isdigit`` also accept digits of other scripts, signs and blanks.
+A *static* code names a key, a *dynamic* one the location of a signed payload, and a *recurrence* alone cannot be paid. We write
+the strict form and read all forms in circulation. Two traps: lengths count characters while the CRC counts UTF-8 bytes, and a
+right CRC does not validate the fields, so we check both. We compare digits as ASCII: ``int`` and ``str.isdigit`` also accept
+digits of other scripts, signs and blanks.
 
 Source: Manual de Padroes para Iniciacao do Pix 2.10.0; EMV QR Code Specification, merchant-presented.
 """
@@ -79,7 +79,7 @@ class BrCode(Struct, frozen=True, kw_only=True):
     facilitator_ispb: str | None
     """26-03, the institution that pays out the cash of a Pix Saque."""
     is_single_use: bool
-    """Field 01 is 12. It does not tell static from dynamic."""
+    """Field 01 is 12. It does not distinguish static from dynamic."""
     merchant_category: str
     amount_cents: Cents | None
     """54. In a dynamic code it means nothing; see ``fixed_amount_cents``."""
@@ -99,14 +99,14 @@ class BrCode(Struct, frozen=True, kw_only=True):
     @property
     def txid(self) -> str | None:
         """The txid that a payment of this static code carries; a dynamic code has its own in the payload."""
-        # "***" is how a code says that it has none.
+        # "***" is a code's mark for none.
         return self.reference_label if self.kind == "static" and self.reference_label != "***" else None
 
 
 def parse_br_code(text: str) -> BrCode:
     """Read any BR Code, ours or another's, with blanks around it; it does not check where the key or location leads.
 
-    Of a dynamic code what its payload says too is not judged: payers ignore it.
+    Fields of a dynamic code that its payload repeats are not checked: payers ignore them.
     """
     text = trim_pasted(text)
     _check_frame(text)
@@ -137,7 +137,7 @@ def parse_br_code(text: str) -> BrCode:
 
 
 def parse_amount(text: str) -> Cents:
-    r"""Read ``\d{1,10}(\.\d{0,2})?`` reais: some writers leave out zeros. An amount of 0 lets the payer choose.
+    r"""Read ``\d{1,10}(\.\d{0,2})?`` reais: some writers omit zeros. An amount of 0 leaves the choice to the payer.
 
     Example:
         >>> parse_amount("106.07"), parse_amount("0.9")
@@ -155,8 +155,8 @@ def format_dynamic_br_code(location: str, merchant_name: str, merchant_city: str
 
     Args:
         location: Host and path of the payload, without a scheme, at most 77 characters.
-        merchant_name: Any length and script; accents are dropped, and what does not fit.
-        is_paid_once: Whether it says so, as a code does that leads to no due date.
+        merchant_name: Any length and script; accents are dropped, and the name is cut to fit.
+        is_paid_once: Whether it is marked as payable once, which codes of charges with a due date are not.
     """
     check_location(location, "location")
     length = len(location)  # and beside it in the template: 18 characters of field 00, and the id and length of 25
@@ -177,11 +177,11 @@ def format_static_br_code(
     """Write a code that names a normalised key and can be paid again and again.
 
     Args:
-        amount_cents: ``None`` lets the payer choose.
+        amount_cents: ``None`` leaves the choice to the payer.
         txid: 1 to 25 letters and digits, by which the receiver recognises the payment.
         description: For the payer; accents are dropped. How much fits depends on the key's length.
     """
-    # Payers' institutions look up what is written, as it is written.
+    # Payers' institutions look up the exact text.
     if holder.parse_pix_key(key).key != key:
         raise errors.InvalidPixKey("key: must be normalised before it is written")
     if txid is not None and not _WRITTEN_TXID.fullmatch(txid):
@@ -295,7 +295,7 @@ def _read_pix_template(fields: Mapping[str, str]) -> dict[str, str]:
 
 def _read_recurrence_location(fields: Mapping[str, str]) -> str | None:
     locations = [template["25"] for template in _read_pix_templates(fields, "80", "99") if "25" in template]
-    # We could not tell a payer which of them the parties agreed on.
+    # The parties' choice among them is unknown.
     if len(locations) > 1:
         raise _refusal("offers more than one recurrence")
     for location in locations:
@@ -329,7 +329,7 @@ def _kind_of(pix: Mapping[str, str], recurrence_location: str | None) -> Kind:
 
 
 def check_location(location: str, field: str) -> None:
-    """Raise ``InvalidQrCode`` for what no code can lead to."""
+    """Raise ``InvalidQrCode`` for a location that no code can have."""
     if len(location) > LOCATION_LENGTH_MAX or not _LOCATION.fullmatch(location):
         raise errors.InvalidQrCode(
             f"{field}: must be host/path of at most {LOCATION_LENGTH_MAX} characters, without a scheme"

@@ -8,13 +8,13 @@
      │ └─────expire──────────────► EXPIRED
      └──remove──► REMOVED_BY_RECEIVER, REMOVED_BY_PSP ◄──remove──┘
 
-A charge is paid at most once, in full, before it expires; the moment that counts is when the rail reports the payment. One with
-a due date asks for another amount on each day, and expires at midnight in Sao Paulo after its last one. Where a
-payment is accepted first and settles later, or is held as suspect, it holds the charge in between: nobody else pays it, nothing
-of it is changed, and it does not expire.
+A charge is paid at most once, in full, before it expires; the decisive moment is the rail's report of the payment. One with a
+due date asks for another amount on each day, and expires at midnight in Sao Paulo after its last one. A payment that is
+accepted first and settles later, or is held as suspect, holds the charge in between: no other payment pays it, nothing of it is
+changed, and it does not expire.
 
-Both doors make the same charges. ``contents`` are what the standard's door knows of one and the contract's does not; they are
-there once that door has made or changed the charge.
+Both APIs make the same charges. ``contents`` are the standard API's additional members; they exist once that API has made or
+changed the charge.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ChargeRequest(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount_cents: int
     key: str
     external_id: str | None = None
-    """``None`` lets the service make one."""
+    """If ``None``, the service makes one."""
     payer: Payer | None = None
 
 
@@ -99,7 +99,7 @@ class Charge(Struct, frozen=True, kw_only=True):
     external_id: str
     """The client's name for it; unique for the holder."""
     fingerprint: bytes
-    """Of the request that made it, to tell a replay from a conflict; at the standard's door of its first contents."""
+    """Of the first request, to distinguish a replay from a conflict; in the standard API, of its first contents."""
     txid: str
     """32 of ``[a-zA-Z0-9]``; unguessable, because its location's address holds it."""
     amount_cents: int
@@ -169,7 +169,7 @@ def counts_from(charge: Charge) -> datetime:
 
 
 def read_contents(charge: Charge) -> ChargeContents:
-    """What it says at the latest, whichever door has made it."""
+    """Its latest contents, whichever API made it."""
     if charge.contents is not None:
         return charge.contents
     lifetime_s = round((charge.expires_at - charge.created_at).total_seconds())
@@ -223,7 +223,7 @@ def lead_to_charge(charge: Charge, br_code: str) -> Charge:
 
 
 def unbind_charge(charge: Charge) -> Charge:
-    """Let no code lead to it; the last one stays noted, for the contract shows one always."""
+    """Detach its code; the last one stays recorded, since the contract always shows one."""
     return msgspec.structs.replace(charge, is_unbound=True)
 
 
@@ -314,10 +314,10 @@ def free_charge(charge: Charge) -> Charge:
 
 
 def pay_charge(charge: Charge, amount_cents: int, now: datetime) -> Charge:
-    """Mark it as paid, with the amount that was paid.
+    """Mark it as paid, with the paid amount.
 
-    One of ours is PENDING, and another amount is paid only where the payer may choose, or the day does. At an institution
-    one is paid in any state here, and with any amount.
+    One of our own rail is PENDING, and another amount is paid only if the payer may choose, or the day determines it. At an
+    institution one is paid in any state here, and with any amount.
     """
     is_ours, keeps_asked = charge.institution_id is None, charge.institution_id is not None
     is_other = amount_cents != charge.amount_cents
@@ -325,7 +325,7 @@ def pay_charge(charge: Charge, amount_cents: int, now: datetime) -> Charge:
         errors.ensure(charge.status == "PENDING", charge.status)
         may_differ = is_amount_free(charge) or charge.due_on is not None
         errors.ensure(may_differ or not is_other, "another amount than the charge asks for")
-        # The payer's choice takes the place of what was asked for; what a day has added or taken off does not.
+        # The payer's choice replaces the requested amount; a day's additions and deductions do not.
         keeps_asked = charge.due_on is not None
     errors.ensure(charge.status not in PAID, charge.status)
     return msgspec.structs.replace(

@@ -56,7 +56,7 @@ class ChargeContents(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The question to the payer (``solicitacaoPagador``)."""
     lines: tuple[Line, ...] = ()
     maker_name: str | None = None
-    """What its maker calls it, at institutions where nobody chooses a txid."""
+    """Its maker's name for it, at institutions where callers choose no txid."""
     address: PayerAddress | None = None
     due: DueTerms | None = None
     """``None`` for a charge that is to be paid at once; whether it has some never changes."""
@@ -97,7 +97,7 @@ def encode_contents(contents: ChargeContents) -> str:
 
 
 def digest_contents(contents: ChargeContents) -> bytes:
-    """SHA-256 of what is stored, which ``verify`` computes again from the row."""
+    """SHA-256 of the stored contents, which ``verify`` computes again from the row."""
     return sha256(_encode(contents)).digest()
 
 
@@ -122,7 +122,7 @@ def find_expiry(contents: ChargeContents, counts_from: datetime) -> datetime:
 
 
 def say_the_same(one: ChargeContents, other: ChargeContents) -> bool:
-    """Whether they differ only in saying what is understood."""
+    """True if equal after defaults are applied."""
     return _complete(one) == _complete(other)
 
 

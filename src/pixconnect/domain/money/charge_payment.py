@@ -20,7 +20,7 @@ from pixconnect.domain.money import reject_code
 from pixconnect.domain.money.charge import PAID, Charge, is_amount_free, list_amounts_there
 
 TXID_LENGTH_MIN: Final = 26
-"""A shorter name is the reference of a static code: anybody prints one, and no charge needs to have it."""
+"""A shorter name is the reference of a static code: anyone can print one, and it may have no charge."""
 
 
 class ChargePayment(Struct, frozen=True, kw_only=True):
@@ -74,8 +74,8 @@ def find_divergences(
 
     Args:
         charge: The one that the payment names, by its txid or by the reference of its static code.
-        txid: What the payment itself carries.
-        amount_cents: What was paid.
+        txid: The payment's own.
+        amount_cents: The paid amount.
         settled_at: By the institution's clock.
     """
     if charge is None:
@@ -104,5 +104,5 @@ def _find_reject_code(charge: Charge, payment: ChargePayment) -> str | None:
         return reject_code.QR_CODE_REFUSED
     if payment.account_id is None or charge.due_on is None:
         return charge_rules.find_reject_code(charge, payment.amount_cents, payment.at)
-    # Amount and end of a charge with a due date are the institution's to calculate, and the code was read there.
+    # The institution calculates amount and end of a charge with a due date, and the code was read there.
     return reject_code.QR_CODE_REFUSED if charge.status != "PENDING" or charge.held_by is not None else None

@@ -2,11 +2,11 @@
 
 Source: SPI message catalogue 5.13.1, pacs.008, identifiers of account, branch and participant.
 
-A key is normalised before anything else sees it, so that it has one spelling in the database, in the directory and in
-every answer. Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that only looks
-like another must not become it.
+A key is normalised before any other use, so that it has one spelling in the database, in the directory and in every answer.
+Case is folded only where all is ASCII: the Kelvin sign lowers to a plain ``k``, and a key that only looks like another must not
+become it.
 
-An account's list may tell of a payment long after it settled, so a removed key is in quarantine until a whole reading has ended
+An account's list may report a payment long after it settled, so a removed key is in quarantine until a whole reading has ended
 that began 72 hours after the removal. Without one, two operators may release it.
 """
 
@@ -49,7 +49,7 @@ class Party(Struct, frozen=True, kw_only=True, omit_defaults=True):
 UNKNOWN_PARTY: Final = Party(
     account_number="0", account_type="TRANSACTIONAL", branch="0", ispb="99999999", name="-", tax_id="00000000000"
 )
-"""What the contract's shapes show of a party of whom an institution tells nothing: it requires all of these."""
+"""Placeholders for a party that an institution does not report: the contract's shapes require all of these."""
 
 
 class Holder(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class Holder(Struct, frozen=True, kw_only=True):
     approve_above_cents: int | None = None
     """Outgoing transfers above this wait for an operator's yes; ``None`` is none."""
     approve_new_payees: bool = False
-    """Outgoing transfers to payees to whom none has settled yet wait for it too."""
+    """Also the first outgoing transfer to each payee."""
     street: str | None = None
     """With state and postal code, or none of the three; without them it makes no charges with a due date."""
     state: str | None = None
@@ -155,7 +155,7 @@ def parse_pix_key(text: str, key_type: KeyType | None = None) -> PixKey:
     """Normalise a key, without the blanks around it, and judge its form; an ``InvalidPixKey`` does not repeat the key.
 
     Args:
-        key_type: ``None`` lets the form decide: EVP, then ``@``, then a leading ``+``, then CPF, then CNPJ.
+        key_type: ``None`` derives it from the form: EVP, then ``@``, then a leading ``+``, then CPF, then CNPJ.
 
     Source: DICT API 2.12.1, table of key types.
     """
@@ -267,7 +267,7 @@ class Quarantine(Struct, frozen=True, kw_only=True):
 
 
 def find_holder_at(holdings: Sequence[KeyHolding], at: datetime) -> tuple[int | None, bool]:
-    """The holder on an account to whom a key led when a payment to it settled, and whether it could be several's.
+    """The holder to which a key on an account led when a payment to it settled, and whether several are possible.
 
     Args:
         holdings: All of the key, in their order.

@@ -1,12 +1,12 @@
-"""An infraction: somebody contests a Pix that a holder received, and the holder's institution judges it.
+"""An infraction: the payer of a received Pix contests it, and the holder's institution judges it.
 
 ::
 
     open ──the holder answers──► answered ──► released    the block ends, the money is the holder's to spend again
       └───────────────────────────────┴────► taken        the institution has given back what there was
 
-The institution blocks, decides and gives back; here it is mirrored, in whatever order its words come: each says all of it. The
-holder may answer until ``respond_by``. While it is open or answered, nobody here gives back that Pix.
+The institution blocks, decides and returns; here its reports are mirrored, in whatever order they come: each contains the whole
+state. The holder may answer until ``respond_by``. While it is open or answered, that Pix cannot be refunded here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from pixconnect.domain.money.transfer import Transfer
 DefenceState = Literal["sending", "sent", "refused"]
 
 REMINDED_BEFORE: Final = (timedelta(hours=48), timedelta(hours=24), timedelta(hours=6))
-"""How long before the time to answer is over whoever has not answered is reminded."""
+"""Reminders of an unanswered infraction, before the time to answer is over."""
 UNHEARD: Final = "it was decided before your institution confirmed that it has the answer"
 """Why an answer that was on its way is sent no more."""
 SEND_AGAIN_AFTER: Final = timedelta(seconds=10)
@@ -136,7 +136,7 @@ def find_infraction_misfit(
     """Why a report cannot be believed, before anything is done."""
     if transfer is None or transfer.is_book or transfer.settled_at is None:
         explanation = f"contests {report.end_to_end_id}, and no such Pix was received here"
-        # Whoever paid has the money, and none of it is here: that it is contested all the same is for a person to see.
+        # The payer has the money back, and none of it is here: a person must look at the contest.
         if transfer is not None and transfer.status == "ERROR":
             explanation = f"contests {report.end_to_end_id}, which was not settled here: its money is with who paid it"
             return Misfit(reason="contradiction", explanation=explanation)
@@ -155,20 +155,20 @@ def find_infraction_misfit(
     )
     if changed is None and not known.is_open and _ORDER[report.state] == _ORDER[known.state] != 0:
         return None if report.state == known.state else _contradict(report, known)
-    # What goes on after its end was said before that, or is not to be believed.
+    # A report of its continuation is older than its end, or is not credible.
     goes_back = not known.is_open and report.state in {"open", "answered"} and report.told_at > known.told_at
     return changed or (_contradict(report, known) if goes_back else None)
 
 
 def _contradict(report: InfractionReport, known: Infraction) -> Misfit:
-    explanation = f"the infraction {known.name} is {known.state}, and is told to be {report.state}"
+    explanation = f"the infraction {known.name} is {known.state}, and is reported as {report.state}"
     return Misfit(reason="contradiction", explanation=explanation)
 
 
 def begin_infraction(
     report: InfractionReport, transfer: Transfer, infraction_id: int, charge_external_id: str | None, now: datetime
 ) -> Infraction:
-    """Make one that is told for the first time, as it began."""
+    """Make a newly reported one, in its initial state."""
     return Infraction(
         id=infraction_id,
         holder_id=transfer.holder_id,
@@ -211,7 +211,7 @@ def follow(infraction: Infraction, report: InfractionReport, taken_cents: int, n
     state = report.state if _ORDER[report.state] > _ORDER[infraction.state] else infraction.state
     respond_by = report.respond_by if is_later else infraction.respond_by
     is_asked = state == "open" and infraction.defence is None
-    # That it has an answer may be told later than what it decided.
+    # The report of its answer may come after the decision.
     is_heard = "answered" in {state, report.state} and infraction.defence is not None
     is_unheard = not is_heard and state in {"taken", "released"} and infraction.defence_state == "sending"
     return structs.replace(
@@ -243,15 +243,15 @@ def block_of(report: InfractionReport) -> BlockTerms:
 
 
 def find_terms(abilities: Abilities) -> AnswerTerms:
-    """What is taken of an answer over a rail."""
+    """The rail's limits for an answer."""
     return AnswerTerms(length_max=abilities.defence_length_max)
 
 
 def check_defence(abilities: Abilities, text: str) -> None:
-    """Refuse what the rail does not take, whatever it is about."""
+    """Validate a defence against the rail's limits."""
     if not abilities.defence_length_max:
         raise errors.InfractionClosed("id: the institution of this account takes no answers here; answer it there")
-    # Marks, spaces and what only steers the writing, as U+200B, are seen by nobody.
+    # Marks, spaces and control characters such as U+200B are invisible.
     says_something = any(unicodedata.category(character)[0] in "LNPS" for character in text)
     if not says_something or len(text) > abilities.defence_length_max:
         raise errors.BadRequest(f"text: must have 1 to {abilities.defence_length_max} characters that say something")

@@ -1,8 +1,8 @@
-"""Reports of the rail that a person must look at: which ones are kept, and what is stored of them.
+"""Reports of the rail for a person's attention: which ones are kept, and their stored form.
 
-A report is kept where recording it would be a guess: it names an order of ours that we do not have, contradicts an
-earlier one, comes again with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail
-does not let us refuse it, or the holder owed what we would give back.
+A report is kept where recording it would be a guess: it names an unknown order of ours, contradicts an earlier one, comes again
+with other contents, or cannot be recorded at all; and where it cannot be accepted, and the rail does not permit refusing it, or
+the holder already had a deficit.
 """
 
 from __future__ import annotations
@@ -128,10 +128,10 @@ class Misfit(Struct, frozen=True, kw_only=True):
 
 
 def find_other_account(credited_id: int | None, told_id: int | None) -> Misfit | None:
-    """Of a payment that an account at an institution has, and another one, or the installation's own rail, tells of too."""
+    """A payment that one account at an institution has, and another, or the installation's own rail, reports too."""
     if credited_id == told_id:
         return None
-    both = f"it was credited on the account {credited_id} and is told of on {told_id} too"
+    both = f"it was credited on the account {credited_id} and is reported on {told_id} too"
     return Misfit(reason="another_account", explanation=both)
 
 
@@ -297,7 +297,7 @@ def _find_fault_of_blocks(report: BlockReport) -> str | None:
     if not 0 < len(report.blocks) <= BLOCKS_MAX:
         return f"blocks: must be 1 to {BLOCKS_MAX}"
     if len({terms.reference for terms in report.blocks}) < len(report.blocks):
-        return "blocks: tells one of them twice"
+        return "blocks: one of them is listed twice"
     return next((fault for terms in report.blocks if (fault := find_fault_of_terms(terms)) is not None), None)
 
 
@@ -312,7 +312,7 @@ def _find_fault_of_infraction(report: InfractionReport) -> str | None:
     if any(instant.tzinfo is None for instant in instants):
         return "opened_at, respond_by, told_at, settled_at: says no time zone"
     if report.state in {"open", "answered"} and report.wanted_cents == 0:
-        return "wanted_cents: nothing is wanted of what is contested, and it is not decided"
+        return "wanted_cents: must not be zero for an undecided contest"
     for part in report.taken:
         if not is_name(part.return_id) or part.return_id[0] != "D":
             return f"return_id: must have {NAME_LENGTH} characters and begin with D"
@@ -329,7 +329,7 @@ def _find_fault_of_infraction(report: InfractionReport) -> str | None:
 
 
 def find_fault_of_terms(terms: BlockTerms) -> str | None:
-    """Say why a block can never be as it is told."""
+    """Return why a block is impossible as reported."""
     if not 0 < len(terms.reference) <= ITEM_ID_LENGTH_MAX:
         return f"reference: must have 1 to {ITEM_ID_LENGTH_MAX} characters"
     if any(instant is not None and instant.tzinfo is None for instant in (terms.respond_by, terms.until)):

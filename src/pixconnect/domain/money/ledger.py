@@ -7,14 +7,14 @@ unbalanced::
                              ▲──────release────────┘
     settlement ──receive, move──► available
     available ──move──► settlement
-    deficit ──move──► settlement        what the institution took, or gave back, and the holder lacked
+    deficit ──move──► settlement        what the institution took, or returned, beyond the available balance
     available ──repay──► deficit
-    available ◄──adjust──► difference   what two operators have adjusted, until it is known or written off
-    available ◄──block──► blocked       what the institution has blocked (``block.py``)
+    available ◄──adjust──► difference   adjustments by two operators, until explained or written off
+    available ◄──block──► blocked       money that the institution has blocked (``block.py``)
 
 ``available``, ``reserved`` and ``blocked`` together are the holder's current funds. ``deficit`` is owed: its postings count the
-other way. Whatever raises ``available`` repays it first, so that nothing is available while anything is owed; then it covers
-what is blocked at the institution and not here yet.
+other way. Money that becomes available repays the deficit first, so that nothing is available while there is one; then it
+covers blocks at the institution that are not covered yet.
 
 An entry that changes current funds has the holder's next number, the current funds after it, and an instant later than the
 numbered entry before: a statement is a range of numbers.
@@ -54,7 +54,7 @@ class Balance(Struct, frozen=True, kw_only=True):
     reserved_cents: int
     """Held for orders under way; never below zero."""
     deficit_cents: int
-    """Owed for what the institution took and was not there; never below zero."""
+    """Owed for money that the institution took beyond the available balance; never below zero."""
     last_number: int
     """The number of the last entry that changed current funds, and ``last_entry_at`` its time."""
     last_entry_at: datetime
@@ -82,9 +82,9 @@ class Balance(Struct, frozen=True, kw_only=True):
 
 
 def part_taken(balance: Balance, amount_cents: int) -> list[tuple[Account, int]]:
-    """Of which accounts an amount goes that has left already: of what is available, and the rest is owed.
+    """The accounts that pay for money already gone: the available balance, and the deficit for the rest.
 
-    What the institution had blocked for it comes before both (``HeldBlocks.take_returned``).
+    Money that the institution had blocked for it comes before both (``HeldBlocks.take_returned``).
     """
     available_cents = min(amount_cents, balance.available_cents)
     parts: list[tuple[Account, int]] = [("available", available_cents), ("deficit", amount_cents - available_cents)]
@@ -141,13 +141,13 @@ class LedgerEntry(Struct, frozen=True, kw_only=True):
 
 
 class Repayment(Struct, frozen=True, kw_only=True):
-    """What was repaid of a deficit, by what had just become available."""
+    """A repayment of a deficit from newly available money."""
 
     id: int
     """That of its ledger entry."""
     holder_id: int
     source_entry_id: int
-    """The entry that raised what is available."""
+    """The entry that raised the available balance."""
     amount_cents: int
     created_at: datetime
 
@@ -167,7 +167,7 @@ def is_numbered(debit_account: Account, credit_account: Account) -> bool:
 
 
 class Held(Struct, frozen=True, kw_only=True):
-    """Of which holders a batch holds what."""
+    """The locks of a batch, by holder."""
 
     balances: frozenset[int]
     statements: frozenset[int]
@@ -208,7 +208,7 @@ def post(
     deficit_cents = balance.deficit_cents - change.get("deficit", 0)
     # The caller has checked the funds under this lock; if they do not suffice now, that is our defect.
     is_covered = min(available_cents, reserved_cents, blocked_cents, deficit_cents) >= 0
-    errors.ensure(is_covered, "what is taken was judged or reserved before")
+    errors.ensure(is_covered, "the taken amount was checked or reserved before")
     has_number = is_numbered(debit_account, credit_account)
     number = balance.last_number + 1 if has_number else None
     # Later than the entry before it, even if the clock stood still or went back: numbers and instants rise together.

@@ -1,8 +1,8 @@
 """Limits that an operator may set on a holder's outgoing transfers.
 
-A day is a civil day in Sao Paulo, a night the hours there that the arrangement's rules name; of the two hours at which it may
-begin the holder chooses one. A cut acts at once, and a raise waits: whoever takes an account over gets nothing by raising it.
-Transfers that failed or were cancelled do not count; those that were returned do.
+A day is a civil day in Sao Paulo, a night the hours that the arrangement's rules name; the holder chooses one of two hours for
+its beginning. A cut acts at once, and a raise waits: a hijacked account gains nothing by raising it. Transfers that failed or
+were cancelled do not count; returned ones do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
     @property
     def are_of_sums(self) -> bool:
-        """Whether what was spent must be known to judge by them."""
+        """Whether judging by them needs the spent sums."""
         return self.day_cents is not None or self.night_cents is not None
 
 
@@ -40,7 +40,7 @@ class ApprovalRule(Struct, frozen=True, kw_only=True):
 
     above_cents: int | None = None
     new_payees: bool = False
-    """To payees to whom nothing of the holder's has settled yet."""
+    """To payees that none of the holder's transfers has reached."""
 
 
 class ApprovalReason(Struct, frozen=True, kw_only=True):
@@ -58,7 +58,7 @@ def find_approval_reason(rule: ApprovalRule, amount_cents: int, *, is_known_paye
 
 
 class WaitingLimits(Struct, frozen=True, kw_only=True):
-    """The limits that an operator wants for a holder, where some of them are higher than what it has."""
+    """The limits that an operator wants for a holder, some of them higher than the present ones."""
 
     holder_id: int
     limits: Limits
@@ -69,7 +69,7 @@ class WaitingLimits(Struct, frozen=True, kw_only=True):
 
     @property
     def code(self) -> str:
-        """A short code of all of it, by which who confirms says what they have read: others may have taken its place since."""
+        """A short code of all of it, which the confirming operator repeats: they may have been replaced since."""
         read = msgspec.json.encode((self.holder_id, self.limits, self.wanted_by, self.wanted_at))
         return hashlib.sha256(read).hexdigest()[:_CODE_LENGTH]
 
@@ -138,7 +138,7 @@ def end_of_night(now: datetime) -> datetime:
 
 
 def check_limits(limits: Limits, spent: Spent, amount_cents: int, *, is_night: bool) -> None:
-    """Refuse a transfer that would exceed a limit; the message says which."""
+    """Refuse a transfer that would exceed a limit; the message names it."""
     if limits.transfer_cents is not None and amount_cents > limits.transfer_cents:
         raise errors.LimitExceeded(f"amount: above the holder's limit of {limits.transfer_cents} cents a transfer")
     if limits.day_cents is not None and spent.day_cents + amount_cents > limits.day_cents:
@@ -180,6 +180,6 @@ class Spending:
         if spent is not None:  # otherwise no sum is limited
             self._spent[holder_id] = Spent(
                 day_cents=spent.day_cents + amount_cents,
-                # By day nobody looks at the night's sum.
+                # By day the night's sum is not used.
                 night_cents=spent.night_cents + amount_cents,
             )

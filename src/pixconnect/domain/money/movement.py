@@ -1,4 +1,4 @@
-"""A movement: money that the institution has moved on a holder's account, by no Pix that we know.
+"""A movement: money that the institution moved on a holder's account, by no known Pix.
 
 ::
 
@@ -6,9 +6,9 @@
     OUT:  available ──► settlement
           deficit ──► settlement      for what is not available
 
-A fee, a wire, a boleto, what a person does in the institution's app: an item of its statement that names no order or refund of
-ours. One item is one movement. A rail that lets us refuse is refused what lacks funds; what any other has taken is taken, and
-the holder owes what was lacking.
+A fee, a wire, a boleto, an action in the institution's app: an item of its statement that names no order or refund of ours. One
+item is one movement. If the rail permits refusals, movements without funds are refused; otherwise the money has gone, and the
+missing part becomes a deficit.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class Movement(Struct, frozen=True, kw_only=True):
     status: Literal["POSTED", "ERROR"]
     outcome_code: str | None
     entry_id: int | None
-    """The entry of what came in or was available; what was refused has none."""
+    """The entry of the incoming or available part; a refused one has none."""
     deficit_entry_id: int | None
-    """The entry of what was lacking."""
+    """The entry of the missing part."""
     end_to_end_id: str | None
     """The Pix that it is about, as the network calls it."""
     description: str | None
@@ -56,7 +56,7 @@ class Movement(Struct, frozen=True, kw_only=True):
 
     @property
     def accounts(self) -> tuple[Account, Account]:
-        """What is debited, and what is credited."""
+        """The debited and the credited account."""
         return ("settlement", "available") if self.direction == "IN" else ("available", "settlement")
 
     @property
@@ -70,7 +70,7 @@ class Movement(Struct, frozen=True, kw_only=True):
 
 
 def find_movement_refusal(report: MovementReport, balance: Balance) -> str | None:
-    """Why it is refused, where the rail lets us."""
+    """Why it is refused, if the rail permits refusals."""
     if report.direction == "IN":
         return None if balance.may_deposit else reject_code.ACCOUNT_BLOCKED
     return None if report.amount_cents <= balance.available_cents else reject_code.FUNDS_LACKING
@@ -78,7 +78,7 @@ def find_movement_refusal(report: MovementReport, balance: Balance) -> str | Non
 
 def open_movement(report: MovementReport, balance: Balance, code: str | None, now: datetime) -> Movement:
     """A movement that is about to be posted, or was refused with a code."""
-    # What is reserved or blocked stays so: whoever has less available owes the rest.
+    # Reserved and blocked money stays so: the part that exceeds the available balance is owed.
     is_taken = code is None and report.direction == "OUT"
     return Movement(
         holder_id=balance.holder_id,

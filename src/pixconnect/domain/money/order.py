@@ -25,7 +25,7 @@ OrderApproval = Literal["awaited", "given", "refused"]
 """What an operator has said of an order that may not leave without it: nothing yet, yes or no. Time and a loss of the database
 refuse too."""
 HoldsUp = Literal["operator", "approval", "funds"]
-"""For what a transfer waits: an operator's yes here, somebody's approval at its institution, or funds there."""
+"""The reason why a transfer waits: an operator's approval here, an approval at its institution, or funds there."""
 _TO_LEAVE: Final = timedelta(hours=1)
 """So long before the network takes an order's name no more it is too late to approve it: an order needs time to leave."""
 
@@ -34,7 +34,7 @@ class GivenUp(Struct, frozen=True):
     """The order was never handed to the rail in the time it had."""
 
     approval: OrderApproval | None = None
-    """What was said of it until then, where it had to be approved."""
+    """The decision on it until then, if it had to be approved."""
     hold: str | None = None
     """Why it was not allowed to leave."""
 
@@ -63,10 +63,10 @@ class OpenOrder(Struct, frozen=True, kw_only=True):
     due_at: datetime
     give_up_at: datetime
     handed_at: datetime | None = None
-    """Written before the rail first hears of it. From then on only the rail's answer ends it."""
+    """Written before the order is first sent to the rail. From then on only the rail's answer ends it."""
     asked_count: int = 0
     network_id: str | None = None
-    """What the network calls it, once told, where that is not ``name``."""
+    """The network's name, once reported, if that is not ``name``."""
     institution_id: int | None = None
     """The account at an institution over which it goes; ``None`` is the installation's own rail."""
     br_code: str | None = None
@@ -118,7 +118,7 @@ def await_approval(order: OpenOrder, handover_timeout: timedelta) -> OpenOrder:
 
 
 def decide_approval(order: OpenOrder, now: datetime, handover_timeout: timedelta, *, is_approved: bool) -> OpenOrder:
-    """An order of which an operator has said whether it may leave: a worker hands it over, or gives it up, at once."""
+    """An order with an operator's decision: a worker hands it over, or gives it up, at once."""
     errors.ensure(order.approval == "awaited", order.approval)
     give_up_at = now + handover_timeout if is_approved else now
     return structs.replace(order, approval="given" if is_approved else "refused", due_at=now, give_up_at=give_up_at)
@@ -148,9 +148,9 @@ def may_give_up(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
 
 
 def may_send(order: OpenOrder, now: datetime, first_ids: FirstIds) -> bool:
-    """Whether the rail may hear of it for the first time now."""
-    # An order that was open before a start is sent while its time lasts. Later nobody expects it, and this may be a
-    # copy of the data.
+    """Whether it may be sent to the rail for the first time now."""
+    # An order that was open before a start is sent while its time lasts. Later it is no longer expected, and this may be a copy
+    # of the data.
     return not (is_too_late(order, now) and outlived_start(order, first_ids))
 
 
@@ -217,5 +217,5 @@ def _with_hold(reason: str, hold: str | None) -> str:
 
 
 def _storable(code: str, reason: str) -> tuple[str, str]:
-    # A rejection counts whatever the rail says of it, so its texts are cut rather than refused.
+    # A rejection counts regardless of its texts, so these are cut rather than refused.
     return kept_report.storable(code, 35), kept_report.storable(reason, 1000)

@@ -1,8 +1,8 @@
-"""A prepared transfer: what somebody has asked for and nobody has approved yet; no money is moved or reserved for it.
+"""A prepared transfer: requested and not yet approved; no money is moved or reserved for it.
 
-It is never changed. It was approved if there is a transfer of its name, so approving it twice makes one transfer.
+It is never changed. A transfer with its name shows that it was approved, so approving it twice makes one transfer.
 
-It is never changed. It was confirmed if there is a transfer of its name.
+It is never changed. A transfer with its name shows that it was confirmed.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class PreparedTransfer(Struct, frozen=True, kw_only=True):
     initiation_type: InitiationType
     amount_cents: int
     key: str | None = None
-    """Whom to pay; beside a counterparty, the key that a test environment pays in its place."""
+    """The payee's key; beside a counterparty, the key that a test environment pays in its place."""
     key_type: KeyType | None = None
     br_code: str | None = None
     counterparty: Party | None = None
     payer_message: str | None = None
     rejected_as: str | None = None
-    """Why a test environment says that it was rejected."""
+    """The rejection code of a test environment."""
     created_at: datetime
 
 
 def read_request(prepared: PreparedTransfer) -> TransferRequest:
-    """What is asked for when it is approved: the same each time."""
+    """The request made on approval: the same each time."""
     amount_cents, external_id = prepared.amount_cents, prepared.external_id
     if prepared.key is not None and prepared.key_type is not None:
         return KeyTransferRequest(
@@ -51,7 +51,7 @@ def read_request(prepared: PreparedTransfer) -> TransferRequest:
     if prepared.br_code is not None:
         return QrCodeTransferRequest(amount_cents=amount_cents, br_code=prepared.br_code, external_id=external_id)
     if prepared.counterparty is None:
-        raise errors.InvariantBroken("a prepared transfer names whom to pay")
+        raise errors.InvariantBroken("a prepared transfer names its payee")
     return AccountTransferRequest(
         amount_cents=amount_cents, credit_party=prepared.counterparty, external_id=external_id
     )

@@ -18,16 +18,16 @@ from pixconnect.domain.money.holder import KeyType, Party
 
 InitiationType = Literal["KEY", "MANUAL", "QRCODE"]
 MovementKind = Literal["opening_balance", "fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
-"""Why an institution moves money by no Pix of ours; ``by_hand`` is a person in its app."""
+"""The reason for a movement by no Pix of ours; ``by_hand`` is a person in the institution's app."""
 
 
 _APART: Final = timedelta(minutes=1)
 
 
 def date_settled(ours: datetime | None, networks: datetime | None) -> datetime | None:
-    """The network's instant, where that is a minute or more from ours: a difference of moments is none.
+    """The network's instant, if it differs from ours by a minute or more.
 
-    Lists of received Pix go by the same (``store/standard/received.py``).
+    Lists of received Pix use the same rule (``store/standard/received.py``).
     """
     return ours if ours is None or networks is None or abs(ours - networks) < _APART else networks
 
@@ -47,7 +47,7 @@ class Abilities(Struct, frozen=True, kw_only=True):
     refunds_partly: bool = True
     """A payment can be returned in parts."""
     resolves_keys: bool = True
-    """Its directory says which account a key leads to."""
+    """Its directory resolves keys to accounts."""
     issues_codes: bool = True
     """Others can pay what our QR codes ask for."""
     answers_by_our_id: bool = True
@@ -55,9 +55,9 @@ class Abilities(Struct, frozen=True, kw_only=True):
     keeps_our_id: bool = True
     """That id is also the order's name on the network; otherwise the rail reports the network's later."""
     contests: Contests = "none"
-    """Who judges what payers contest: ``none`` where it is not told of, ``theirs`` where the institution blocks and decides."""
+    """The judge of payers' contests: ``none`` if they are not reported, ``theirs`` if the institution blocks and decides."""
     defence_length_max: int = 0
-    """How many characters of an answer it takes; 0 where nothing is told of contests."""
+    """The maximum length of an answer; 0 if contests are not reported."""
 
 
 class DirectoryEntry(Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class Order(Struct, frozen=True, kw_only=True):
     """One credit order (pacs.008); a retry carries the same id."""
 
     end_to_end_id: str
-    """Ours, made before the first try. The network may call the order otherwise (``network_id`` in answers and reports)."""
+    """Ours, made before the first try. The network's name may differ (``network_id`` in answers and reports)."""
     amount_cents: int
     debit_party: Party
     credit_party: Party
@@ -102,7 +102,7 @@ class RefundOrder(Struct, frozen=True, kw_only=True):
 
 
 WaitsFor = Literal["approval", "funds"]
-"""What a person has to see to before an order goes on: to approve it there, or that the account there has enough."""
+"""A person's pending task: to approve an order at the institution, or to fund the account there."""
 
 
 # ``omit_defaults`` here and in reports: the fingerprint of a kept report covers only the fields that it has.
@@ -122,7 +122,7 @@ class Settled(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=Tr
     network_id: str | None = None
     """As of ``Taken``."""
     payee: Party | None = None
-    """Who was paid, where an institution tells it only now; some of it may be masked."""
+    """The payee, if an institution reports it only now; members may be masked."""
 
 
 class Rejected(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
@@ -147,9 +147,9 @@ class Unknown(Struct, frozen=True, omit_defaults=True, kw_only=True, tag="unknow
     """A query found no such id, or a submission got no answer. Never final."""
 
     is_repeatable: bool = False
-    """To a query: it was sent before, and a second time moves nothing more, whatever a copy of the data has forgotten."""
+    """To a query: it was sent before, and sending it again moves no more money, even after a loss of data here."""
     network_id: str | None = None
-    """As of ``Taken``, where it was told before anything was sent: what the order is called, if it was taken."""
+    """As of ``Taken``, if reported before anything was sent: the order's name, if it was taken."""
 
 
 class NeverTaken(Struct, frozen=True, tag="never_taken"):
@@ -170,7 +170,7 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     """A payer pays one of our holders; the rail waits for our acknowledgement."""
 
     report_id: str
-    """What is acknowledged; a repeated report carries the same."""
+    """The id to acknowledge; a repeated report carries the same."""
     end_to_end_id: str
     amount_cents: int
     debit_party: Party
@@ -185,12 +185,12 @@ class CreditReport(Struct, frozen=True, kw_only=True, tag="credit"):
     settled_at: datetime | None = None
     """The instant that the network gives it; ``None`` is ``reported_at``."""
     parts: DayAmount | None = None
-    """Of what it consists, where an institution says so."""
+    """Its parts, if an institution reports them."""
 
 
-# A rail on which money comes in two steps reports one payment twice: accepted, then settled (a plain ``CreditReport``) or
-# cancelled; and one that looks suspect as held, in place of accepted or after it. Each report says all of it, so that it can be
-# recorded in whatever order they arrive; and each has its own id.
+# If money comes in two steps, a rail reports one payment twice: accepted, then settled (a plain ``CreditReport``) or cancelled;
+# and a suspect one as held, in place of accepted or after it. Each report contains the whole state, so that it can be recorded
+# in any order; and each has its own id.
 
 
 class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accepted"):
@@ -198,10 +198,10 @@ class CreditAccepted(CreditReport, frozen=True, kw_only=True, tag="credit_accept
 
 
 class CreditHeld(CreditReport, frozen=True, kw_only=True, tag="credit_held"):
-    """A payment to one of our holders has come and looks suspect: the institution holds it back (precautionary block).
+    """A suspect payment to one of our holders: the institution holds it back (precautionary block).
 
-    It has the money, and the holder may not spend it. A plain ``CreditReport`` of the same payment says that it is released, a
-    ``CreditCancelled`` that it was returned. We can refuse it only now.
+    It has the money, and the holder may not spend it. A plain ``CreditReport`` of the same payment means released, a
+    ``CreditCancelled`` returned. We can refuse it only now.
     """
 
     until: datetime
@@ -216,7 +216,7 @@ class CreditCancelled(CreditReport, frozen=True, kw_only=True, tag="credit_cance
 
 
 class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defaults=True):
-    """An order or refund order of ours has settled."""
+    """An order or refund order has settled."""
 
     report_id: str
     id: str
@@ -227,7 +227,7 @@ class SettledReport(Struct, frozen=True, kw_only=True, tag="settled", omit_defau
 
 
 class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_defaults=True):
-    """An order or refund order of ours was rejected."""
+    """An order or refund order was rejected."""
 
     report_id: str
     id: str
@@ -239,7 +239,7 @@ class RejectedReport(Struct, frozen=True, kw_only=True, tag="rejected", omit_def
 
 
 class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
-    """The receiver of a transfer of ours returns it, wholly or in part; the rail waits for our acknowledgement."""
+    """The payee returns a transfer, wholly or in part; the rail waits for our acknowledgement."""
 
     report_id: str
     return_id: str
@@ -254,23 +254,23 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
 
 
 class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_return"):
-    """A payment to one of our holders was returned, wholly or in part, and no order of ours is the reason.
+    """A payment to one of our holders was returned, wholly or in part, without an order of ours.
 
-    A person did it in the institution's app, or the institution itself. It has settled, whatever we say.
+    A person did it in the institution's app, or the institution itself. It has settled and cannot be refused.
     """
 
     report_id: str
     return_id: str | None
-    """The network's; ``None`` where nobody tells it."""
+    """The network's; ``None`` if not reported."""
     asked_as: str
-    """What whoever asked for it called it; unique among the returns of one payment."""
+    """The requester's name for it; unique among the returns of one payment."""
     original_end_to_end_id: str
     amount_cents: int
     settled_at: datetime | None
 
 
 class MovementReport(Struct, frozen=True, kw_only=True, tag="movement"):
-    """The institution has moved money on a holder's account, and no order, refund, payment or return of ours is the reason."""
+    """The institution moved money on a holder's account without an order, refund, payment or return of ours."""
 
     report_id: str
     item_id: str
@@ -313,11 +313,13 @@ class SettledItem(Struct, frozen=True, kw_only=True):
     """One line of the rail's statement."""
 
     id: str
-    """The name in the question or report: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id``."""
+    """The name in the query or report: an ``end_to_end_id`` or a ``return_id``, ours or a ``network_id``."""
     kind: Literal["order", "refund", "credit", "return", "movement_in", "movement_out", "held", "let_go"]
-    """Orders and refunds went out, credits and returns came in; movements are what nobody here ordered. A suspect credit
-    came in as held; let go it went out again, and where it was released the credit itself came in at once. Both have its
-    ``end_to_end_id`` as their name, with ``/held`` or ``/let_go`` behind."""
+    """Orders and refunds went out, credits and returns came in; movements have no order here.
+
+    A suspect credit came in as held; returned it went out again (``let_go``), and if released the credit itself came in at
+    once. Both have its ``end_to_end_id`` as their name, with ``/held`` or ``/let_go`` behind.
+    """
     amount_cents: int
     settled_at: datetime
 
@@ -342,7 +344,7 @@ class Rail(Protocol):
 
     # Real directories count look-ups by payer, hence the tax id.
     async def lookup_key(self, key: str, payer_tax_id: str, end_to_end_id: str) -> DirectoryEntry | None:
-        """Ask the directory for a key that is not ours, on behalf of the holder who will pay."""
+        """Look up a key of another institution, on behalf of the paying holder."""
         ...
 
     async def submit(self, orders: Sequence[Order]) -> list[SubmitAnswer]:
@@ -352,10 +354,10 @@ class Rail(Protocol):
     async def submit_refunds(self, orders: Sequence[RefundOrder]) -> list[SubmitAnswer]: ...
 
     async def query(self, ids: Sequence[str]) -> list[QueryAnswer]:
-        """Ask how orders and refund orders ended. A final answer never changes.
+        """Query how orders and refund orders ended. A final answer never changes.
 
-        They are asked for by our ``end_to_end_id`` or ``return_id``; a rail that cannot answer by those (``answers_by_our_id``)
-        is asked by the ``network_id`` that it told, and of orders without one not at all.
+        They are queried by our ``end_to_end_id`` or ``return_id``; without ``answers_by_our_id``, by the reported
+        ``network_id``, and orders without one not at all.
         """
         ...
 
@@ -372,7 +374,7 @@ class Rail(Protocol):
 
     # A charge does not expire before payments reported in time are recorded.
     async def waiting_since(self) -> datetime | None:
-        """When the oldest payment was reported that we have not acknowledged yet, whichever worker records it."""
+        """When the oldest unacknowledged payment was reported, whichever worker records it."""
         ...
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:

@@ -5,8 +5,8 @@
     PROCESSING ──settle──► RETURNED
         └──reject──► ERROR
 
-``OUT`` returns what the holder received, ``IN`` brings back what the holder sent. Refunds under way and settled
-together never exceed the original. One that was made at the institution is told when it is over: it is RETURNED at once.
+``OUT`` returns money that the holder received, ``IN`` brings back money that the holder sent. Pending and settled refunds
+together never exceed the original. One made at the institution is reported after its end: it is RETURNED at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RefundStatus = Literal["PROCESSING", "RETURNED", "ERROR"]
 RefundReason = Literal["MD06", "BE08", "FR01", "SL02"]
 Flow = Literal["IN", "OUT"]
 MadeBy = Literal["service", "institution"]
-"""``institution`` is also a person in its app: either returned what a holder received, and nobody here asked for it."""
+"""``institution`` includes a person in its app: either returned received money without a request here."""
 
 AUTOMATIC_PREFIX: Final = "auto:"
 """The ``external_id`` of a refund that the service makes itself is this and the ``end_to_end_id`` of the transfer."""
@@ -78,7 +78,7 @@ class NewRefund(Struct, kw_only=True):
 
     holder_id: int
     caller: Caller | None
-    """``None`` where nobody asked for it."""
+    """``None`` without a caller's request."""
     external_id: str
     fingerprint: bytes
     request: RefundRequest
@@ -100,7 +100,7 @@ class Refund(Struct, frozen=True, kw_only=True):
     transfer_id: int
     flow: Flow
     is_book: bool
-    """Between two holders of ours, without the rail."""
+    """Between two holders of this service, without the rail."""
     external_id: str | None
     """The client's name for an outgoing one."""
     fingerprint: bytes | None
@@ -123,9 +123,9 @@ class Refund(Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     network_id: str | None = None
-    """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+    """The network's name of an outgoing one, if that is not our id; some rails report it later."""
     network_settled_at: datetime | None = None
-    """When it settled by the network's clock; ``settled_at`` is ours."""
+    """When it settled by the network's clock; ``settled_at`` is by our clock."""
     made_by: MadeBy = "service"
 
     @property
@@ -144,7 +144,7 @@ DESCRIPTION_LENGTH_MAX = 140
 
 def read_reason(text: str) -> RefundReason:
     """Read the reason of a return that another institution made; an unknown one becomes MD06."""
-    # The money has come back whatever they call it: a report that could not be recorded would come again for ever.
+    # The money has come back under any name: a report that could not be recorded would come again for ever.
     return _REASONS.get(text, "MD06")
 
 
@@ -155,7 +155,8 @@ def check_refund(
     check_may_withdraw(balance)
     if is_contested:
         raise errors.RefundInfractionOpen(
-            "end_to_end_id: somebody contests this Pix, and until its institution has decided only that gives it back"
+            "end_to_end_id: the payer contests this Pix; until the institution has decided, only the institution "
+            "can return it"
         )
     # We checked before any lock that the original has settled: settlement is never undone.
     if original.settled_at is None:
@@ -224,7 +225,7 @@ def open_automatic_refund(original: Transfer, *, refund_id: int, return_id: str,
 
 
 def open_other_side(new: NewRefund, refund: Refund, sent: Transfer) -> Refund:
-    """Make the payer's side of a refund between two holders of ours."""
+    """Make the payer's side of a refund between two holders of this service."""
     return msgspec.structs.replace(
         refund,
         id=new.received_id,
@@ -274,13 +275,13 @@ def name_institution_return(report: InstitutionReturn) -> str:
 def open_institution_return(
     report: InstitutionReturn, original: Transfer, *, refund_id: int, return_id: str, now: datetime
 ) -> Refund:
-    """Make the refund of a return that was made at the institution; it has settled there, and is not settled here yet.
+    """Make the refund of a return made at the institution; it has settled there, and not yet here.
 
     Args:
-        report: What was told of it.
-        original: The payment, as it is now.
+        report: The report of it.
+        original: The payment, in its present state.
         refund_id: A new one.
-        return_id: Ours, for one of which the network's name is not told.
+        return_id: Ours, used if the network's name is not reported.
         now: When it is recorded.
     """
     request = RefundRequest(end_to_end_id=original.end_to_end_id, amount_cents=report.amount_cents)

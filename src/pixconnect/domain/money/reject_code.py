@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-# By what we say with them; one code may have several meanings in the scheme.
+# By our use of them; one code may have several meanings in the scheme.
 ABOVE_ORIGINAL: Final = "AM09"
 ACCOUNT_BLOCKED: Final = "AC06"
 ACCOUNT_UNKNOWN: Final = "AC03"

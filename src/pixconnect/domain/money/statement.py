@@ -140,7 +140,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     movement: MovedItem | None = None
     """Set where the institution moved the money by itself."""
     is_repayment: bool = False
-    """Of what the holder owed: taken of what had just become available."""
+    """Of a deficit: taken from newly available money."""
     adjustment: AdjustmentKind | None = None
     """Set where two operators have adjusted the books for a case."""
     is_suspect: bool = False
@@ -148,7 +148,7 @@ class StatementLine(Struct, frozen=True, kw_only=True):
     payer_message: str | None = None
     """Of a transfer; the statement does not show it."""
     network_settled_at: datetime | None = None
-    """When it settled by the network's clock, where that is minutes from ours; of a movement always."""
+    """When it settled by the network's clock, if that differs by minutes; for a movement always."""
 
     @property
     def dated_at(self) -> datetime:

@@ -28,10 +28,10 @@ _CACHED_MAX: Final = 4096
 
 
 def check_tax_id(text: str, field: str, form: str = "unmasked") -> None:
-    """Refuse what is neither a CPF of 11 digits nor a CNPJ of 14 characters, unmasked.
+    """Refuse anything but a CPF of 11 digits or a CNPJ of 14 characters, unmasked.
 
     Args:
-        form: How its sender may write it.
+        form: The permitted form.
     """
     if not (is_cpf(text) or is_cnpj(text)):
         raise errors.InvalidTaxId(
@@ -51,7 +51,7 @@ def unmask_tax_id(text: str) -> str:
 
 
 def is_cpf(text: str) -> bool:
-    # The length comes first so that the cache holds only texts as long as a CPF, whatever callers send.
+    # The length comes first so that the cache holds only texts as long as a CPF.
     return len(text) == _CPF_LENGTH and _is_cpf(text)
 
 

@@ -88,7 +88,7 @@ class QrCodeTransferRequest(Struct, frozen=True, kw_only=True, omit_defaults=Tru
     external_id: str | None = None
 
     def __post_init__(self) -> None:
-        # What is kept, compared and sent on is the code, whatever was copied around it.
+        # Only the code is stored, compared and sent on, without pasted text around it.
         structs.force_setattr(self, "br_code", trim_pasted(self.br_code))
 
 
@@ -103,7 +103,7 @@ class SendingTerms(Struct, frozen=True, kw_only=True):
     is_new: bool = False
     """Whether a request that comes again is refused, and not answered as before."""
     end_to_end_id: str | None = None
-    """Its name, where the caller was told it before; the caller's alone, and in one request's terms only."""
+    """Its name, if issued to the caller earlier; valid for that caller and the same terms only."""
 
 
 NO_TERMS: Final = SendingTerms()
@@ -113,10 +113,10 @@ TransferRequest = KeyTransferRequest | AccountTransferRequest | QrCodeTransferRe
 class Payee(Struct, frozen=True, kw_only=True):
     party: Party
     holder_id: int | None
-    """Set if it is one of ours; then the transfer is settled by book."""
+    """Set for a holder of this service; then the transfer is settled by book."""
     txid: str | None = None
     charge: Charge | None = None
-    """A charge of ours, if that is what is being paid."""
+    """Our charge, if one is being paid."""
     leaves_amount_open: bool = False
     is_static: bool = False
     """The code that led here can be paid more than once."""
@@ -133,7 +133,7 @@ class NewTransfer(Struct, kw_only=True):
     """Its amount has been checked, and its payee found."""
     payee: Payee
     payer: Party
-    """The holder's account, as a payee of ours sees it."""
+    """The holder's account, as shown to a payee on this service."""
     handover_timeout: timedelta
     transfer_id: int
     received_id: int
@@ -147,14 +147,14 @@ class NewTransfer(Struct, kw_only=True):
 
 
 class Transfer(Struct, frozen=True, kw_only=True):
-    """Money moved over the rail, or between two holders of ours by book."""
+    """Money moved over the rail, or between two holders of this service by book."""
 
     id: int
     holder_id: int
     direction: Direction
     initiation_type: InitiationType
     is_book: bool
-    """Between two holders of ours, without the rail."""
+    """Between two holders of this service, without the rail."""
     external_id: str | None
     """The client's name for an outgoing one; unique for the holder."""
     fingerprint: bytes | None
@@ -182,13 +182,13 @@ class Transfer(Struct, frozen=True, kw_only=True):
     created_at: datetime
     modified_at: datetime
     network_id: str | None = None
-    """What the network calls an outgoing one, where that is not our id; some rails tell it only later."""
+    """The network's name of an outgoing one, if that is not our id; some rails report it later."""
     payer_message: str | None = None
     """What the payer of an incoming one wrote."""
     acceptance_refused: bool | None = None
     """We refused it before it had settled: should it settle all the same, it cannot be refused any more."""
     network_settled_at: datetime | None = None
-    """When it settled by the network's clock; ``settled_at`` is ours, by which lists go."""
+    """When it settled by the network's clock; lists use ``settled_at``, by our clock."""
     institution_id: int | None = None
     """Of the account on which it came in or left; ``None`` is the installation's own rail."""
 
@@ -236,7 +236,7 @@ def open_transfer(new: NewTransfer, now: datetime) -> Transfer:
 
 
 def open_other_side(new: NewTransfer, sent: Transfer, payee_id: int, charge: Charge | None) -> Transfer:
-    """Make the payee's side of a transfer between two holders of ours; ``charge`` is the one that it pays."""
+    """Make the payee's side of a transfer between two holders of this service; ``charge`` is the one that it pays."""
     return msgspec.structs.replace(
         sent,
         id=new.received_id,
@@ -327,13 +327,13 @@ def cancel_incoming(transfer: Transfer, code: str, now: datetime) -> Transfer:
 
 def cancel_transfer(transfer: Transfer, reason: str, now: datetime) -> Transfer:
     """End a transfer that provably never left."""
-    errors.ensure(transfer.handed_at is None, "what was handed to the rail is never cancelled")
+    errors.ensure(transfer.handed_at is None, "an order handed to the rail is never cancelled")
     ended = fail_transfer(transfer, reject_code.NOT_HANDED_OVER, reason, now)
     return msgspec.structs.replace(ended, status="CANCELLED")
 
 
 def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returning_cents: int = 0) -> Transfer:
-    """Count a part as returned, of which ``returning_cents`` were under way; RETURNED when nothing is left."""
+    """Count a part as returned, of which ``returning_cents`` were pending; RETURNED when nothing is left."""
     errors.ensure(transfer.status == "CONFIRMED", transfer.status)
     returned_cents = transfer.returned_cents + amount_cents
     errors.ensure(returned_cents <= transfer.amount_cents, "never more than was sent")
@@ -348,7 +348,7 @@ def return_part(transfer: Transfer, amount_cents: int, now: datetime, *, returni
 
 def keep_part(transfer: Transfer, amount_cents: int) -> Transfer:
     """Count a part as under way no more: its refund failed."""
-    errors.ensure(transfer.returning_cents >= amount_cents, "only what was under way can fail")
+    errors.ensure(transfer.returning_cents >= amount_cents, "only a pending refund can fail")
     return msgspec.structs.replace(transfer, returning_cents=transfer.returning_cents - amount_cents)
 
 

@@ -36,9 +36,9 @@ class TransferSearch(Struct, frozen=True, kw_only=True):
     txid: str | None = None
     amount_cents: int | None = None
     tax_id: str | None = None
-    """The other side's; of a payer of whom an institution tells it with stars or not at all, it is not known."""
+    """The counterparty's; it is unknown if the institution masks it or does not report it."""
     end_to_end_id_part: str | None = None
-    """Of ours or the network's, in capitals or not."""
+    """A part of our name or the network's, in any case."""
 
     @property
     def statuses(self) -> tuple[TransferStatus, ...]:

@@ -1,7 +1,7 @@
-"""How a program of ours reaches an account at an institution: its hosts, tokens and paces, and which answers are certain.
+"""How programs reach an account at an institution: its hosts, tokens and paces, and its conclusive answers.
 
-It is the part ``[account]`` of a profile. What no source says is not here, so that the usual holds: of answers that are no
-success only a closed list is certain, and all others are asked about.
+It is the part ``[account]`` of a profile. Anything undocumented is absent, so that the default holds: of error answers only a
+closed list is conclusive, and all others are queried.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ the secret itself with each call, as the bare value of ``Authorization``."""
 Route = Literal["token", "charge", "list", "pix", "refund", "webhook", "account", "statement", "send", "sent"]
 """What calls are counted by."""
 Estate = Literal["production", "homologation"]
-"""Which of its own machines: those that move money, or those of its test environment."""
+"""The institution's production machines, which move money, or those of its test environment."""
 
 BalanceMeaning = Literal["ledger", "available", "unclear", "with_limit", "with_investments"]
-"""What the institution's number is: all money on the account, the part that is not blocked, one of these two (no source says
-which), or more than the account's money: an overdraft limit or investments are in it."""
+"""The meaning of the institution's number: all money on the account, the part that is not blocked, one of these two
+(undocumented which), or more than the account's money: with an overdraft limit or investments."""
 
 
 class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
@@ -30,7 +30,7 @@ class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 class Pace(_Part, frozen=True, kw_only=True):
     """A budget for some routes together; in any minute at most ``burst + per_minute`` calls are made.
 
-    A route may have a share of its own in what it has with others.
+    A route may have its own share of a common budget.
     """
 
     routes: Sequence[Route]
@@ -45,7 +45,7 @@ class CertainAnswer(_Part, frozen=True, kw_only=True):
     name: str
     """The error's, as ``nome`` or the last part of ``type`` say it; nothing where the form has no such name."""
     properties: Sequence[str] = ()
-    """If there are any, it is certain only where all violations are of these members; a star at the end is whatever follows."""
+    """If any, it is conclusive only if all violations are of these members; a trailing asterisk matches any suffix."""
     reject_code: str | None = None
     """Of a transfer: the scheme's reason that says the same."""
 
@@ -80,11 +80,11 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     sending_scopes: Sequence[str] = ()
     """What a credential for receiving had better not have."""
     asked_to_send: Sequence[str] = ()
-    """The scopes of a token of its own for sending: a credential without them receives all the same."""
+    """The scopes of a separate token for sending: a credential without them still receives."""
     token_ended: Sequence[int] = (401,)
     """Statuses of a call whose token has ended."""
     homologation_paths: Mapping[str, str] = {}
-    """What paths begin with in the test environment, by what they begin with otherwise."""
+    """Path prefixes in the test environment, by those in production."""
     headers: Mapping[str, str] = {}
     """Of each call, with ``{client_id}``, ``{account}`` and ``{uuid}`` filled in; one that would be empty is left out."""
     query: Mapping[str, str] = {}
@@ -100,10 +100,10 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     pays_from_webhook_keys: bool = False
     """A key without a webhook cannot pay."""
     absent: Sequence[str] = ()
-    """Names of errors with 400 that say that there is no such thing; 404 says so everywhere."""
+    """Names of errors with 400 that mean "not found"; 404 does everywhere."""
     tells_payer: Literal["whole", "masked", "nothing"] = "nothing"
     balance: BalanceMeaning = "ledger"
-    """What the balances are that it tells, in its API and in its files; an account's option of this name counts before it."""
+    """The meaning of its balances, in its API and in its files; an account's option of this name overrides it."""
     list_lag_s: int = 60
     """How late a payment may come into the list of received ones; no source says."""
     lifetime_min_s: int = 1
@@ -112,7 +112,7 @@ class AccountTraits(_Part, frozen=True, kw_only=True):
     """How long it may run."""
 
     def find_paces(self, route: Route, *, is_homologation: bool) -> Sequence[Pace]:
-        """The institution's own where any is known, all of which hold; those that fewer routes share come first."""
+        """The institution's own paces if any are known, all of which hold; those that fewer routes share come first."""
         for known in ((self.homologation_paces if is_homologation else ()), self.paces):
             own = [pace for pace in known if route in pace.routes]
             if own:

@@ -1,9 +1,8 @@
-"""Reads profiles: what differs at an institution from the central bank's Pix API, as data.
+"""Reads profiles: an institution's differences from the central bank's Pix API, as data.
 
-Faces answer by them, and what reaches an account there asks by them. What is not said in a file is as the central bank's
-API has it.
+API faces answer by them, and clients of an account call by them. Anything not in a file is as in the central bank's API.
 
-Which faces have a listener of their own, and what an operator chose where no source says what an institution answers.
+Also the faces with a listener of their own, and the operator's choices where an institution's answer is undocumented.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True): ...
 
 
 class Ports(_Part, frozen=True, kw_only=True):
-    """Where its face listens unless something else is said."""
+    """The default ports of its face."""
 
     production: int
     homologation: int
@@ -39,7 +38,7 @@ class Ports(_Part, frozen=True, kw_only=True):
 
 class TokenTraits(_Part, frozen=True, kw_only=True):
     path: str = ""
-    """Empty where nobody asks for a token: each request carries the base64 of ``client_id:client_secret``."""
+    """Empty if there are no tokens: each request carries the base64 of ``client_id:client_secret``."""
     lifetime_s: int
     by_certificate: bool = False
     """A certificate that names the client is enough, without a secret; the token is bound to it."""
@@ -48,7 +47,7 @@ class TokenTraits(_Part, frozen=True, kw_only=True):
 
 
 class OperationTraits(_Part, frozen=True, kw_only=True):
-    """How an operation of the standard is there."""
+    """An operation's differences from the standard."""
 
     known: Known
     errors: str = "general"
@@ -70,14 +69,14 @@ class OperationTraits(_Part, frozen=True, kw_only=True):
     parameters: Mapping[str, str] = {}
     """Its names of parameters of the query, by the standard's."""
     differs: str = ""
-    """What is otherwise here than there, and why."""
+    """The difference from the institution, and the reason."""
 
 
 class StandardTraits(_Part, frozen=True, kw_only=True):
     prefix: str
     unknown_members: Literal["ignored", "refused"]
     operations: Mapping[str, OperationTraits]
-    """By the ids of the standard's table; what is not here is not spoken."""
+    """By the ids of the standard's table; other operations are not offered."""
 
 
 class RefusalTemplate(_Part, frozen=True, kw_only=True):
@@ -92,7 +91,7 @@ class RefusalTraits(_Part, frozen=True, kw_only=True):
     status: int
     name: str
     text: str = ""
-    """Empty says what the standard's door says."""
+    """Empty uses the standard API's text."""
     form: str = ""
     """The template; empty is the group's."""
     headers: Mapping[str, str] = {}
@@ -102,11 +101,11 @@ class RefusalTraits(_Part, frozen=True, kw_only=True):
 class RefusalGroup(_Part, frozen=True, kw_only=True):
     form: str
     codes: Mapping[str, RefusalTraits] = {}
-    """By the code of the error; what is missing is looked for in the group ``general``."""
+    """By the error's code; missing ones fall back to the group ``general``."""
     properties: Mapping[str, str] = {}
-    """Codes by what a request names wrongly."""
+    """Codes by the faulty member of a request."""
     below: str = ""
-    """The beginning of the paths below which also what is not there is refused by this group."""
+    """The prefix of paths for which this group also covers unknown paths."""
 
 
 class WebhookTraits(_Part, frozen=True, kw_only=True):
@@ -116,19 +115,19 @@ class WebhookTraits(_Part, frozen=True, kw_only=True):
     only_with_txid: bool
     omits: Sequence[str] = ()
     sent_path: str = ""
-    """What is joined to the URL that is told of the account's sends; empty where keys' webhooks are told of them, or none."""
+    """The suffix of the URL that receives the account's sends; empty if keys' webhooks receive them, or none."""
     sent_body: Literal["request", "payment"] = "request"
     """Whether that names a send by the code of its request, or by its end-to-end id."""
     events: Mapping[str, EventName] = {}
-    """Ours by its names, where each webhook of an account is told of one event."""
+    """Our events by its names, if each webhook of an account has one event."""
     signatures: Mapping[Literal["hmac_sha1", "rsa_sha256"], str] = {}
-    """The headers of its signatures over the body; without any, ours are sent."""
+    """The headers of its signatures over the body; if empty, ours are sent."""
     retry_waits_s: Sequence[int] = ()
-    """After each failed attempt; without any, ours."""
+    """After each failed attempt; if empty, ours."""
 
 
 class Choice(_Part, frozen=True, kw_only=True):
-    """What no source says: each answer that there may be, the first of which is taken unless somebody chooses."""
+    """An undocumented answer: each possible one; the first is the default."""
 
     about: str
     answers: Sequence[str]
@@ -141,7 +140,7 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     """Charges up to this are paid by themselves."""
     sent_cents_max: int = 0
     rejected_cents_max: int = 0
-    """What is sent above ``sent_cents_max`` and up to this is taken and rejected later; more is refused at once."""
+    """Sends above ``sent_cents_max`` and up to this are accepted and rejected later; larger ones are refused at once."""
     refund_rejected_cents: int = 0
     """A refund of exactly this is rejected after it was taken."""
     returned_cents: Mapping[str, Sequence[int]] = {}
@@ -152,18 +151,18 @@ class HomologationTraits(_Part, frozen=True, kw_only=True):
     """The sandbox's key that it leads to where a send is done."""
     rejected_key: str = ""
     rejected_accounts: Mapping[str, Sequence[str]] = {}
-    """The network's code with which a send to an account of this number is rejected, and what it is told as, if otherwise."""
+    """The network's rejection code of a send to an account of this number, and the reported code, if different."""
     rejected_description: str = ""
     """What the sandbox rejects a refund by."""
 
 
 class SentTraits(_Part, frozen=True, kw_only=True):
-    """Its words for what becomes of a send."""
+    """Its words for the result of a send."""
 
     statuses: Mapping[str, str] = {}
-    """By ours."""
+    """By our status."""
     rejections: Mapping[str, str] = {}
-    """By the network's code; what is missing has the word of ``ERROR``."""
+    """By the network's code; missing ones use the word of ``ERROR``."""
     told: Mapping[str, str] = {}
     """What callbacks say instead, by the word; ``other`` is all others'."""
     error_codes: Mapping[str, str] = {}
@@ -185,7 +184,7 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     ports: Ports
     token: TokenTraits
     scopes: Mapping[str, str]
-    """Ours by theirs."""
+    """Our scopes by theirs."""
     standard: StandardTraits
     forms: Mapping[str, RefusalTemplate]
     errors: Mapping[str, RefusalGroup]
@@ -208,7 +207,7 @@ class InstitutionProfile(_Part, frozen=True, kw_only=True):
     """Operations that it has and its face has not, and why."""
 
     def choose(self, answers: Mapping[str, str], choice: str) -> str:
-        """The answer that was chosen, or is taken otherwise, where no source says which."""
+        """The chosen answer, or the default, where an answer is undocumented."""
         return answers.get(f"{self.name}.{choice}") or self.choices[choice].answers[0]
 
     def find_refusal(self, group: str, code: str) -> RefusalTraits | None:
@@ -232,7 +231,7 @@ def _read_file(name: str) -> dict[str, object]:
 
 
 def _lay_over(common: Mapping[str, object], said: Mapping[str, object]) -> dict[str, object]:
-    """What is common but for what a file says otherwise; it leaves out what it calls ``false``."""
+    """The common values, overridden by a file's; ``false`` removes a value."""
     laid = dict(common)
     for name, value in said.items():
         below = common.get(name)
@@ -300,7 +299,7 @@ def parse_listeners(text: str) -> tuple[FaceListener, ...]:
     """Read ``efi:8101,efi+homologation``; without a port it is the face's own.
 
     Raises:
-        ValueError: In words that name what is wrong.
+        ValueError: In words that name the fault.
     """
     listeners = tuple(_parse_listener(part.strip()) for part in text.split(",") if part.strip())
     names = [listener.face for listener in listeners]

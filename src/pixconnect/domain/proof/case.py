@@ -1,18 +1,18 @@
-"""A case: something that an institution or the rail says and we do not know, or the other way round.
+"""A case: a fact that an institution or the rail reports and we do not have, or the other way round.
 
 ::
 
     found ──► open ──► recorded            the missing fact came under its own id
-               ▲  ├──► adjusted            what has no id was adjusted, by two operators
-               │  ├──► decided             two operators have said, by evidence, how an order ended
-               │  └──► closed              by an operator's word
+               ▲  ├──► adjusted            two operators adjusted a fact without an id
+               │  ├──► decided             two operators decided, by evidence, how an order ended
+               │  └──► closed              by an operator
                └── it came back, or came back with another amount
 
-Who finds the difference opens the case, and looks again: what is not different any more has ended by itself. An operator's word
-ends it for the amount that it was about; a case moves no money.
+The check that finds the difference opens the case, and checks again: a case without a difference has ended by itself. An
+operator's closing applies to its present amount; a case moves no money.
 
-An order is asked about for ever. But what an institution has forgotten, or never lists, it never answers. Once no call of the
-order can be made any more, nor take effect, and the statement of its days is whole, people may say how it ended.
+An order is queried for ever. But an institution never answers about an order that it lost, or never lists. Once no call of the
+order can be made or take effect any more, and the statement of its days is complete, people may decide how it ended.
 """
 
 from __future__ import annotations
@@ -29,17 +29,16 @@ from pixconnect.domain.frame.identifiers import minute_of_name
 from pixconnect.domain.rules.register import find_name_window
 
 CaseKind = Literal["report", "day", "rail", "order", "account", "waits", "file"]
-"""A report of the rail that waits for an operator; a day of an account on which its statement and the books disagree; what
-``verify`` found when it compared with the rail; an order over an account at an institution of which nobody there can say how it
-ended; an account whose balance at its institution is not that of the books; a refund that is to leave and may not; the first of
-the institution's own statement files, which a person has to confirm."""
+"""A report of the rail that waits for an operator; a day on which an account's statement and the books disagree; a finding of
+``verify`` against the rail; an order whose institution cannot report its end; an account whose balance differs from the books; a
+pending refund that may not be sent; the first file of an institution's statements, which a person has to confirm."""
 CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
 
 TEXT_LENGTH_MAX: Final = 1000
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """What is different now, as it was found."""
+    """A present difference, as found."""
 
     kind: CaseKind
     institution_id: int | None
@@ -91,7 +90,7 @@ _SATURDAY: Final = 5
 
 
 class Evidence(Struct, frozen=True, kw_only=True):
-    """A file on which operators rely, such as the institution's letter: it stays with them, and here is what tells it."""
+    """A file on which operators rely, such as the institution's letter: it stays with them, and is identified here."""
 
     name: str
     size: int
@@ -100,7 +99,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
     """Its SHA-256, in hexadecimal digits."""
 
     def check(self) -> None:
-        """Raise ``BadRequest`` for what is no file that somebody could compare."""
+        """Raise ``BadRequest`` unless it identifies a file that can be compared."""
         if not 0 < len(self.name) <= EVIDENCE_NAME_LENGTH_MAX or not self.name.isprintable():
             raise errors.BadRequest(f"evidence: its name must have 1 to {EVIDENCE_NAME_LENGTH_MAX} characters of text")
         if not 0 < self.size <= EVIDENCE_SIZE_MAX:
@@ -110,7 +109,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
 
 
 class SilentOrder(Struct, frozen=True, kw_only=True):
-    """An order that was called at an institution, and of which its rail has not said how it ended."""
+    """An order that was called at an institution, and whose end the rail has not reported."""
 
     order_name: str
     kind: Literal["order", "refund"]

@@ -1,4 +1,4 @@
-"""How entries and the audit are chained by hash, and the heads that somebody keeps where we cannot reach.
+"""How entries and the audit are chained by hash, and heads that are stored out of our reach.
 
 ::
 
@@ -7,12 +7,12 @@
     digest          SHA-256 of facts + person digest
     next head       SHA-256 of head + the digests of a link, in their order
 
-The audit has one chain, with one digest in each link, and the SHA-256 of ``audit`` as the first head.
-All holders' heads together are the SHA-256 of each one's id and link, eight octets each, and head, by id.
+The audit has one chain, with one digest in each link, and the SHA-256 of ``audit`` as the first head. All holders' heads
+together are the SHA-256 of each one's id and link, eight octets each, and head, by id.
 
-What is chained of an entry, its ``facts`` and its ``person``, are texts in UTF-8, which the view ``entry_facts`` makes. The
-database chains by itself (``chain_entries``), because it has the entries; here it is done once more, for who looks at one.
-Neither may change, because heads that were written down stay true for ever: ``tests/vectors/chain.json`` holds both.
+The chained parts of an entry, its ``facts`` and its ``person``, are texts in UTF-8, which the view ``entry_facts`` makes. The
+database chains by itself (``chain_entries``), because it has the entries; this module repeats it for inspecting one. Neither
+may change, because recorded heads stay true for ever: ``tests/vectors/chain.json`` holds both.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
     """What the tables say of it now; ``None`` if they do not have it."""
     person: str | None
     salt: bytes | None
-    """``None`` also once a text was erased: then what is left of them has a salt and a digest of its own."""
+    """``None`` also once a text was erased: then the remaining texts have a salt and a digest of their own."""
     person_digest: bytes | None
     """As it was chained, like those that follow."""
     digest: bytes
@@ -79,7 +79,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def is_erased(self) -> bool:
-        """Whether texts of it were erased since, and what is left is as it was left."""
+        """Whether texts of it were erased since, and the rest is unchanged."""
         return (
             self.person is not None
             and self.salt is None
@@ -89,7 +89,7 @@ class ChainedEntry(Struct, frozen=True, kw_only=True):
 
     @property
     def is_as_chained(self) -> bool:
-        """Whether all of it follows from what the tables say of the entry now, but for what was erased."""
+        """Whether all of it follows from the entry's present rows, except erased texts."""
         person_digest = self.person_digest if self.is_erased else None
         if self.person is not None and self.salt is not None:
             person_digest = digest_person(self.salt, self.person)
@@ -108,7 +108,7 @@ def first_head(holder_id: int) -> bytes:
 
 
 def digest_person(salt: bytes, person: str) -> bytes:
-    """Without the salt nobody can find out by trying whom it is about."""
+    """The salt prevents guessing the person by trial."""
     return hashlib.sha256(salt + person.encode()).digest()
 
 
@@ -144,7 +144,7 @@ def format_heads(heads: Sequence[ChainHead]) -> bytes:
 
 
 def parse_heads(lines: Iterable[bytes]) -> list[ChainHead]:
-    """Read a file of heads, or a log of JSON lines, of which those are passed over that have none.
+    """Read a file of heads, or a log of JSON lines, skipping lines without heads.
 
     Raises:
         BadRequest: A line is neither.

@@ -13,12 +13,12 @@ from typing import Literal
 from msgspec import Struct
 
 Subject = Literal["holders", "installation", "server", "rail", "accounts", "heads"]
-"""Whose a rule is: of the books of holders, of our schemas, of their server, of the rail, of accounts at institutions, or of
-heads of chains that somebody has kept."""
+"""The subject of a rule: holders' books, our schemas, their server, the rail, accounts at institutions, or recorded heads of
+chains."""
 Extent = Literal["whole", "changes"]
-"""Of a run: everything, or what has changed since it was looked at last."""
+"""Of a run: everything, or changes since the last look."""
 Verdict = Literal["checked", "provisional", "not_checkable"]
-"""Whether a rule was looked at; what is too young to be judged, because others tell it late; or what nobody can look at."""
+"""Whether a rule was checked; facts too young to judge, because they are reported late; or a rule that cannot be checked."""
 
 
 class Rule(Struct, frozen=True, kw_only=True):
@@ -27,14 +27,13 @@ class Rule(Struct, frozen=True, kw_only=True):
     says: str
     """What holds, in a sentence."""
     broken: str = ""
-    """Selects what breaks it: ``holder_id``, ``ids`` (texts), ``expected``, ``found`` (texts or null) and ``since``.
+    """Selects violations: ``holder_id``, ``ids`` (texts), ``expected``, ``found`` (texts or null) and ``since``.
 
     Empty where Python compares it (``usecases/proof``, ``store/proof/shape.py``).
 
     Of holders: ``$1`` is the first one's id and ``$2`` the last one's. ``{transfers}`` and its like are those holders' rows:
-    all of them, or in a run over changes those to which something has happened (``store/proof/look.py``).
-    ``{runs_on}`` says whether instants only rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` what is old
-    enough to be gone.
+    all of them, or in a run over changes the changed ones (``store/proof/look.py``). ``{runs_on}`` is whether instants only
+    rise; ``{kept_since}``, ``{delivered_since}`` and ``{feed_from}`` are the ages at which rows may be gone.
     """
     meaning: str
     """What it may mean where it is broken."""
@@ -42,9 +41,9 @@ class Rule(Struct, frozen=True, kw_only=True):
     """What to do then."""
     of: Subject = "holders"
     why_not: str | None = None
-    """Selects why nobody can look at it here, where that is so."""
+    """Selects why the rule cannot be checked here, if that is so."""
     is_of_whole_runs: bool = False
-    """It reads everything whatever has changed, so a run over changes leaves it out."""
+    """It reads everything regardless of changes, so a run over changes omits it."""
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -56,7 +55,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     expected: str | None
     found: str | None
     since: datetime | None
-    """When it began, as far as the rows tell."""
+    """When it began, as far as rows show it."""
 
     @property
     def name(self) -> tuple[str, int | None, tuple[str, ...]]:

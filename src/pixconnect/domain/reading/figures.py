@@ -94,7 +94,7 @@ class HolderMoney(Struct, frozen=True, kw_only=True):
     reserved_cents: int
     blocked_cents: int
     in_cents: int
-    """What raised current funds since midnight in Sao Paulo, whatever it was."""
+    """Additions to current funds since midnight in Sao Paulo, of any kind."""
     out_cents: int
     is_cut: bool
     """Whether there were more lines than are added up: what came in and left is of the newest alone."""

@@ -1,7 +1,7 @@
 """The receipt of a Pix that settled, or of a return of one (comprovante): its facts, and its lines in Portuguese.
 
-It goes to strangers. So a CPF is masked on it as banks mask it, also where it is a key, and it never has an id that is ours
-alone: no other institution would find the Pix by that.
+It goes to strangers. So a CPF is masked on it as banks mask it, also as a key, and it never has an id that is ours alone: no
+other institution could find the Pix by that.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pixconnect.domain.money.transfer import Direction, Transfer
 
 ReceiptKind = Literal["transfer", "refund"]
 CodeKind = Literal["dynamic_code", "static_code", "key", "account"]
-"""By what a payer found the account."""
+"""How a payer found the account."""
 
 _CPF_LENGTH: Final = 11
 _CNPJ_LENGTH: Final = 14
@@ -42,7 +42,7 @@ class ReceiptParty(Struct, frozen=True, kw_only=True):
 
     name: str | None
     tax_id: str | None
-    """A CPF is masked; what an institution masked is as it was told."""
+    """A CPF is masked; an institution's mask is kept."""
     institution: str | None
     ispb: str | None
     key: str | None
@@ -91,7 +91,7 @@ class ReceiptSheet(Struct, frozen=True, kw_only=True):
 
 
 def find_code_kind(transfer: Transfer) -> CodeKind:
-    """By which kind of code a transfer was made, as its txid says it: no list of an institution tells it otherwise."""
+    """The kind of code of a transfer, from its txid: no institution's list contradicts it."""
     if transfer.txid is not None:
         return "static_code" if len(transfer.txid) <= _STATIC_TXID_LENGTH_MAX else "dynamic_code"
     # A dynamic code always has one.
@@ -116,13 +116,13 @@ def _known(party: Party, member: str) -> str | None:
 
 
 def mask_tax_id(text: str | None) -> str | None:
-    """A CPF without its first three and last two digits, a CNPJ with its marks; whatever else it is as it is.
+    """A CPF without its first three and last two digits, a CNPJ with its marks; other texts unchanged.
 
     Example:
         >>> mask_tax_id("52998224725"), mask_tax_id("12345678000195")
         ('***.982.247-**', '12.345.678/0001-95')
     """
-    # By length alone, without check digits: what an institution tells wrongly is masked too.
+    # By length alone, without check digits: a wrong one from an institution is masked too.
     if text is not None and text.isalnum():
         if len(text) == _CPF_LENGTH:
             return mask_cpf(text)
@@ -132,18 +132,18 @@ def mask_tax_id(text: str | None) -> str | None:
 
 
 def _mask_key(party: Party) -> str | None:
-    # Of some keys nobody told the type; eleven digits are a CPF's, since a phone number begins with "+".
+    # Some keys have no reported type; eleven digits are a CPF's, since a phone number begins with "+".
     is_cpf = party.key is not None and len(party.key) == _CPF_LENGTH and party.key.isdecimal()
     return mask_tax_id(party.key) if is_cpf else party.key
 
 
 def lay_out_receipt(receipt: Receipt) -> ReceiptSheet:
-    """A receipt's lines, in the words of Brazilian banks; what is not known has no line."""
+    """A receipt's lines, in the words of Brazilian banks; unknown facts have no line."""
     what = [
         ("Valor", show_reais(receipt.amount_cents)),
         ("Data e hora", f"{receipt.settled_at.astimezone(SAO_PAULO):%d/%m/%Y às %H:%M:%S} (Brasília)"),
         ("Tipo", _TYPES[receipt.kind][receipt.direction]),
-        # Nobody initiates a return by a code.
+        # A return is never initiated by a code.
         ("Forma de iniciação", _CODES[receipt.code_kind] if receipt.kind == "transfer" else None),
         # Or it would prove a payment that has gone back.
         ("Já devolvido", show_reais(receipt.returned_cents) if receipt.returned_cents else None),
@@ -155,7 +155,7 @@ def lay_out_receipt(receipt: Receipt) -> ReceiptSheet:
         ("ID da devolução", receipt.return_id),
         ("ID da transação original" if is_refund else "ID da transação", receipt.end_to_end_id),
         ("Identificador (txid)", receipt.txid),
-        # Transfers and refunds number their own: the letter says which.
+        # Transfers and refunds have separate numbers, distinguished by the letter.
         ("Número do comprovante", f"{'D' if is_refund else 'T'}{receipt.id}"),
     ]
     return ReceiptSheet(
@@ -171,7 +171,7 @@ def lay_out_receipt(receipt: Receipt) -> ReceiptSheet:
 
 
 def _list_lines(party: ReceiptParty) -> list[tuple[str, str | None]]:
-    # Of a payer often the number alone is told.
+    # Of a payer often only the number is reported.
     institution = party.institution or ("" if party.ispb is None else f"ISPB {party.ispb}")
     if party.institution and party.ispb:
         institution += f" (ISPB {party.ispb})"

@@ -1,7 +1,7 @@
-"""The history of one charge, transfer or refund and of everything that belongs to it, in one timeline.
+"""The history of one charge, transfer or refund and of its related records, in one timeline.
 
-It continues into the future as far as that is planned: when a charge expires, when we ask the rail again, when a
-webhook is sent again. A step under way says what it waits for.
+It continues into the future as far as that is planned: when a charge expires, when the rail is queried again, when a webhook is
+sent again. A pending step names the reason for waiting.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Waiting(Struct, frozen=True, kw_only=True):
     subject_id: int
     since: datetime
     next_at: datetime | None = None
-    """When that is over at the latest, or is tried again; ``None`` is nobody's plan."""
+    """When that ends at the latest, or is retried; ``None`` if nothing is planned."""
     count: int | None = None
     """How often we asked the rail, or tried to send."""
     endpoint_id: int | None = None
@@ -104,7 +104,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     deliveries: Sequence[Delivery] = ()
     endpoints: Sequence[Endpoint] = ()
     paid: PaidAmount | None = None
-    """Of what the payment of a charge with a due date consists, once it has settled."""
+    """The parts of the payment of a charge with a due date, once it has settled."""
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class Timeline(Struct, frozen=True, kw_only=True):
 
 
 def instants_of_events(facts: Facts) -> list[datetime]:
-    """The instants at which charge, transfers and refunds reached what is announced."""
+    """The instants at which charge, transfers and refunds reached the announced states."""
     moved: list[Charge | Transfer | Refund] = [*facts.transfers, *facts.refunds]
     if facts.charge is not None:
         moved.append(facts.charge)
@@ -170,7 +170,7 @@ def _steps_of_order(ordered: Transfer | Refund, facts: Facts) -> Iterator[Step]:
     order = find_order(ordered, facts.orders)
     handed_at = ordered.handed_at or (order and order.handed_at)
     if handed_at is not None:
-        # The count goes with the order: of one that has ended nobody knows it any more.
+        # The count goes with the order: after its end it is unknown.
         asked_count = None if order is None else order.asked_count
         yield structs.replace(first, at=handed_at, kind="handed", status=None, count=asked_count)
     if ordered.settled_at is not None:

@@ -1,1 +1,1 @@
-"""The arrangement's rules that have dates, as a register, and what is read of it."""
+"""The arrangement's rules that have dates, as a register, and values derived from it."""

@@ -1,12 +1,10 @@
-"""The registers: of the rules of the arrangement (what each says, from which day, whom it binds) and of data about people.
+"""The registers: of the rules of the arrangement (contents, first day, bound parties) and of personal data.
 
-The rows stand in ``arrangement.csv``. A rule that changes gets a row more and keeps the former one: what began under it ends
-under it, so whoever asks names the instant that starts the clock. A rule of which one source alone is known warns, and never
-refuses.
+The rows stand in ``arrangement.csv``. A changed rule gets a new row and keeps the former one: the rule at the beginning applies
+until the end, so callers pass the instant that starts the clock. A rule with a single source warns, and never refuses.
 
-As in the register of the arrangement's rules a row that changes gets a row more, and an instant decides which one counts.
-``tests/repository/test_retention.py`` holds that each column of the database that can hold texts stands in
-``text_columns.csv``.
+As in the register of the arrangement's rules a changed row gets a new row, and an instant decides which one counts.
+``tests/repository/test_retention.py`` checks that ``text_columns.csv`` lists each column of the database that can hold texts.
 """
 
 from __future__ import annotations
@@ -117,7 +115,7 @@ class Register(Generic[DatedRow]):
         self._days = {name: [row.since for row in of_name] for name, of_name in rows.items()}
 
     def find(self, name: str, began_at: datetime) -> DatedRow:
-        """What a rule says of something whose clock began at an instant."""
+        """The rule's row for a clock that began at an instant."""
         of_name = self.rows.get(name, ())
         if len(of_name) == 1 and of_name[0].since == date.min:  # most of them, and the hot ones
             return of_name[0]
@@ -170,7 +168,7 @@ def _parse_row(cells: Mapping[str, str]) -> ArrangementRule:
         says=cells["says"],
     )
     if (rule.value is None) != (rule.unit in (Unit.DUTY, Unit.LIFTED)):
-        raise ValueError(f"{rule.name}: a value belongs to each unit but to a duty and to what was lifted")
+        raise ValueError(f"{rule.name}: each unit needs a value, except a duty and a lifted rule")
     return rule
 
 
@@ -196,9 +194,9 @@ class LookupAllowance(Struct, frozen=True, kw_only=True):
 
     policy: RatePolicy
     missed_cost: int
-    """A key or an account that nobody has."""
+    """A key or an account that does not exist."""
     found_cost: int
-    """One that somebody has, and that is not paid."""
+    """One that exists, and is not paid."""
     paid_tokens: int
     """What a payment that settles gives back."""
 
@@ -221,17 +219,17 @@ def _read(name: str, now: datetime) -> int:
 
 _FOLDER: Final = Path(__file__).parent
 NOT_PERSONAL: Final = "none"
-"""What a column has that is about nobody: states, digests, names of programs."""
+"""Contents without personal data: states, digests, names of programs."""
 
 
 class RetentionEnd(StrEnum):
-    """Who takes out what has come to its end."""
+    """The process that removes expired data."""
 
     WORKER = "worker"
     PARTITION = "partition"
     VERB = "verb"
     NEVER = "never"
-    """Nobody yet: it stays as long as the database."""
+    """Not removed yet: it stays as long as the database."""
 
 
 class Retention(Struct, frozen=True, kw_only=True):

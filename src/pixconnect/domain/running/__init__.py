@@ -1,1 +1,1 @@
-"""What the installation knows of its own servers."""
+"""Records about the installation's own servers."""

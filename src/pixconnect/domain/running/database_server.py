@@ -13,7 +13,7 @@ CAME_WITHIN: Final = timedelta(minutes=1)
 
 class DatabaseServer(Struct, frozen=True, kw_only=True):
     system_identifier: int
-    """The id of its data folder: a server that was made anew has another."""
+    """The id of its data folder: a newly created server has another."""
     timeline: int
     """Another after a restore to a point in time, and after a standby took over."""
     database_oid: int
@@ -29,16 +29,16 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
     """How often its tables have noted how far ids are."""
 
     made_at: datetime | None = None
-    """When its tables were given their mode: copies, standbys and what is restored say the same, other installations do not."""
+    """When its tables were given their mode: copies, standbys and restored data have the same, other installations do not."""
 
     here_since: datetime | None = None
-    """When its tables came here, as they say themselves: nobody who meets them here again knows where they were meanwhile."""
+    """When its tables came here, by their own record: where they were before that is unknown."""
     seen_at: datetime | None = None
     """When this was read, by its own clock."""
 
     @property
     def place(self) -> tuple[int, int, int]:
-        """Where its tables are, whichever of a primary and its standbys has them."""
+        """Where its tables are, shared by a primary and its standbys."""
         return self.system_identifier, self.database_oid, self.tables_oid
 
     @property
@@ -49,7 +49,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         """Whether it has forgotten what had been on disk before, at the same place or another one of the same installation."""
         if self.place != before.place:
             return self.was_left_for(before)
-        # The log of data that was put back may have come further than before, by whatever was done there since.
+        # The log of restored data may have advanced further than before, by later work on that server.
         if self.notes_count < before.notes_count:
             return True
         return (self.timeline, self.position) < (before.timeline, before.position)
@@ -61,11 +61,11 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         return before.seen_at > self.here_since + CAME_WITHIN
 
     def takes_over_from(self, noted: DatabaseServer, latest: DatabaseServer | None) -> bool:
-        """Whether it can be a standby of the same data that was promoted, with all of the log that is known to have been there.
+        """Whether it can be a promoted standby of the same data, with all of the log known to have existed.
 
         Args:
-            noted: As the tables were last seen, whose position is not known.
-            latest: How far a standby was known to be, where that is known.
+            noted: The tables as last seen, whose position is unknown.
+            latest: A standby's known position, if any.
         """
         if self.place != noted.place or self.timeline < noted.timeline:
             return False
@@ -73,7 +73,7 @@ class DatabaseServer(Struct, frozen=True, kw_only=True):
         return latest is None or (self.position >= latest.position and self.notes_count >= latest.notes_count)
 
     def is_replaced_by(self, latest: DatabaseServer) -> bool:
-        """Whether it is what was the primary before a takeover."""
+        """Whether it was the primary before a takeover."""
         return self.system_identifier == latest.system_identifier and self.timeline < latest.timeline
 
 

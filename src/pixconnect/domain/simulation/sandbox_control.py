@@ -34,7 +34,7 @@ Effect = Annotated[
 MadeMovementKind = Literal["fee", "wire", "boleto", "by_hand", "reversal", "judicial", "other"]
 """Those that can be made here: an account has its opening balance once, at its institution."""
 Judged = Literal["by_answer", "take", "release", "never"]
-"""``by_answer`` releases what was answered and takes what was not; ``never`` lets the block end by itself."""
+"""``by_answer`` releases answered ones and takes the others; with ``never`` the block ends by itself."""
 Verdict = Literal["release", "return"]
 """What becomes of a payment that is held as suspect."""
 ArrivalStatus = Literal["PROCESSING", "CONFIRMED", "ERROR"]
@@ -46,7 +46,7 @@ Answered = TypeVar("Answered")
 
 
 class SandboxUnavailable(Exception):  # noqa: N818  it is not our error
-    """The sandbox cannot be reached, or a rule says so. Nothing was done, unless it is ``SandboxSilent``."""
+    """The sandbox cannot be reached, or a rule simulates that. Nothing was done, unless it is ``SandboxSilent``."""
 
 
 class SandboxSilent(SandboxUnavailable):
@@ -63,7 +63,7 @@ class SandboxRefusal(Exception):  # noqa: N818  the sandbox judged what it was a
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A payer at another institution; the sandbox makes up what is left out."""
+    """A payer at another institution; the sandbox invents missing members."""
 
     name: str | None = None
     tax_id: str | None = None
@@ -84,7 +84,7 @@ class OutsideTransfer(Struct, frozen=True, kw_only=True):
 
 
 class OutsideReturn(Struct, frozen=True, kw_only=True):
-    """Money that the receiver of a transfer of ours gives back."""
+    """Money that the payee of a transfer returns."""
 
     end_to_end_id: str
     amount_cents: AmountCents | None
@@ -103,7 +103,7 @@ class OutsideMovement(Struct, frozen=True, kw_only=True):
 
 
 class OutsideInfraction(Struct, frozen=True, kw_only=True):
-    """Somebody contests a Pix that a holder received."""
+    """A payer contests a Pix that a holder received."""
 
     end_to_end_id: str
     party: Party
@@ -147,7 +147,7 @@ class Arrival(Struct, frozen=True, kw_only=True):
 
 
 class NewKey(Struct, frozen=True, kw_only=True):
-    """A directory entry to make, with a new account at another institution behind it; the sandbox makes up what is ``None``."""
+    """A directory entry to make, with a new account at another institution. The sandbox invents members that are ``None``."""
 
     key_type: KeyType
     key: str | None = None
@@ -168,7 +168,7 @@ class NewQrCode(Struct, frozen=True, kw_only=True):
     """``None`` is none (static) or made up (dynamic)."""
 
 
-# These two are on the wire as they are: the OpenAPI document says what stands under their fields.
+# These two are sent unchanged: the OpenAPI document describes their fields.
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -190,7 +190,7 @@ class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     match: FaultMatch = FaultMatch()
     """To which messages."""
     probability: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """To what share of them, from 0 to 1."""
+    """The affected share of them, from 0 to 1."""
     times: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
     """To how many of them at most; counts down."""
 
@@ -243,7 +243,7 @@ OPEN_INFRACTION: Final = ControlCall(
     name="infractions", asked=OutsideInfraction, answer=InfractionReport, timeout_s=20.0
 )
 DECIDE_INFRACTION: Final = ControlCall(name="decisions", asked=OutsideDecision, answer=InfractionReport, timeout_s=20.0)
-# The entries that are always there, then at most 1000 of those that were added.
+# The permanent entries, then at most 1000 added ones.
 LIST_KEYS: Final = ControlCall(name="keys", asked=NoneType, answer=list[DirectoryEntry], only_reads=True)
 # Add an entry of a new outside account, or answer the entry of a key that exists.
 ADD_KEY: Final = ControlCall(name="new-key", asked=NewKey, answer=DirectoryEntry, refused=errors.InvalidPixKey)
@@ -256,8 +256,8 @@ REPLACE_FAULTS: Final = ControlCall(name="new-faults", asked=list[FaultRule], an
 DRAW_FAULT: Final = ControlCall(name="drawn-fault", asked=Message, answer=FaultAnswer)
 # The PEM certificate of the CA behind the sandbox merchants' dynamic codes.
 READ_AUTHORITY: Final = ControlCall(name="authority", asked=NoneType, answer=str, only_reads=True)
-# Move the sandbox's clock to an offset, and queue first what falls due. Moving back keeps what has settled; open deadlines
-# that were set at an instant now in the future come nearer by as much.
+# Move the sandbox's clock to an offset, after queueing what falls due. Moving back keeps settlements; open deadlines set at an
+# instant that is now in the future move nearer by the same time.
 SET_OFFSET: Final = ControlCall(name="clock", asked=timedelta, answer=Due)
 READ_DUE: Final = ControlCall(name="due", asked=NoneType, answer=Due, only_reads=True)
 

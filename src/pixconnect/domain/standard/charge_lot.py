@@ -1,11 +1,11 @@
-"""A lot of charges with a due date: which charges it has never changes, and a worker makes or changes them one by one.
+"""A lot of charges with a due date: its list of charges never changes, and a worker makes or changes them one by one.
 
 ::
 
     PROCESSING ──made, or changed──► CREATED
         │  ▲                            │
         │  └────────asked again─────────┤
-        └────what was asked is refused──┴──► REFUSED   (with its charge, if that was made before)
+        └────the request is refused─────┴──► REFUSED   (with its charge, if that was made before)
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class LotItem(Struct, frozen=True, kw_only=True):
     charge_id: int | None = None
     """Once it was made; a refused change leaves it."""
     wanted: str | None = None
-    """What was sent of a charge that is not made yet, as JSON."""
+    """The contents sent for a charge that is not made yet, as JSON."""
     refusal: Refusal | None = None
 
 
 class ShownItem(Struct, frozen=True, kw_only=True):
-    """Of an item what is shown."""
+    """The public part of an item."""
 
     txid: str
     status: ItemStatus
@@ -87,7 +87,7 @@ class WantedItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LotRequest(Struct, frozen=True, kw_only=True):
-    """One row of what workers have to do."""
+    """One row of workers' pending requests."""
 
     holder_id: int
     lot_number: int

@@ -84,7 +84,7 @@ def list_statuses(kind: LocationKind | None, *, is_bound: bool | None) -> list[L
 
 
 def parse_path(path: str) -> tuple[LocationKind, str] | None:
-    """The kind and token of a location's address, without the prefix that all have; ``None`` if none can be there."""
+    """The kind and token of a location's address, without the common prefix; ``None`` for any other address."""
     found = _PATH.fullmatch(path)
     return None if found is None else ("cob" if found[1] is None else "cobv", found[2])
 

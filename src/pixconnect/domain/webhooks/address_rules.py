@@ -1,13 +1,13 @@
-"""The addresses to which we may connect for a URL that a caller chose: webhook endpoints, and locations of QR codes.
+"""The permitted addresses for a URL that a caller chose: webhook endpoints, and locations of QR codes.
 
 ::
 
     URL ──parse_target──► Target ──(DNS look-up)──► addresses ──check_addresses──► connect to one of these only
 
-We check a name when it is saved, and its addresses before each connection, all of them together: one forbidden address
-refuses the name. Only public unicast is allowed, by the ranges below; Python's own ``is_global`` lets some forbidden
-ranges through. We check an address inside another (mapped, NAT64, ISATAP) as the one it carries. Where the sandbox allows
-loopback, the URL itself must say so: a name that merely leads there is refused.
+We check a name when it is saved, and its addresses before each connection, all of them together: one forbidden address refuses
+the name. Only public unicast is allowed, by the ranges below; Python's own ``is_global`` admits some forbidden ranges. We check
+an address inside another (mapped, NAT64, ISATAP) as the one it carries. Where the sandbox allows loopback, the URL itself must
+name it: a name that merely leads there is refused.
 """
 
 import re
@@ -80,7 +80,7 @@ class NotPublic(TargetRefused):
 
 
 class NamedHosts(Struct, frozen=True):
-    """Hosts that the operator of a sandbox lets receivers have, public or not, such as the other containers beside it."""
+    """Hosts that the operator of a sandbox permits to receivers, public or not, such as neighbouring containers."""
 
     names: frozenset[str] = frozenset()
     networks: Sequence[Network] = ()
@@ -94,7 +94,7 @@ NO_HOSTS: Final = NamedHosts()
 
 
 def parse_named_hosts(text: str) -> NamedHosts:
-    """Read names, addresses and networks, separated by commas; ``ValueError`` says which cannot be read."""
+    """Read names, addresses and networks, separated by commas; ``ValueError`` names an unreadable one."""
     names: set[str] = set()
     networks: list[Network] = []
     for part in filter(None, (part.strip().lower() for part in text.split(","))):
@@ -131,18 +131,18 @@ class Target(Struct, frozen=True, kw_only=True):
 
 
 def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOSTS) -> Target:
-    """Judge a URL by its form and take it apart; ``TargetRefused`` says the first rule that it breaks.
+    """Parse a URL and check its form; ``TargetRefused`` names the first broken rule.
 
     Args:
         allows_loopback: Whether it may lead to this machine: only in a sandbox, and not in every one.
-        named: Hosts that the operator of a sandbox lets it have.
+        named: Hosts that the operator of a sandbox permits.
     """
     if len(url) > URL_LENGTH_MAX:
         raise TargetRefused(f"is longer than {URL_LENGTH_MAX} characters")
     if any(character <= " " or character in '\\"<>^`{|}\x7f' or character.isspace() for character in url):
         raise TargetRefused("contains a character that no URL may contain")
     found = _URL.fullmatch(url)
-    # Whoever tries it at home has a receiver on this machine, and mostly no certificate.
+    # A local trial has a receiver on this machine, and mostly no certificate.
     must = "must be an https URL" + (", or http://localhost:3000/ and its like" if allows_loopback else "")
     if found is None:
         raise TargetRefused(must)
@@ -180,7 +180,7 @@ def parse_target(url: str, *, allows_loopback: bool, named: NamedHosts = NO_HOST
 
 
 def check_addresses(target: Target, addresses: Sequence[str], forbidden: Sequence[Network] = ()) -> list[str]:
-    """Check all addresses of a target, also by what the operator forbids, and write them in their usual form, or refuse all."""
+    """Check all addresses of a target, also against the operator's list, and return their canonical form, or refuse all."""
     if not addresses:
         raise TargetRefused("has a host without addresses")
     # We check all of them: the owner of the name server chooses the order, and which one a later look-up shows.
@@ -205,7 +205,7 @@ def is_public(address: Address) -> bool:
     carried = _carried(address)
     if isinstance(carried, IPv4Address) and any(carried in network for network in _DENIED_IPV4):
         return False
-    # Nothing else of these leads anywhere; the end of an ISATAP tunnel also has a network of its own.
+    # None of these leads anywhere else; the end of an ISATAP tunnel also has a network of its own.
     if isinstance(address, IPv4Address) or address.ipv4_mapped is not None or address in _NAT64:
         return True
     return (
@@ -218,7 +218,7 @@ def _is_within(address: Address, networks: Sequence[Network]) -> bool:
 
 
 def _is_loopback(address: Address) -> bool:
-    # An address of 64:ff9b::/96 leads to a gateway, whatever IPv4 address it carries.
+    # An address of 64:ff9b::/96 leads to a gateway, regardless of its IPv4 address.
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return (mapped or address).is_loopback
 
@@ -234,7 +234,7 @@ def _carried(address: Address) -> Address:
 
 
 def host_of(url: str) -> str:
-    """The host of a URL that was accepted, as it stands there."""
+    """The host of an accepted URL, as written in it."""
     authority = re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
     return authority[: authority.find("]") + 1] if authority.startswith("[") else authority.partition(":")[0]
 

@@ -1,4 +1,4 @@
-"""Deliveries of webhooks: what an attempt means for its delivery and for its endpoint.
+"""Deliveries of webhooks: the effect of an attempt on its delivery and its endpoint.
 
 ::
 
@@ -7,14 +7,14 @@
                  └──410, or 5 days of failures──► disabled         (either ──redelivered──► pending)
                  ▲────────────owner────────────────┘
 
-Deliveries are made for the endpoints that are active when the fact is written, and wait while their endpoint is not
-active. Events of one resource reach an endpoint in order: the next is not sent before the previous one was delivered or
-given up. All times are service time, which the sandbox can move, except where said.
+Deliveries are made for the endpoints that are active when the fact is written, and wait while their endpoint is not active.
+Events of one resource reach an endpoint in order: the next is not sent before the previous one was delivered or failed. All
+times are service time, which the sandbox can move, except where said.
 
 The port to webhook receivers, which may be anything.
 
-An implementation bounds every exchange in time and size, connects only to addresses that it has judged, and follows no
-redirects. An attempt never raises: whatever a receiver does is an outcome, in words that its owner can act on.
+An implementation bounds every exchange in time and size, connects only to addresses that it has checked, and follows no
+redirects. An attempt never raises: any behaviour of a receiver is an outcome, in words that its owner can act on.
 """
 
 import email.utils
@@ -34,7 +34,7 @@ class WebhookExchange(Struct, frozen=True, kw_only=True):
     retry_after: str | None
     response: bytes
     error: str | None
-    """Why there is no whole answer; ``None`` where there is one, whatever its status."""
+    """Why the answer is missing or incomplete; ``None`` for a whole answer, with any status."""
     detail: str | None = None
     """More for the operator alone: the receiver's owner must not learn from us such things as which ports are open."""
     duration_us: int
@@ -108,7 +108,7 @@ class Delivery(Struct, frozen=True, kw_only=True):
 
 
 class KeyDelivery(Struct, frozen=True, kw_only=True):
-    """What a key webhook says of one Pix."""
+    """The contents of a key webhook about one Pix."""
 
     id: int
     notice_id: int
@@ -132,10 +132,10 @@ class DueDelivery(Struct, frozen=True, kw_only=True):
     due_at: datetime
     attempts_count: int
     failures_count: int
-    """Since it was last scheduled: a redelivery starts anew."""
+    """Since it was last scheduled: a redelivery resets it."""
     body: str
     covers: tuple[int, ...] | None = None
-    """Other deliveries to the webhook of a key that its body tells too; ``None`` where no such body is kept."""
+    """Other deliveries to the webhook of a key in the same body; ``None`` if no such body is stored."""
 
     @property
     def needs_notice(self) -> bool:
@@ -157,7 +157,7 @@ class DueCursor(Struct, frozen=True, kw_only=True):
 
 
 class BacklogWalk(Struct, frozen=True, kw_only=True):
-    """How far what is pending for one endpoint was walked through, in order of resources; and where the walk ends."""
+    """The progress through one endpoint's pending deliveries, in order of resources; and where the walk ends."""
 
     after_resource_id: int = 0
     until_resource_id: int = 2**63 - 1
@@ -235,7 +235,7 @@ def judge_endpoint(endpoint: Endpoint, conclusions: Sequence[Conclusion]) -> End
     for conclusion in conclusions:
         ended_at = conclusion.ended_at
         if conclusion.status == "delivered":
-            # One success ends the row of failures, whichever delivery it was.
+            # One success ends the run of failures, whichever delivery it was.
             endpoint = structs.replace(endpoint, first_failure_at=None)
             continue
         first_failure_at = endpoint.first_failure_at or ended_at
@@ -278,7 +278,7 @@ def parse_retry_after(text: str | None, real_now: datetime) -> timedelta | None:
     try:
         instant = email.utils.parsedate_to_datetime(text)
     except (ValueError, OverflowError):
-        # No date, or one whose year, hour or zone no number of ours can hold.
+        # No date, or one with a year, hour or zone out of our range.
         return None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)

@@ -69,9 +69,9 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     pix_key: str | None = None
     """The key of a key webhook (``domain/webhooks/endpoint.py``), which lists of endpoints leave out."""
     profile: str | None = None
-    """The institution as which a key, or an account of its sends, is told; ``None`` is as the central bank's API or we do."""
+    """The institution whose format a key's or an account's webhook uses; ``None`` is the central bank's API's or ours."""
     only_with_txid: bool = False
-    """A key webhook that is not told of a Pix without a txid."""
+    """A key webhook that omits Pix without a txid."""
     name: str | None = None
     """Its owner's, at institutions where webhooks have one."""
     authorization_sealed: bytes | None = None
@@ -106,15 +106,15 @@ def open_endpoint(
 
 
 def activate(endpoint: Endpoint) -> Endpoint:
-    """Let an endpoint be sent to again; one that is active keeps nothing of its failures either.
+    """Reactivate an endpoint; an active one loses its record of failures too.
 
-    The five days start anew: what failed before says nothing about what its owner has mended since.
+    The five days restart: earlier failures may have been mended by its owner since.
     """
     return structs.replace(endpoint, status="active", status_reason=None, first_failure_at=None)
 
 
 def deactivate(endpoint: Endpoint) -> Endpoint:
-    """Stop sending to an endpoint because its owner wants that; what is due waits."""
+    """Stop sending to an endpoint at its owner's request; due deliveries wait."""
     return structs.replace(endpoint, status="inactive", status_reason=None, first_failure_at=None)
 
 
@@ -164,7 +164,7 @@ def parse_event_types(names: Sequence[str]) -> tuple[EventName, ...]:
         raise errors.BadRequest("event_types: name at least one event type")
     unknown = [name for name in names if name not in EVENT_NAMES]
     if unknown:
-        # Not all that was sent: the message stays short whatever callers send.
+        # Not all of it: the message stays short whatever callers send.
         shown = ", ".join(f'"{name[:64]}"' for name in unknown[:3])
         raise errors.BadRequest(f"event_types: there is no event type {shown}")
     if len(set(names)) < len(names):
@@ -216,7 +216,7 @@ class KeyWebhookEvent(Struct, frozen=True, kw_only=True):
     """``None`` leaves it to the Pix that is there already."""
     has_txid: bool
     is_sent: bool
-    """Of what the holder sent, which only some webhooks are told of."""
+    """For a sent Pix, which only some webhooks receive."""
     told_at: datetime
 
     @classmethod

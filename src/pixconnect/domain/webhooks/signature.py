@@ -70,7 +70,7 @@ def request_headers(
     secrets: Sequence[str], message: str, body: bytes, *, jws: str, attempt_number: int, real_now: datetime
 ) -> list[tuple[str, str]]:
     """Write the headers of one attempt (from 1), without those of the transport."""
-    # Real time, whatever the sandbox clock says: receivers compare it with their own.
+    # Real time, regardless of the sandbox clock: receivers compare it with their own.
     timestamp_s = int(real_now.timestamp())
     return [
         ("Content-Type", "application/json"),

@@ -1,4 +1,4 @@
-"""ISO 20022 camt.053: a bank's statement in XML, of any of its versions; what is read of it is in all of them.
+"""ISO 20022 camt.053: a bank's statement in XML; the elements read here are in all versions.
 
 Expat reads it as a stream. A document type is refused, so there are no entities, and depth and texts are bounded.
 
@@ -43,7 +43,7 @@ _TRANSACTION: Final = "NtryDtls/TxDtls"
 _BALANCES: Final = dict(OPBD="opening", PRCD="opening", CLBD="closing")
 
 _NO_REFERENCES: Final = {"NONREF", "NOTPROVIDED"}
-# What is collected as a whole, by its path below Stmt.
+# Elements collected as a whole, by their path below Stmt.
 _PARTS: Final = ("Acct", "FrToDt", "Bal", "Ntry")
 
 
@@ -171,7 +171,7 @@ class _Reader:
             raise InvalidStatement(f"one element has more than {_TEXTS_COUNT_MAX} texts", self._line)
 
     def _add_entry(self, entry: _Part) -> None:
-        # What is not booked is expected, and may never come.
+        # Entries not booked are expected, and may never come.
         if (entry.find("Sts/Cd", "Sts") or "BOOK").upper() == "BOOK":
             self._items.add(_make_item(entry), entry.line)
 
@@ -204,7 +204,7 @@ class _Reader:
         return None if text is None else self._read_or_note(spans[0], text, f"{end}Dt")
 
     def _read_or_note(self, part: _Part, text: str, field: str) -> date | None:
-        """A day that moves no money: where it cannot be read, the file tells none."""
+        """A day that moves no money: if unreadable, it counts as missing."""
         try:
             return _parse_date(text, field, part.line)[0]
         except InvalidStatement as error:
@@ -260,7 +260,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
         return None
     parts = _find_parts(entry)
     if parts is not None:
-        # What its transactions tell is of one of them each.
+        # The details of its transactions belong to one of them each.
         own = [(path, text) for path, text in entry.texts if not path.startswith(_TRANSACTION)]
         entry = _Part(line=entry.line, texts=own)
     # An entry's own reference (NtryRef) is unique in its statement alone.
@@ -291,7 +291,7 @@ def _make_item(entry: _Part) -> InstitutionItem | None:
     )
     if parts is not None:
         return item
-    # A field says what a line is; texts only where no field does.
+    # A field decides; texts only without such a field.
     named = files.add_found_names(item, (), (*entry.find_all("/Refs/EndToEndId"), *entry.find_all("/Refs/Prtry/Ref")))
     return files.add_found_names(named, texts, (item_id,))
 
@@ -345,7 +345,7 @@ def _parse_instant(text: str) -> datetime | None:
 
 
 def _parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]:
-    """A date, or an instant; one without a zone tells no more than its day."""
+    """A date, or an instant; without a zone only its day is known."""
     try:
         told = datetime.fromisoformat(text if "T" in text else text[:10])
     except ValueError:

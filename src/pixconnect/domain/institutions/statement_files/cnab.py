@@ -1,7 +1,7 @@
-"""CNAB 240, the statement that banks give companies: records of 240 columns, in a lot for each statement of an account.
+"""CNAB 240, the statement format of banks for companies: records of 240 columns, in a lot for each statement of an account.
 
 A lot's header has the balance before its lines, its trailer the one after them, and counts and adds them up. Columns count from
-1, as in the layout. A line has no id of the bank's: its number in the lot begins anew in each file.
+1, as in the layout. A line has no id of the bank's: its number in the lot restarts in each file.
 
 Source:
     FEBRABAN, layout of 240 positions: "Extrato de conta corrente para conciliação bancária" (service 04, segment E).
@@ -50,7 +50,7 @@ class _Record(Struct, frozen=True):
         return InvalidStatement(rule, self.line)
 
     def read_number(self, first: int, last: int, field: str) -> int:
-        """A whole number; 0 where the bank tells none."""
+        """A whole number; 0 if blank."""
         digits = self.cut(first, last) or "0"
         if not (digits.isascii() and digits.isdigit()):
             raise self.fail(f"{field} (columns {first} to {last}): {digits!r} is no number")
@@ -113,7 +113,7 @@ class _Statement(Struct):
         opening, closing = self.lots[0].opening, self.lots[-1].closing
         told_first = None
         if opening is not None:
-            # Some tell it for the day before the first, some for the first day. Without a line of that day both are the same.
+            # Some date it on the day before the first, some on the first day. Without a line of that day both are the same.
             begins_there = (closing is not None and closing.on == opening.on) or any(
                 item.day == opening.on for item in items
             )
@@ -183,7 +183,7 @@ class _Reader:
         self._lot = _Lot(header=record, number=number, opening=opening)
 
     def _read_balance(self, record: _Record, name: str) -> StatedBalance | None:
-        """``None`` where it is told for no day, or only as it stood in the middle of one."""
+        """``None`` if it has no day, or is one of the middle of a day."""
         cents = record.read_cents(name)
         try:
             on = record.read_day(143, f"the day of {name}")
@@ -259,8 +259,8 @@ def read_cnab(content: bytes) -> StatementFile:
 
 
 def _decode(content: bytes) -> str:
-    # Columns are characters: what is UTF-8 by mistake would move those behind an accent. What has 240 bytes in each line is
-    # not, though a payer's letters may be both.
+    # Columns are characters: UTF-8 by mistake would move those behind an accent. A file with 240 bytes in each line is not
+    # UTF-8, though a payer's letters may look like both.
     if all(len(line) in (0, _COLUMNS) for line in content.splitlines()):
         return content.decode("latin-1")
     try:

@@ -30,7 +30,7 @@ from pixconnect.domain.institutions.statement_files.statement_file import (
 )
 
 _LINE_LENGTH_MAX: Final = 32 * 1024
-"""A received Pix has up to 18,336 characters of what the charge said beside."""
+"""A received Pix has up to 18,336 characters of the charge's texts."""
 _NOTES_MAX: Final = 100
 _HEADER_COLUMNS: Final = (
     "CA",
@@ -55,7 +55,7 @@ class _Record(Struct, frozen=True):
 _FEE: Final = ("protocol", "end_to_end_id", "amount", "at")
 _WIRE: Final = ("protocol", "wire_id", "amount", "at")
 _SENT: Final = ("protocol", "end_to_end_id", "send_id", "amount")
-# What is no Pix that anybody ordered: a transfer that came back is the reversal of one.
+# Lines other than requested Pix: a transfer that came back is the reversal of one.
 _RECORDS: Final = dict(
     PR=_Record("IN", "pix", ("protocol", "end_to_end_id", "txid", "amount", "tax_id", "text", "more", "at")),
     PEC=_Record("OUT", "pix", (*_SENT, "key", "text", "origin", "at")),

@@ -1,10 +1,10 @@
 """OFX, as banks in Brazil write it: 1.x (SGML, mostly in Windows-1252) and 2.x (XML), read by one reader.
 
-We read it ourselves, as a run of tags with texts. ofxtools, with which our tests read what we write, passes over the balance
+We read it ourselves, as a sequence of tags with texts. ofxtools, with which our tests read our own files, skips the balance
 after a ``STMTTRN`` without an end, reads nothing without ``ACCTTYPE``, takes a day for midnight in UTC, and names no line.
 
-What is forgiven changes no amount: missing end tags, a comma before the cents, an encoding that the header names wrongly.
-A field that moves no money and cannot be read, such as a balance's date, is noted. What could mean two things is refused.
+Tolerated faults change no amount: missing end tags, a comma before the cents, a wrong encoding in the header. An unreadable
+field that moves no money, such as a balance's date, is noted. Ambiguous contents are refused.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Reader:
         self._top = _Aggregate(name="the file", line=1, texts={})
         self._open: list[_Aggregate] = []
         self._passed: str | None = None
-        """What is said of the last statement that is no bank account's."""
+        """The reason for skipping the last statement that is no bank account's."""
         self._is_passing = False
         self._statements: list[StatementFile] = []
         self._begin()
@@ -137,7 +137,7 @@ class _Reader:
     def _read_free_text(self, written: str) -> str:
         foreign = None if self._layout.own_lines or self._layout.closed else _FOREIGN.search(written)
         if foreign is not None:
-            # By the standard's order it may stand there.
+            # The standard's order permits it here.
             files.check_currency(foreign[1], "CURSYM", self._line)
         text = _TEXT_ENDS.sub(lambda found: " | " if found[1] else "", written.rstrip())
         return unescape(_MARKUP.sub(" ", text)).strip()
@@ -152,7 +152,7 @@ class _Reader:
             self._statements.append(self._conclude())
             self._begin()
         if any(aggregate.name == parent for aggregate in self._open):
-            # What is still open in there has no end tag of its own.
+            # Elements still open in it have no end tag of their own.
             self._close_to(parent)
         elif name == "STMTTRN":
             raise self._fail("STMTTRN: stands outside of a BANKTRANLIST")
@@ -191,7 +191,7 @@ class _Reader:
         texts, line = element.texts, element.line
         cents = files.parse_cents(_need(texts, "TRNAMT", line), "TRNAMT", line)
         if cents == 0:
-            # Some banks write balances as lines, of which nothing else can be relied on.
+            # Some banks write balances as lines, whose other fields are unreliable.
             return None
         item_id = files.check_item_id(texts.get("FITID", ""), "FITID", line)
         if "CORRECTFITID" in texts:
@@ -247,7 +247,7 @@ class _Reader:
             ),
             first_on=first_on,
             last_on=last_on,
-            # It is the balance before the span, whatever hour it bears.
+            # It is the balance before the span, whatever its hour.
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=closing,
             items=self._items.items,

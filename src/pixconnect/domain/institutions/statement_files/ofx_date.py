@@ -1,4 +1,4 @@
-"""Dates as banks in Brazil write them into OFX: the day in Sao Paulo, and the instant where a zone is told with it."""
+"""Dates as banks in Brazil write them into OFX: the day in Sao Paulo, and the instant if a zone comes with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from pixconnect.domain.frame.civil_time import to_day
 from pixconnect.domain.institutions.statement_files.statement_file import YEARS, InvalidStatement, check_instant
 
-# The year is first, or has a century: then nobody can take a month for a year.
+# The year is first, or has a century: then no month can be mistaken for a year.
 _DAYS: Final = (
     re.compile(r"(?P<year>[0-9]{4})(?P<month>[0-9]{2})(?P<day>[0-9]{2})(?P<rest>.*)", re.DOTALL),
     re.compile(r"(?P<year>[0-9]{4})([-/.])(?P<month>[0-9]{1,2})\2(?P<day>[0-9]{1,2})(?P<rest>(?![0-9]).*)", re.DOTALL),
@@ -45,7 +45,7 @@ def parse_date(text: str, field: str, line: int) -> tuple[date, datetime | None]
 
 
 def parse_instant(text: str) -> datetime | None:
-    """Read when a file was made; ``None`` where the text tells no time of a day."""
+    """Read when a file was made; ``None`` if the text has no time of day."""
     try:
         told = parse_date(text, "", 0)
         # Without a zone it is the bank's own time.
@@ -70,7 +70,7 @@ def _read_day(day: date, rest: str) -> tuple[date, datetime | None]:
         zone = _read_zone(found["zone"] or found["bare"] or "")
         hour, minute, second = (int(found[name] or 0) for name in ("hour", "minute", "second"))
         at = time(hour, minute, second, int((found["part"] or "0").ljust(6, "0")))
-        # Without a zone it is the bank's own day, whatever the standard says of such times.
+        # Without a zone it is the bank's own day, despite the standard.
         if zone is None or (at == time() and zone == _BRASILIA):
             return day, None
         told = datetime.combine(day, at, timezone(zone))

@@ -1,8 +1,8 @@
-"""The tags of an OFX file, and the text after each. What is no tag is text: banks copy a payer's ``<3``, and tags too.
+"""The tags of an OFX file, and the text after each. Anything else is text: banks copy a payer's ``<3``, and tags too.
 
-Banks do not escape these texts. Where each ends is decided by how the bank writes what stands before the first of them, where
-no payer has written yet (``Layout``). So a payer's text adds no line of money, no balance and no field to a file whose lines
-of money stand in lines of their own.
+Banks do not escape these texts. The bank's style before the first of them, which no payer has written, decides where each ends
+(``Layout``). So a payer's text adds no line of money, no balance and no field to a file whose lines of money stand in lines of
+their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from pixconnect.domain.institutions.statement_files.statement_file import ITEMS_MAX, InvalidStatement
 
-# What holds other elements, and in what it stands. Everything else is a tag with a text, whose end may be missing.
+# Elements with children, and their parents. Everything else is a tag with a text, whose end may be missing.
 PARENTS: Final = dict(
     OFX="",
     BANKMSGSRSV1="OFX",
@@ -79,7 +79,7 @@ class Layout(NamedTuple):
     """Their fields have end tags: a free text ends with the last of its end tags in its line."""
 
     escaped: bool
-    """It is XML, and as the standard wants it no text has a mark of its own."""
+    """It is XML, and by the standard its texts contain no tags."""
 
     @property
     def is_certain(self) -> bool:
@@ -127,7 +127,7 @@ def _make_tag(found: re.Match[str], content: str, line: int) -> Tag:
 
 
 def _begins_line(gap: str) -> bool:
-    """Whether a tag begins a line, by what stands between it and the one before it."""
+    """Whether a tag begins a line, by the text between it and the one before it."""
     _, mark, before = gap.rpartition("\n")
     return bool(mark) and not before.strip()
 
@@ -151,7 +151,7 @@ def _find_layout(text: str, start: int, *, escaped: bool) -> Layout:
 
 
 class _FreeTexts:
-    """Follows which free text is being read, and what is a part of it."""
+    """Tracks the free text being read, and its parts."""
 
     def __init__(self, text: str, layout: Layout) -> None:
         self._text, self._layout = text, layout
@@ -216,9 +216,9 @@ class _FreeTexts:
 
 
 def _decode(content: bytes) -> str:
-    """Texts as the header says; what is right UTF-8 beyond ASCII is that, whatever it says.
+    """Texts as the header says; valid UTF-8 beyond ASCII counts as UTF-8 regardless.
 
-    Amounts, days and ids are ASCII, so that a header that is wrong changes names and texts alone.
+    Amounts, days and ids are ASCII, so that a wrong header changes names and texts alone.
     """
     try:
         return content.decode("utf-8-sig")
@@ -232,7 +232,7 @@ def _decode(content: bytes) -> str:
 def _blank_out(text: str, *, is_xml: bool) -> str:
     """The text without comments, and with escaped CDATA; each line stays where it is.
 
-    SGML of banks is not escaped: there, marks that a payer may have written hide no tag, and are text.
+    SGML of banks is not escaped: marks that a payer may have written hide no tag, and are text.
 
     Example:
         >>> _blank_out("<A><![CDATA[1 < 2]]></A><!-- no -->", is_xml=True)
@@ -248,7 +248,7 @@ def _blank_out(text: str, *, is_xml: bool) -> str:
         inside_at = start + len(mark)
         end = -1
         if text.startswith(mark, start):
-            # What was found is looked for again only once it is behind, so that each part of the file is looked at once.
+            # A found mark is searched again only once it is passed, so that each part of the file is read once.
             if 0 <= ends.get(end_mark, 0) < inside_at:
                 ends[end_mark] = text.find(end_mark, inside_at)
             if tag_at < inside_at:

@@ -65,7 +65,7 @@ def find_difference(told: StatementAccount, wanted: StatementAccount, name: str)
 
     Args:
         told: By the file.
-        wanted: What is known of the wanted account.
+        wanted: The wanted account, as far as known.
         name: Of the wanted account, for the sentence.
     """
     for part, title in _FIELDS.items():

@@ -1,7 +1,7 @@
-"""What an institution's statement file says, whichever form it has: an account, a span of days, balances, and items.
+"""The contents of an institution's statement file in any format: an account, a span of days, balances, and items.
 
-Files come from people and from other systems, so nothing in one is believed: it is bounded, and what cannot be read for
-certain is an error that names its line. Amounts are read into integer cents; a sign, a separator or a day is never guessed.
+Files come from people and from other systems, so nothing in one is trusted: it is bounded, and anything not certain is an error
+that names its line. Amounts are read into integer cents; a sign, a separator or a day is never guessed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BYTES_MAX: Final = 32 * 1024 * 1024
 ITEMS_MAX: Final = 250_000
 """A day of 100,000 received Pix, each with its fee, and what else there is."""
 ITEM_ID_LENGTH_MAX: Final = 255
-"""As long as OFX lets a ``FITID`` be."""
+"""The maximum length of an OFX ``FITID``."""
 STATEMENTS_MAX: Final = 400
 TEXT_LENGTH_MAX: Final = 255
 
@@ -71,7 +71,7 @@ class StatementFile(Struct, frozen=True, kw_only=True):
     """Further statements of the file, of other accounts or of other days."""
 
     def date(self, read_at: datetime) -> tuple[datetime, date]:
-        """The instant as of which the file speaks, and the last day of which it can list a movement.
+        """The file's own instant, and the last day of which it can list a movement.
 
         Args:
             read_at: When the file was first read. It counts if the file gives no instant, or an impossible one.
@@ -84,11 +84,11 @@ class StatementFile(Struct, frozen=True, kw_only=True):
 
 
 def is_whole(file: StatementFile, opening_cents: int | None) -> bool:
-    """Whether a file's lines make its closing balance of the one before it.
+    """Whether a file's lines turn the balance before it into its closing balance.
 
     Args:
         file: A statement.
-        opening_cents: That balance, where the file does not tell it.
+        opening_cents: The balance before it, if the file lacks it.
     """
     opening_cents = file.opening.cents if file.opening is not None else opening_cents
     if file.closing is None or opening_cents is None:
@@ -166,7 +166,7 @@ class ItemList:
 
 
 def check_content(content: bytes) -> None:
-    """Refuse what is no text of one byte or UTF-8, or is too much of it."""
+    """Refuse contents that are too long, or neither single-byte text nor UTF-8."""
     if len(content) > BYTES_MAX:
         raise InvalidStatement(f"the file has more than {BYTES_MAX // 1024 // 1024} MiB")
     if not content.strip():
@@ -269,11 +269,11 @@ def find_names(texts: Iterable[str]) -> Sequence[str]:
 
 
 def add_found_names(item: InstitutionItem, texts: Sequence[str], ids: Sequence[str] = ()) -> InstitutionItem:
-    """Add the names of the network and the tax id that its texts have and its fields do not.
+    """Add the network names and the tax id found in its texts and missing in its fields.
 
-    Ids have names of the network alone: one of 100 numbers of 11 digits passes for a CPF.
+    Ids are searched for network names alone: one of 100 numbers of 11 digits passes for a CPF.
 
-    Of two that differ nobody knows which is meant, so neither is taken.
+    Two different ones are ambiguous, so neither is taken.
     """
     words = find_names((*texts, *ids))
     written = {tax_ids.unmask_tax_id(word) for text in texts for word in _TAX_ID.findall(text)}
@@ -333,7 +333,7 @@ def note_outside(span: tuple[date, date], items: tuple[InstitutionItem, ...]) ->
 
 
 def note_ongoing(file: StatementFile, as_of: datetime) -> tuple[str, ...]:
-    """A note of a balance that the file tells of a day that went on."""
+    """A note if the file has a balance of a day that was not over."""
     closing = file.closing
     if closing is None or find_final_balance(file, as_of) is not None:
         return ()

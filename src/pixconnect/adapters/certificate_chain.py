@@ -4,18 +4,18 @@
 
     a trusted authority ──has issued──► a certificate of the chain ──has issued──► ... ──has issued──► leaf (names the host)
 
-We go down from the authorities, because whoever made the chain chose its keys, and what a verification takes depends on the
-key: so none verifies anything before a trusted one has vouched for it. Until then a certificate is looked at only as far as its
-size bounds what that takes.
+Verification goes down from the authorities, because the other side chose the chain's keys, and a key determines the cost of
+verifying: so no key verifies anything before a trusted one has vouched for it. Until then a certificate is parsed only as far
+as its size bounds the cost.
 
 We follow the chain ourselves, because the library verifies the profile of web servers, which demands a purpose and a subject
 alternative name that certificates for Pix payloads need not have. Validity is judged by real time. Revocation is not checked.
 
 Verifies the signature of a dynamic QR code's payload with the key that its institution publishes.
 
-A payload is a compact JWS whose header names a key (``kid``), where the institution publishes it (``jku``), and its
-certificate (``x5t#S256``, in older ones ``x5t``). The header may choose any algorithm of the scheme, and the key must be of
-that algorithm's type. We trust nothing from the header before we trust the certificate.
+A payload is a compact JWS whose header names a key (``kid``), where the institution publishes it (``jku``), and its certificate
+(``x5t#S256``, in older ones ``x5t``). The header may choose any algorithm of the scheme, and the key must be of that
+algorithm's type. We trust nothing from the header before we trust the certificate.
 """
 
 import base64
@@ -43,7 +43,7 @@ from pixconnect.domain.standard.location import LocationUnreachable
 from pixconnect.foundation import jose
 
 Trusted = Callable[[], Awaitable[Sequence[x509.Certificate]]]
-"""Returns the trusted authorities; raises ``LocationUnreachable`` if they must be fetched and nobody answers."""
+"""Returns the trusted authorities; raises ``LocationUnreachable`` if fetching them gets no answer."""
 
 CHAIN_LENGTH_MAX: Final = 8
 CERTIFICATE_OCTETS_MAX: Final = 4096
@@ -81,7 +81,7 @@ def trust_bundle(pem: bytes) -> Trusted:
 
 def trust_sandbox(control: SandboxControl) -> Trusted:
     async def read() -> Sequence[x509.Certificate]:
-        # Asked each time: a sandbox that was started anew has another authority.
+        # Read each time: a restarted sandbox has another authority.
         try:
             pem = await control.call(READ_AUTHORITY, None)
         except SandboxUnavailable as error:
@@ -245,7 +245,7 @@ class SignedPayload(Struct, frozen=True, kw_only=True):
 
     header: PayloadHeader
     text: bytes
-    """Header and payload as they were sent: this is what is signed."""
+    """Header and payload as sent, which are the signed bytes."""
     payload: bytes
     signature: bytes
 
@@ -292,13 +292,13 @@ def select_key(key_set: bytes, header: PayloadHeader) -> Jwk | None:
 def verify_payload(
     signed: SignedPayload, key: Jwk, host: str, trusted: Sequence[x509.Certificate], now: datetime
 ) -> None:
-    """Verify the certificate of a payload's key, then the signature; ``InvalidQrCode`` says what is wrong."""
+    """Verify the certificate of a payload's key, then the signature; ``InvalidQrCode`` names the fault."""
     try:
         leaf = verify_chain(_decode_chain(key), host, trusted, now)
     except ChainRefused as refused:
         raise refusal(f"signed with a key whose certificate {refused.reason}") from None
     member, thumbprint = _thumbprint_of(signed.header)
-    # SHA-1 only tells certificates apart here: we trust this one for its chain.
+    # SHA-1 only distinguishes certificates here: we trust this one for its chain.
     digest = leaf.fingerprint(SHA256() if member == "x5t#S256" else SHA1())  # noqa: S303
     if jose.encode_base64url(digest).decode() != thumbprint:
         raise refusal(f"signed with a key whose {member} is not that of its certificate")

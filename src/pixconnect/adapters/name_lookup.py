@@ -1,15 +1,16 @@
-"""Looks up names of hosts that holders chose; names that hang delay nobody but the holder who chose them.
+"""Looks up names of hosts that holders chose; a slow name delays only the holder who chose it.
 
 ::
 
     find ─► failed lately? ─► joins the same look-up of this holder ─► waits for a permit ─► asks the name servers, 2 s
 
-A look-up is cancelled when nobody waits for it any more. Found addresses are not cached, because the caller judges them anew.
+A look-up is cancelled when no caller waits for it any more. Found addresses are not cached, because the caller checks them each
+time.
 
 Resolves names as this machine is set up: from ``/etc/hosts``, then by the servers of ``resolv.conf``, A and AAAA at once.
 
-It uses no thread and caches no answers, so a look-up that is cancelled leaves nothing behind. Search lists are not used,
-because callers give whole names.
+It uses no thread and caches no answers, so a cancelled look-up leaves nothing behind. Search lists are not used, because
+callers give whole names.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class NameLookups:
         self._lookup_s = lookup_s
         self._failed_for_s = failed_for_s
         self._limit = OutgoingLimit(LOOKUPS_MAX, holder_max=LOOKUPS_OF_HOLDER_MAX, what="look-ups of names")
-        # By holder, so that nobody joins a look-up that waits for another holder's permit.
+        # By holder, so that no caller joins a look-up that waits for another holder's permit.
         self._asked: dict[tuple[Hashable, str, int], _Asked] = {}
         self._failed = BoundedCache[str, tuple[float, str]](FAILURES_MAX)
 
@@ -110,7 +111,7 @@ class NameLookups:
 
 
 def _retrieve_exception(answer: asyncio.Task[Sequence[str]]) -> None:
-    # Otherwise asyncio would log the failure of a look-up that nobody waited for as never retrieved.
+    # Otherwise asyncio would log the failure of an abandoned look-up as never retrieved.
     if not answer.cancelled():
         answer.exception()
 
@@ -139,7 +140,7 @@ class DnsLookup:
         self._resolver = _FollowedFile(resolv_conf_path, lambda path: _make_resolver(path, servers, port))
 
     async def __call__(self, host: str, port: int) -> Sequence[str]:
-        """All addresses of a name; ``OSError`` says why it has none."""
+        """All addresses of a name; ``OSError`` states why it has none."""
         written = self._hosts.read().get(host, _LOCALHOST if host == "localhost" else None)
         if written is not None:
             return written
@@ -229,7 +230,7 @@ def _describe(failure: BaseException) -> str:
 
 
 class _FollowedFile(Generic[Read]):
-    """Caches what was read of a file until the file changes."""
+    """Caches a parsed file until the file changes."""
 
     def __init__(self, path: str, read: Callable[[str], Read]) -> None:
         self._path = path

@@ -4,11 +4,11 @@
 
     exchange ─► look the name up ─► judge all answers ─► a kept connection to one of them, or a new one ─► one exchange
 
-We connect to exactly the address that was checked and never resolve the name again; TLS and ``Host`` carry the name. We
-do not follow redirects. We read nothing, such as a proxy, from the environment.
+We connect to exactly the address that was checked and never resolve the name again; TLS and ``Host`` carry the name. We do not
+follow redirects. We read nothing, such as a proxy, from the environment.
 
-The holder who chose the host learns why a connection failed only for loopback, the developer's own machine. For any
-other host the reason is always the same sentence, so that nobody can scan ports from our address.
+The holder who chose the host learns why a connection failed only for loopback, the developer's own machine. For any other host
+the reason is always the same sentence, so that our address cannot be used to scan ports.
 """
 
 import asyncio
@@ -210,7 +210,7 @@ class OutgoingHttp:
             if answer is None:
                 raise ConnectionFailed(f"no answer within {self._limits.exchange_s:g} s") from None
         if connection is not None and connection.is_reusable:
-            # A receiver that refuses what we send shall not hold descriptors of ours.
+            # A receiver that refuses our requests must not hold our descriptors.
             if 200 <= answer.status_code <= 299:
                 self._idle.keep(_key(target, connection.address), connection)
             else:

@@ -1,4 +1,4 @@
-"""Fetches and verifies what another institution serves behind its dynamic QR code.
+"""Fetches and verifies the payload that another institution serves behind its dynamic QR code.
 
 ::
 
@@ -8,8 +8,8 @@
                                                                       └──► has signed ──► the payload is read
 
 This is the port ``domain.standard.outside_location.Locations``. The QR code chooses the host, so all requests go through
-``OutgoingHttp``, and a bound holds for each holder and for all together. ``InvalidQrCode`` says what the other side did
-wrong; ``LocationUnreachable`` says that a later try may succeed.
+``OutgoingHttp``, and a bound holds for each holder and for all together. ``InvalidQrCode`` names the other side's fault;
+``LocationUnreachable`` means that a later try may succeed.
 
 Reads the payload behind a dynamic QR code, after its signature was verified: ``CobPayload`` or ``CobVPayload``.
 
@@ -233,7 +233,8 @@ class LocationReader:
                 signed = parse_jws(await self._fetch(target, "location"))
                 key = await self._find_key(signed.header, target)
                 trusted = await self._trusted()
-                # Within the limit too: it is the holder's work, whatever came. Certificates do not follow the sandbox's clock.
+                # Within the limit too: it is the holder's work, for any content. Certificates do not follow the sandbox's
+                # clock.
                 verify_payload(signed, key, target.host, trusted, self._clock.real_now())
         except TimeoutError:
             raise LocationUnreachable(f"not read within {self._exchange_s:g} s") from None
@@ -300,7 +301,7 @@ class LocationReader:
             raise LocationUnreachable(f"{what}: answered {answer.status_code}")
         if answer.status_code != 200:
             _log.info("QR code location not read", host=target.host, reason=f"answered {answer.status_code}")
-            # We name the status only for loopback: nobody shall probe other hosts from our address.
+            # We name the status only for loopback: our address must not serve to probe other hosts.
             found = f"answered {answer.status_code} instead of 200" if target.is_loopback_allowed else "has no payload"
             raise errors.InvalidQrCode(f"emv: its {what} {found}")
         if _is_too_long(answer):

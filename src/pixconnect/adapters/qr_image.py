@@ -1,15 +1,15 @@
 """Draws QR codes as PNG pictures.
 
-zxing-cpp makes the symbol (QR Code Model 2, error correction M) but no PNG, and where it is to choose the mask it takes eight
-times as long as we do. We write the PNG ourselves, which is short because a module is eight pixels wide: at one bit a pixel it
-is one byte, 0x00 if dark and 0xFF if light, and that is the byte that zxing-cpp has for it.
+zxing-cpp makes the symbol (QR Code Model 2, error correction M) but no PNG, and choosing the mask takes it eight times as long
+as us. We write the PNG ourselves, which is short because a module is eight pixels wide: at one bit a pixel it is one byte, 0x00
+if dark and 0xFF if light, and that is the byte that zxing-cpp has for it.
 
 A picture takes about as long as the charge that it shows, so the event loop draws one in each of its turns, for each party in
 turn. A thread would not help: zxing-cpp holds the interpreter's lock for nearly all of it, and the loop, which takes that lock
-anew for each thing that it does, would wait for a whole picture each time. While others than its party are there, whatever they
-ask for, the loop has a rest from pictures after each.
+again for each of its steps, would wait for a whole picture each time. While other parties are active, the loop pauses drawing
+after each picture.
 
-Chooses the mask of a QR code as the standard asks for: of eight, the one with the fewest penalty points.
+Chooses the mask of a QR code by the standard's rule: of eight, the one with the fewest penalty points.
 
 zxing-cpp takes 0.3 ms for that, module by module, which is eight times as long as for the rest of the symbol. Here a symbol is
 one large integer, with a bit for each module, row after row and dark ones set: a rule is a few shifts of the whole symbol.
@@ -103,7 +103,7 @@ _FROM_DIGITS: Final = bytes.maketrans(b"10", b"\x00\xff")
 _masks: Final = dict[int, Masks]()
 """By a symbol's width; the standard has forty."""
 
-# How many times as long as a picture took none is drawn after it, while others than its party are there.
+# The pause after a picture, as a multiple of its time, while other parties are active.
 REST_TIMES: Final = 3
 
 
@@ -113,7 +113,7 @@ class QrPictures:
     def __init__(self, turns: Turns, render: Callable[[str], bytes] | None = None) -> None:
         self._turns = turns
         self._render = render or render_qr_png
-        # Nobody is refused: no more can wait than there are requests.
+        # No request is refused: no more can wait than there are requests.
         self._semaphore = FairSemaphore(1, waiting_max=sys.maxsize, what="pictures")
 
     async def draw(self, text: str) -> bytes:

@@ -33,7 +33,7 @@ _HEAD_LENGTH = len(_VERSION) + _KEY_ID_LENGTH
 
 
 class SecretKeyError(Exception):
-    """The secret key is missing or malformed; the message says what to do and never shows the key."""
+    """The secret key is missing or malformed; the message states the remedy and never shows the key."""
 
 
 class _Key:
@@ -75,7 +75,7 @@ class AesSecretBox:
         for key in keys:
             try:
                 return key.cipher.decrypt(body[:_NONCE_LENGTH], body[_NONCE_LENGTH:], about.encode())
-            # Nothing in a value of version 1 says which key it was: the next one is tried.
+            # A value of version 1 does not identify its key: the next one is tried.
             except (InvalidTag, ValueError):
                 continue
         raise SealBroken(f"{about}: sealed with another secret key, or damaged")

@@ -69,7 +69,7 @@ class SystemClock:
     def real_now(self) -> datetime:
         return datetime.now(UTC)
 
-    # Asked six times for each request: the machine's own function, without one of ours around it.
+    # Called six times for each request: the machine's own function, without a wrapper.
     monotonic_s = staticmethod(time.monotonic)
 
 
@@ -125,7 +125,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ServerFile:
-    """In the home of this machine, which all processes of ours on it share."""
+    """In the home folder of this machine's user, shared by all our processes on it."""
 
     def __init__(self, home: Path) -> None:
         self._path = home / FILE_NAME

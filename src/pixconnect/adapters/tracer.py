@@ -1,7 +1,7 @@
 """Sends traces by OTLP over HTTP: the port ``domain.frame.trace.Tracer``, by the libraries of OpenTelemetry.
 
-It is imported only where traces are sent, since an installation without them has not these libraries. They send from a thread
-of their own: what cannot be sent, or is more than waits there, is lost, and holds nobody up.
+It is imported only if traces are sent, since an installation without them lacks these libraries. They send from a thread of
+their own: spans that cannot be sent, or exceed the queue, are lost without delaying requests.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class OtlpTracer:
 
         Args:
             url: Where it takes spans.
-            process: Which of ours this is.
+            process: The name of this process.
             version: The program's.
         """
         session = requests.Session()
-        session.trust_env = False  # no proxy, and no password, of which our settings do not speak
+        session.trust_env = False  # no proxy, and no password, other than in our settings
         about = {"service.name": process, "service.version": version}
         self._provider = TracerProvider(
             # A trace that a caller began is sent if the caller's flag is set, and one that begins here always.

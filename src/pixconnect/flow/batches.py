@@ -1,11 +1,11 @@
-"""Answers questions that come at the same time together: while one batch is under way, the next one fills.
+"""Batches concurrent requests: while one batch runs, the next one fills.
 
 ::
 
     a ─► [a] ────────► answered
           b, c wait ─► [b, c] ─► answered
 
-Nobody waits for a timer: one question alone is a batch of one.
+No request waits for a timer: one request alone is a batch of one.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Batches(Generic[Item, Answer]):
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, answer))
         if self._running is None:
-            # It acts for all callers: neither the holder nor the request id of the first one belongs to everybody.
+            # It acts for all callers: the first one's holder and request id must not apply to all.
             self._running = asyncio.get_running_loop().create_task(self._run(), context=Context())
         return await answer
 

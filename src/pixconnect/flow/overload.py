@@ -1,30 +1,29 @@
-"""Bounds what a process has under way, so that what it takes is answered in time and the rest is refused at once.
+"""Bounds the work in progress of a process, so that accepted requests are answered in time and the rest is refused at once.
 
-Without this bound requests wait where nothing counts them, in sockets and between the steps of others, for as long as more come
-than can be answered. Each party may have its share of the bound, so only the party that has filled it is refused.
+Without this bound requests wait uncounted, in sockets and between the steps of others, while more come than can be answered.
+Each party may have its share of the bound, so only the party that has filled it is refused.
 
 A process that refuses may also accept more orders than are settled. Where everything runs on the same cores, or with one
 database, accepting then takes the time that settling needs. So from its first refusal on a process
 
-- admits what it can answer in a quarter of a second,
+- admits as much as it can answer in a quarter of a second,
 - writes orders in small batches, and
-- looks twice a second at how old the oldest open order is. While that is more than a second, it writes as many orders a second
-  as are settled.
+- checks twice a second the age of the oldest open order. While that exceeds a second, it writes as many orders a second as are
+  settled.
 
 This ends half a second after its last refusal. A process that refuses nothing accepts a burst as fast as it comes, and workers
 follow.
 
-How many orders are settled follows from when the oldest was made: if that moves on by half a second in half a second, as many
-were settled as were made in such a time. Where none is settled at all, because the rail is away, nothing is slowed down, since
-there is nothing to make room for.
+The number of settled orders follows from the oldest one's creation: if that advances by half a second in half a second, as many
+were settled as were created in such a time. If none is settled at all, because the rail is away, nothing is slowed down, since
+slowing would free nothing.
 
-The refusals of a flood are told slowly, so that refusing costs the others little. A caller that asks again at once after each
-refusal could fill the event loop with nothing but refusals. So each party gets its first refusals at once, and each further one
-a little after the one before; where the caller has made a mistake of its own, the longer its request took to read, the longer
-the next refusal waits. Nothing that is accepted waits for it. A caller that hangs up instead of waiting gets 429, before its
-next body is read, while it owes a wait. Public operations also have
-limits of their own (``api/frame/rates.py``). The number of connections bounds how many answers wait, since each connection has
-one request at a time.
+Refusals of a flood are sent slowly, so that refusing costs the others little. A caller that retries at once after each refusal
+could fill the event loop with nothing but refusals. So each party gets its first refusals at once, and each further one a
+little after the one before; for a caller's own mistakes, the longer its request took to read, the longer the next refusal
+waits. No accepted request waits for it. A caller that hangs up instead of waiting gets 429, before its next body is read, while
+it owes a wait. Public operations also have limits of their own (``api/frame/rates.py``). The number of connections bounds how
+many answers wait, since each connection has one request at a time.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Admission:
 
     def refuses(self, party: Hashable) -> bool:
         """Whether ``enter`` would raise."""
-        # Whoever has nothing under way is let in however full it is: there are no more parties than connections.
+        # A party with nothing in progress is always admitted: there are no more parties than connections.
         if self._count < self._under_way_max or self._counts.get(party, 0) * len(self._counts) < self._under_way_max:
             return False
         self._has_refused = True
@@ -125,7 +124,7 @@ class Overload(Admission):
         self._made_count = 0
         # At the last looks, the newest first.
         self._made_per_second: deque[float] = deque(maxlen=_KEPT_LOOKS)
-        # When the next batch may begin: of the busy holder, and of all others, who need not wait for what that one sends.
+        # When the next batch may begin: of the busy holder, and of all others, which need not wait for its requests.
         self._begin_at_s = {True: 0.0, False: 0.0}
         self.per_second: float | None = None
 
@@ -143,11 +142,11 @@ class Overload(Admission):
         """Count the orders of a batch that was written."""
         self._made_count += count
         if self.per_second is not None:
-            # What was not used is not saved up for long.
+            # Unused allowance is not saved up for long.
             begun_s = max(self._begin_at_s[is_busy], self._monotonic_s() - LOOK_EVERY_S)
             self._begin_at_s[is_busy] = begun_s + count / self.per_second
         if self._has_refused and self._looking is None:
-            # In a context of its own: it works for everybody.
+            # In a context of its own: it works for all parties.
             self._looking = asyncio.create_task(self._keep_looking(), name="overload", context=Context())
 
     async def close(self) -> None:
@@ -178,7 +177,7 @@ class Overload(Admission):
         self.per_second = max(PER_SECOND_MIN, wanted)
 
     def _expect(self, per_second: float | None) -> None:
-        """Admit what is answered in a quarter of a second if so many are answered in one; ``None`` for as many as ever."""
+        """Admit a quarter of a second's answers at this rate; ``None`` removes the limit."""
         self._under_way_max = (
             self._most if per_second is None else min(self._most, max(UNDER_WAY_MIN, round(per_second * ANSWERED_IN_S)))
         )
@@ -209,7 +208,7 @@ class Overload(Admission):
 PACED: Final = frozenset({401, 403, 429, 503})
 """Statuses that cost nothing to get, again and again."""
 PACED_BY_COST: Final = frozenset({400, 405, 413, 415, 422})
-"""Statuses that tell a caller something about its own requests; a caller that is not known gets all refusals as those above."""
+"""Statuses about a caller's own requests; an unidentified caller gets all refusals as those above."""
 COST_TIMES: Final = 20
 """The delay before a party's next refusal, as a multiple of the time that reading the request took: that is 5 % of a core."""
 COSTLY_EACH_MIN_S: Final = 0.005
@@ -221,14 +220,14 @@ LATER_MAX_S: Final = 1.0
 _SPREAD: Final = 256
 _OWING_MAX: Final = 1024
 _OWING: Final = "too many malformed requests: wait for the answer to each"
-# A token is one refusal told at once; an overdraft is what the next one waits for, and is soon forgotten.
+# A token is one refusal sent at once; an overdraft is the next one's wait, and soon expires.
 _REFUSALS: Final = RatePolicy(
     name="refusals", tokens_max=AT_ONCE_COUNT, refill_per_s=1 / EACH_S, overdraft_max=round(LATER_MAX_S / EACH_S)
 )
 
 
 class RefusalPace:
-    """When the next refusal of each party may be told: a rate whose limit is a wait."""
+    """When each party's next refusal may be sent: a rate whose limit is a wait."""
 
     def __init__(self) -> None:
         self._buckets = TokenBuckets()
@@ -252,7 +251,7 @@ class RefusalPace:
         return max(COSTLY_EACH_MIN_S, cost_s * COST_TIMES) if status in PACED_BY_COST else 0.0
 
     def is_due_now(self, party: Hashable, now_s: float) -> bool:
-        """Count one more refusal if it may be told without waiting."""
+        """Count one more refusal if it may be sent without waiting."""
         bucket = self._buckets.find(_REFUSALS, party, now_s)
         if bucket.read(now_s) < 1:
             return False

@@ -1,7 +1,7 @@
-"""Shares what several parties want at once: they get it in turn, and a party that is alone gets all of it.
+"""Shares a resource that several parties want at once: in turn, and a party that is alone gets all of it.
 
-A party is a holder, or an address that asks for tokens. There is no rate limit: a party that is alone may use every permit, and
-while others are there at most half of them.
+A party is a holder, or an address that requests tokens. There is no rate limit: a party that is alone may use every permit, and
+while others are active at most half of them.
 
 ::
 
@@ -9,10 +9,10 @@ while others are there at most half of them.
     party B ─► b ─────────┼─► a b c a a a      one of each in turn
     party C ─► c ─────────┘
 
-Limits how much runs at once towards hosts that holders chose: for each holder, and in all.
+Limits concurrent calls to hosts that holders chose: for each holder, and in all.
 
-The owner of a host decides how long it takes to answer. Each holder has a limit, so that the other holders do not wait;
-when very many holders use theirs at once, they share the total limit in turn (``flow.shares``).
+The owner of a host decides how long it takes to answer. Each holder has a limit, so that the other holders do not wait; when
+very many holders use theirs at once, they share the total limit in turn (``flow.shares``).
 """
 
 import asyncio
@@ -32,7 +32,7 @@ PRESENT_S: Final = 1.0
 
 _SERVICE: Final = "the service"
 current_party: ContextVar[Hashable] = ContextVar("current_party", default=_SERVICE)
-"""The holder's id for whom something is done, or the caller's address as long as the holder is unknown."""
+"""The id of the holder served, or the caller's address while the holder is unknown."""
 
 
 class RecentParties:
@@ -41,7 +41,7 @@ class RecentParties:
     def __init__(self) -> None:
         self._last_party: Hashable = None
         self._last_at_s = float("-inf")
-        # When somebody asked before who is not the one that asked last.
+        # When a party other than the last one last made a request.
         self._other_at_s = float("-inf")
 
     def note(self, party: Hashable, now_s: float) -> None:
@@ -51,7 +51,7 @@ class RecentParties:
         self._last_at_s = now_s
 
     def is_alone(self, party: Hashable, now_s: float) -> bool:
-        """Whether nobody else has asked for a while."""
+        """Whether no other party has made a request for a while."""
         other_at_s = self._other_at_s if party == self._last_party else self._last_at_s
         return now_s - other_at_s >= PRESENT_S
 
@@ -71,7 +71,7 @@ def for_everybody() -> Generator[None]:
 
 
 class FairQueue(Generic[Item]):
-    """A queue for each party, with one bound for all, served in turn; ``drop`` is told what made room for another party's."""
+    """A queue for each party, with one bound for all, served in turn; ``drop`` receives items evicted for another party's."""
 
     def __init__(self, length_max: int, drop: Callable[[Item], None]) -> None:
         self._length_max = length_max
@@ -148,7 +148,7 @@ class FairQueue(Generic[Item]):
                 if line:
                     self._lines[party] = line
         except BaseException:
-            # Whoever asked gets nothing, so everything stays.
+            # The caller gets nothing, so everything stays.
             taken, passed_over = [], looked_at
             raise
         finally:
@@ -171,7 +171,7 @@ class FairQueue(Generic[Item]):
         return item
 
     def remove(self, party: Hashable, item: Item) -> None:
-        """Take out one item, if it is still there."""
+        """Remove one item, if it is still queued."""
         line = self._lines.get(party)
         if line is None or item not in line:
             return
@@ -206,9 +206,9 @@ class FairSemaphore:
     """A semaphore whose waiters wait in a ``FairQueue``.
 
     Args:
-        what: What it limits, in the plural, for the message to whoever is refused.
-        share_max: How many one party may hold while others are there; by default half of them.
-        parties: Who else counts; by default only those that ask for one of these permits.
+        what: The limited resource, in the plural, for the message of a refusal.
+        share_max: How many one party may hold while others are active; by default half of them.
+        parties: The other parties that count; by default only those that request one of these permits.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class FairSemaphore:
     def acquire_now(self, party: Hashable) -> bool:
         """Take a permit if the party need not wait for it; if this is false, call ``acquire``."""
         self._parties.note(party, asyncio.get_running_loop().time())
-        # Parties that wait while a permit is free have their half already, so nobody is overtaken.
+        # Parties that wait while a permit is free have their half already, so none is overtaken.
         if self._free_count and self._may_have(party):
             self._grant(party)
             return True
@@ -292,7 +292,7 @@ class FairSemaphore:
                 self._grant(party)
                 permit.set_result(None)
         if self._free_count and len(self._waiting) and self._look_again is None:
-            # Those who wait have their half. If nobody else asks for a while they may have the rest.
+            # The waiting parties have their half. Without another party's request for a while they may have the rest.
             self._look_again = asyncio.get_running_loop().call_later(PRESENT_S, self._grant_again)
 
     def _grant_again(self) -> None:
@@ -325,7 +325,7 @@ class OutgoingLimit:
     def __init__(self, count: int, *, holder_max: int, what: str) -> None:
         self._in_all = FairSemaphore(count, waiting_max=_WAITING_MAX, what=what)
         self._holder_max = holder_max
-        # Only of holders for whom something runs or waits: that keeps their semaphores alive.
+        # Only of holders with running or waiting calls: these keep their semaphores alive.
         self._of_holder: WeakValueDictionary[Hashable, asyncio.Semaphore] = WeakValueDictionary()
 
     @asynccontextmanager

@@ -1,15 +1,14 @@
 """Holders whose row another transaction has locked: each gets a queue of its own and does not delay other batches.
 
-The holder that sends more than all others together: it has batches of its own, written beside theirs.
+The holder that sends more than all others together has batches of its own, written beside theirs.
 
-A batch waits for the slowest of its balances, and workers and other processes also lock the balance of the holder that
-sends most. So the others' requests must neither be in one batch with its requests nor behind one::
+A batch waits for the slowest of its balances, and workers and other processes also lock the balance of the holder that sends
+most. So the others' requests must neither be in one batch with its requests nor behind one::
 
-    queue ─► a1 a2 a3 a4 a5 ─► batches of a ─────────────┐ at the same time
-          └► b1 c1 ──────────► batches of everybody else ┘
+    queue ─► a1 a2 a3 a4 a5 ─► batches of a ───────────────┐ at the same time
+          └► b1 c1 ──────────► batches of all other holders┘
 
-Its batches follow one another like all others, so it loses nothing; and requests that come later find it separated
-already.
+Its batches follow one another like all others, so it loses nothing; and requests that come later find it separated already.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class StalledHolders(Generic[WaiterT]):
         return queue
 
     async def close(self) -> None:
-        """Try what is queued once more, and end."""
+        """Try the queued requests once more, and end."""
         self._is_closing = True
         if self._tasks:
             await asyncio.wait(self._tasks)
@@ -106,20 +105,19 @@ class StalledHolders(Generic[WaiterT]):
                     await asyncio.sleep(_LOOK_AFTER_S)
                     continue
                 async with self._tries:
-                    # A try that succeeds leaves this in the past, and the queue ends; one that stalls sets it anew.
+                    # A try that succeeds leaves this in the past, and the queue ends; one that stalls sets it again.
                     stalled_at_s = float("-inf")
                     await self._answer(waiters, refuse)
-        except Exception:  # noqa: BLE001  nobody awaits this task, so the log must have it
+        except Exception:  # noqa: BLE001  no caller awaits this task, so the log must have it
             _log.exception("stalled holder failed")
         finally:
-            # Whatever happened, the holder's next requests go through the common queue, and no request here stays
-            # unanswered.
+            # After any outcome, the holder's next requests go through the common queue, and no request here stays unanswered.
             del self._queues[holder_id]
             self._refuse(list(queue))
 
 
 SENT_MIN: Final = 7
-"""What it has in the last batch and waiting at least: batches of its own cost commits of their own."""
+"""Its minimum of requests in the last batch and waiting: separate batches cost commits of their own."""
 BUSY_KEPT_S: Final = 1.0
 """How long it has them after nothing more of it came."""
 
@@ -128,8 +126,8 @@ class BusyHolder:
     """The busy holder in the queue of one operation, if there is one.
 
     Args:
-        write_next: Writes and answers what waits of this holder and says whether there was anything; raises nothing.
-        on_end: Hears that the holder's requests go with everybody else's again.
+        write_next: Writes and answers this holder's waiting requests and returns whether there were any; raises nothing.
+        on_end: Called when the holder's requests rejoin the common queue.
     """
 
     def __init__(
@@ -147,7 +145,7 @@ class BusyHolder:
         """Begin separate batches for the holder that sends most; called while no common batch is being written.
 
         Args:
-            written: Whose requests the last one of everybody's batches had. What came meanwhile is often less than that.
+            written: The holders of the requests in the last common batch. Fewer than that may have come meanwhile.
         """
         if self.holder_id is not None:
             return

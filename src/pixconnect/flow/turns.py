@@ -1,15 +1,15 @@
-"""Shares the event loop: while others are there, a party with many requests gets the time that they leave.
+"""Shares the event loop: while others are active, a party with many requests gets the remaining time.
 
-All requests of a process wait for the same event loop at each of their steps. So while several parties are there, a party that
-already has requests under way waits for a turn::
+All requests of a process wait for the same event loop at each of their steps. So while several parties are active, a party that
+already has requests in progress waits for a turn::
 
-    request ─► its party is alone, or has little under way ────────────► run
+    request ─► its party is alone, or has little in progress ──────────► run
             └► queue of its party ► when one of those few has ended ───► run
                                   └► every 4 ms, one of each in turn ──► run
                                     (more while the loop is on time, hardly any while it is late)
 
 A timer that comes late shows how long others wait, for this loop and for other processes on the same cores. A party that is
-alone has no limit, and while nobody waits nothing is measured.
+alone has no limit, and without waiting requests nothing is measured.
 
 Long requests, of which a few fill cores and connections, wait for another turn before that one: beside others a party has one
 of them at a time, and then rests for three times as long as it took.
@@ -27,9 +27,9 @@ from typing import Final
 from pixconnect.domain.frame import errors
 from pixconnect.flow.shares import FairQueue, FairSemaphore, RecentParties
 
-# Requests of a party that run whatever others do: with four a hot account keeps more than half of its speed.
+# Requests of a party that run regardless of others: with four a hot account keeps more than half of its speed.
 AT_ONCE_FREELY: Final = 4
-# Requests of a party that run at once while others are there.
+# Requests of a party that run at once while others are active.
 AT_ONCE_MAX: Final = 32
 LOOK_EVERY_S: Final = 0.004
 # Timers are exact to a millisecond. One that is later than this found the loop or the core busy.
@@ -64,7 +64,7 @@ class Turns:
         self._look: asyncio.TimerHandle | None = None
 
     def is_alone(self, party: Hashable) -> bool:
-        """Whether nobody else has asked for anything lately."""
+        """Whether no other party has made a request lately."""
         return self._parties.is_alone(party, asyncio.get_running_loop().time())
 
     @asynccontextmanager
@@ -79,7 +79,7 @@ class Turns:
 
     @asynccontextmanager
     async def hold_long(self, party: Hashable) -> AsyncGenerator[None]:
-        """Hold the turn of a long request, beside that of ``hold``; while others are there, its party rests afterwards."""
+        """Hold the turn of a long request, beside that of ``hold``; while others are active, its party rests afterwards."""
         loop = asyncio.get_running_loop()
         if not self._long.acquire_now(party):
             await self._long.acquire(party)
@@ -96,7 +96,7 @@ class Turns:
         now_s = asyncio.get_running_loop().time()
         self._parties.note(party, now_s)
         under_way_count = self._under_way.get(party, 0)
-        # In most processes nobody waits most of the time, and this is all that happens.
+        # In most processes no request waits most of the time, and this is all that happens.
         if (under_way_count < AT_ONCE_FREELY and not self._waiting.has(party)) or self._parties.is_only_one(now_s):
             self._under_way[party] = under_way_count + 1
             return True
@@ -165,4 +165,4 @@ class Turns:
 
 
 def _keep(_: _Waiter) -> None:
-    raise errors.InvariantBroken("there is room for everybody")
+    raise errors.InvariantBroken("the queue has room for all")

@@ -1,8 +1,8 @@
-"""A mapping with room for so many: the least recently used makes room for what is new.
+"""An LRU cache.
 
 ``cachetools.LRUCache`` was measured beside it (8192 entries): a look-up took 1.5 times as long, an entry with an eviction 3
-times, a walk 8 times, after which the walk's order is the order of use. Access tokens are looked up here on every request,
-and walked over at each revocation.
+times, a walk 8 times, after which the walk's order is the order of use. Access tokens are looked up here on every request, and
+walked over at each revocation.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Sorts failures of the database: it is away, it is busy, or we have asked for something wrong.
+"""Sorts failures of the database: it is away, it is busy, or our request was wrong.
 
 A new kind of error belongs here and into the table in ``tests/foundation/test_database_failure.py``.
 
-Whether the database's disk is full: every connection notes it, and it counts until there is room again. Of what another process
-has noted this one knows nothing, so each also looks from time to time, when it is asked for its health.
+Whether the database's disk is full: every connection records it, and it counts until there is room again. Processes do not
+share the state, so each also checks from time to time, on a health request.
 
-While it is full much can be read and little written, so no other look at the database finds it out. Some small writes go on for
-a while, so a success says nothing: only a file that needs room does.
+While the disk is full most reads and few writes work, so no other check of the database detects it. Some small writes go on for
+a while, so a success proves nothing: only a file that needs room does.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # its connections note here what they meet
 
 
 MESSAGE: Final = "the database's disk is full"
-# Sorts 2 MB in a file: more than the server keeps ready, and less than anybody notices.
+# Sorts 2 MB in a file: more than the server keeps ready, and too little to disturb.
 _NEEDS_ROOM: Final[LiteralString] = """
     select count(*) from (
         select repeat('x', 1000) as text from generate_series(1, 2000) as n order by text, n offset 0
@@ -46,7 +46,7 @@ class FullDisk:
             _log.critical(f"{MESSAGE}: nothing is written until there is room")
 
     async def check(self, pool: Pool, timeout_s: float) -> None:
-        """Look whether there is room, if there was none or nobody has looked lately; raises ``ServiceUnavailable``."""
+        """Raise ``ServiceUnavailable`` while the disk is full; checks it again if it was full or the last check is old."""
         now_s = time.monotonic()
         if not self.is_full:
             if now_s < self._looks_at_s:
@@ -61,7 +61,7 @@ class FullDisk:
             self.note()
             raise errors.ServiceUnavailable(MESSAGE) from None
         except DATABASE_FAILED as error:
-            # Other looks tell what else is wrong.
+            # Other checks report other faults.
             if not self.is_full:
                 return
             if isinstance(error, asyncpg.InsufficientResourcesError):
@@ -108,14 +108,14 @@ DATABASE_BUSY: Final = (
 """The database is there and could not do it in time. The transaction was not done, its COMMIT included."""
 
 DATABASE_REFUSES: Final = (asyncpg.InsufficientPrivilegeError,)
-"""It does not let us: somebody has taken a right away, and `migrate` gives it back. The statement was not done."""
+"""A right is missing: `migrate` restores it. The statement was not executed."""
 
 DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
 """Any failure; for work in the background, which logs it and tries again."""
 
 
 def is_of_own_file(error: BaseException) -> bool:
-    """Whether a file of ours failed and not the network: of a socket the system names no file."""
+    """Whether a file of ours failed and not the network: for a socket the system names no file."""
     return isinstance(error, OSError) and error.filename is not None
 
 
@@ -142,5 +142,5 @@ def say_why(error: BaseException) -> str:
 
 
 def say_undone(error: BaseException) -> str:
-    """The same for a caller whose request was not done: a 503 says so, whoever of us met the failure first."""
+    """The same for a caller whose request was not executed: a 503, in whichever process the failure occurred."""
     return f"{say_why(error)}; nothing was done"

@@ -38,7 +38,7 @@ TOKEN_TYPE = "at+jwt"  # noqa: S105  a media type, not a secret
 
 
 class TokenInvalid(Exception):  # noqa: N818  an outcome that the caller handles
-    """Not a token that this key signed; the message says why and shows nothing of the token."""
+    """Not a token that this key signed; the message states the reason and shows nothing of the token."""
 
 
 class TokenHeader(Struct, frozen=True, kw_only=True):
@@ -174,7 +174,7 @@ def sign_token(key: PrivateKey, claims: Claims) -> str:
 
 
 def read_token_kid(token: bytes) -> str:
-    """Read from its header which key must have signed a token; ``TokenInvalid`` if that is not the header of ours."""
+    """Read a token's key id from its header; ``TokenInvalid`` unless the header is ours."""
     parts = token.split(b".")
     if len(parts) != 3:
         raise TokenInvalid("must have three parts")

@@ -1,14 +1,14 @@
 """Writes log lines: for people on a terminal, otherwise as JSON lines, and never with a secret.
 
-Everything goes through structlog, also what libraries log. Lines that are written while a request is answered carry the
-request's id and holder. Lines about requests and webhook attempts are many, so they are gathered and written together.
+Everything goes through structlog, including libraries' logs. Lines written while a request is answered carry the request's id
+and holder. Lines about requests and webhook attempts are many, so they are gathered and written together.
 
-Secrets are left out where a line is made, and where an exception becomes text (``exception_text.py``). As a safety net, values
-are hidden by the names of their fields, and tokens, e-mail addresses and tax ids wherever they stand.
+Secrets are removed where a line is made, and where an exception becomes text (``exception_text.py``). As a safety net, values
+are hidden by the names of their fields, and tokens, e-mail addresses and tax ids in any place.
 
 On a terminal there is one readable line for each request, event and webhook. Nothing is written there unless ``show`` was
-called: what would make a line asks ``is_shown`` first, which costs a look into a cache. Lines are shown as they come, so many
-a second, and the others are counted.
+called: callers check ``is_shown`` first, which costs a cache look-up. Lines are shown as they come, up to a number a second,
+and the others are counted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _PLAIN: Final = "\x1b[0m"
 
 class LinesOnTerminal(logging.Handler):
     SHOWN_MAX = 20
-    """Lines a second, and as many again of what went wrong."""
+    """Lines a second, and as many again for failures."""
 
     def __init__(self, stream: IO[str], *, has_colors: bool, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class LinesOnTerminal(logging.Handler):
 def show(stream: IO[str]) -> None:
     """Show lines on this stream from now on."""
     # https://no-color.org: set and not empty.
-    wants_no_color = bool(os.environ.get("NO_COLOR"))  # noqa: TID251  what a person asks of all programs, and no setting of ours
+    wants_no_color = bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention, and no setting of ours
     _logger.handlers = [LinesOnTerminal(stream, has_colors=stream.isatty() and not wants_no_color)]
     _logger.setLevel(logging.INFO)
 
@@ -160,7 +160,7 @@ def set_up_logging(
         if is_console
         else structlog.processors.JSONRenderer(serializer=_write_json)
     )
-    # In place: a logger that has written keeps the list that it began with, and must follow whoever configures anew.
+    # In place: a logger that has written keeps its first list, and must follow a new configuration.
     steps: list[structlog.types.Processor] = structlog.get_config()["processors"]
     steps[:] = [structlog.stdlib.filter_by_level, *shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter]
     structlog.configure(
@@ -180,7 +180,7 @@ def set_up_logging(
     root = logging.getLogger()
     root.handlers = [output]
     root.setLevel(level.upper())
-    # A pool that finds no database tells so each time, with a traceback; what is away we say ourselves.
+    # A pool without a database logs that each time, with a traceback; we log an absent database ourselves.
     logging.getLogger("asyncpg.pool").setLevel(logging.ERROR)
     # Below a warning asyncio only logs details of the loop itself.
     logging.getLogger("asyncio").setLevel(max(logging.WARNING, root.level))
@@ -188,7 +188,7 @@ def set_up_logging(
 
 def _wants_no_color() -> bool:
     # https://no-color.org: set and not empty.
-    return bool(os.environ.get("NO_COLOR"))  # noqa: TID251  what a person asks of all programs, and no setting of ours
+    return bool(os.environ.get("NO_COLOR"))  # noqa: TID251  a user's convention for all programs, and no setting of ours
 
 
 def is_for_people(log_format: LogFormat, stream: IO[str] = sys.stderr) -> bool:

@@ -1,16 +1,15 @@
 """Applies a schema's steps: its baseline to a new database, and migrations to one that an earlier release made.
 
 A package's ``schema`` folder holds the baseline: SQL files that are run in the order of their names and make all tables. Its
-``migrations`` folder, which is there once a release needs one, holds numbered files that bring an earlier baseline up to this
+``migrations`` folder, which exists once a release needs one, holds numbered files that bring an earlier baseline up to this
 one. The first of a release begins with ``-- from <SHA-256 of the baseline before it>``.
 
-A step is one transaction together with its row in ``schema_version``. A file that says ``-- outside a transaction`` runs
-statement by statement, so that indexes are made and constraints validated while others write. One that says ``-- in batches``
-is a single statement that looks at some rows behind ``$1`` and answers the last id that it looked at: it runs again from there,
-each time in a transaction that also keeps how far it came, until it answers null. Each kind may be killed, and the next run
-goes on.
+A step is one transaction together with its row in ``schema_version``. A file marked ``-- outside a transaction`` runs statement
+by statement, so that indexes are made and constraints validated while others write. One marked ``-- in batches`` is a single
+statement that processes some rows behind ``$1`` and returns the last id: it runs again from there, each time in a transaction
+that also records its progress, until it returns null. Each kind may be killed, and the next run continues.
 
-Compares the steps that a schema has had with those of this program.
+Compares the applied steps of a schema with those of this program.
 
 ``schema_version`` has a checksum of each applied step. Tables with another history may look the same and are not, so every
 process refuses them before it writes anything.
@@ -50,7 +49,7 @@ _NOTE = "insert into schema_version (version, name, checksum) values ($1, $2, $3
 
 
 class SchemaError(Exception):
-    """The tables are not those of this program; the message says why, and what to do."""
+    """The tables are not those of this program; the message states the reason and the remedy."""
 
 
 class NewerSchemaError(SchemaError):
@@ -152,7 +151,7 @@ _Run = Callable[[asyncpg.Connection, str, Migration], Awaitable[bool]]
 async def _run_within_lock_timeout(
     connection: asyncpg.Connection, schema: str, migration: Migration, run: _Run
 ) -> bool:
-    # A statement that waits for a table's lock blocks all that come later. So it gives up soon, lets them pass and retries.
+    # A statement that waits for a table's lock blocks all later ones. So it gives up soon, yields to them and retries.
     for _ in range(_TABLE_LOCK_TRIES_MAX):
         try:
             async with connection.transaction():
@@ -175,7 +174,7 @@ async def _run_whole(connection: asyncpg.Connection, schema: str, migration: Mig
         # Functions stand beside their tables, and before others that they name.
         await connection.execute(f"create schema if not exists {schema}; set local check_function_bodies = off")
     await connection.execute(migration.sql)
-    # PostgreSQL lets every role execute a new function. Triggers need no grant; functions that roles call get one.
+    # PostgreSQL allows every role to execute a new function. Triggers need no grant; functions that roles call get one.
     await connection.execute(_NO_FUNCTION_IS_PUBLIC.format(schema=schema))
     return True
 

@@ -1,9 +1,9 @@
 """Wakes the workers by one debounced ``NOTIFY``, outside every transaction that makes work for them.
 
 ``NOTIFY`` inside a write transaction makes commits queue behind one lock. Here it is a statement of its own, sent at most once
-in ``QUIET_S``. A lost one only costs the time until the others poll.
+in ``QUIET_S``. A lost one only costs the time until the next poll.
 
-Hears what is notified on a channel of PostgreSQL, over a connection of its own, which is opened again when it is lost.
+Also listens on a channel of PostgreSQL, over a connection of its own, which is reopened when lost.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BUSY_FROM: Final = 4
 EVENT_CHANNEL: Final = "pixconnect_events"
 """There are events without a position in the feed."""
 CALLBACK_CHANNEL: Final = "pixconnect_callbacks"
-"""An institution has told that something came in; the payload names the account and the paces at which to read it."""
+"""An institution called about incoming money; the payload names the account and the paces at which to read it."""
 EVENT_QUIET_S: Final = 0.2
 """Two rests of the sequencer, which finds more by itself as long as there are any: an event waits for one at most."""
 
@@ -40,7 +40,7 @@ class WakeWorkers(Protocol):
     def __call__(self, orders_count: int = 0, *, only_deliveries: bool = False) -> None:
         """Wake them soon, and return at once.
 
-        Either may say what is all that there is to do: so many new orders, or new deliveries.
+        Either argument may describe all the new work: the number of orders, or deliveries only.
         """
 
 
@@ -57,7 +57,7 @@ class Notifier:
         self._is_all_new = False
         self._has_other_news = asyncio.Event()
         self.tell_here: Callable[[str], bool] = _nobody_is_here
-        """Wakes the worker in this very process, and answers whether there is nobody else to be woken."""
+        """Wakes the worker in this process, and returns whether it is the only one."""
 
     def notify(self, orders_count: int = 0, *, only_deliveries: bool = False) -> None:
         """Wake the others soon; returns at once. As ``WakeWorkers``."""
@@ -103,9 +103,9 @@ class Notifier:
 
 
 class EventNotifier:
-    """Tells those who listen that there is something: at once after a silence, then at most once in ``quiet_s``.
+    """Notifies listeners of new work: at once after a silence, then at most once in ``quiet_s``.
 
-    It wakes the sequencer of the feed, if it is given no other channel.
+    Without another channel it wakes the sequencer of the feed.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class EventNotifier:
             try:
                 with for_everybody():
                     await self._pool.execute("select pg_notify($1, $2)", self._channel, self._payload)
-            # Whoever listens will find it when it polls.
+            # Listeners find it when they poll.
             except DATABASE_FAILED:
                 return
             await asyncio.sleep(self._quiet_s)
@@ -148,8 +148,8 @@ async def keep_listening(
 
     Args:
         connect: Opens a connection; it may wait until one is wanted.
-        hear: Is called with each payload.
-        stay: Runs while the listener is there, so it can catch up with what was said before. Its argument is set when the
+        hear: Called with each payload.
+        stay: Runs while the listener is connected, to catch up with earlier notifications. Its argument is set when the
             connection is lost; when it returns, the connection is closed.
     """
     while True:
@@ -170,10 +170,10 @@ async def _listen_once(
 ) -> bool:
     lost = asyncio.Event()
     try:
-        # Before it listens, so that a connection that breaks in between is told of too.
+        # Before it listens, so that a connection that breaks in between is reported too.
         connection.add_termination_listener(lambda _: lost.set())
         await connection.add_listener(channel, lambda _connection, _pid, _channel, payload: hear(str(payload)))
-        # Once it hears: who catches up now may see something twice, and misses nothing.
+        # Once listening: catching up now may repeat something, and misses nothing.
         await stay(lost)
         return lost.is_set()
     finally:

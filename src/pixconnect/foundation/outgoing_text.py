@@ -1,8 +1,8 @@
-"""Texts of strangers where they leave: one function for each place, so that none of them can act there.
+"""Outside texts on their way out: one function for each target, so that none of them can act there.
 
-A payer's name, a tenant's external id or a receiver's answer may hold anything. We remove or rewrite only the
-characters that the target would obey; stored texts stay unchanged. XML has rules of its own in
-``api/contract/statement_xml.py``, and templates also escape text within HTML.
+A payer's name, a tenant's external id or a receiver's answer may contain anything. We remove or rewrite only the characters
+that the target would obey; stored texts stay unchanged. XML has rules of its own in ``api/contract/statement_xml.py``, and
+templates also escape text within HTML.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def on_terminal(text: str) -> str:
 
 
 def on_terminal_lines(text: str) -> str:
-    """Lines of ours, in our colours, whatever else has come into them."""
+    """Our own coloured lines, which may contain outside text."""
     if text.isascii() and not _OBEYED_BY_TERMINALS.search(text):
         return text
     colours = [*_OUR_COLOURS.findall(text), ""]
@@ -81,7 +81,7 @@ def _guard(text: str, separator: str) -> str:
 
 
 def in_event_stream(name: str, content: bytes) -> bytes:
-    """One event: each line of its content is a field of its own, whichever of the three ends it has."""
+    """One event: each line of its content is a field of its own, with any of the three line endings."""
     lines = b"".join(b"data: " + line + b"\n" for line in _LINE_ENDS.split(content))
     return b"event: " + name.encode() + b"\n" + lines + b"\n"
 

@@ -37,7 +37,7 @@ LOCK_TIMEOUT_MS = 3_000
 STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 5_000
 
-# How long a COMMIT may take, with what it waits for at standbys: whoever asked hears in time that nobody knows.
+# The time limit of a COMMIT, including standbys: the caller learns in time that the outcome is unknown.
 COMMIT_TIMEOUT_S = 3.5
 # As the driver writes it; a savepoint has other words.
 _COMMIT = "COMMIT;"
@@ -47,7 +47,7 @@ _END_AFTER_S = 0.05
 _FINISH_TIMEOUT_S = 2.0
 _CLOSE_TIMEOUT_S = 1.0
 
-# Whoever waits for a standby that is gone could have asked the primary.
+# A caller waiting for an absent standby could use the primary instead.
 _STANDBY_CONNECT_TIMEOUT_S = 2
 
 # After so many queries a connection is replaced. That is rare, because a new one has to prepare all statements again.
@@ -65,14 +65,14 @@ async def open_pool(
     look: Callable[[Connection], Awaitable[None]] | None = None,
     plans_once: bool = False,
 ) -> SharedPool:
-    """Open a pool that shares its connections fairly; one of them at once, where it may have more.
+    """Open a pool that shares its connections fairly; one of them at once, if it may have more.
 
     Args:
         url: ``postgresql://...``; a socket folder goes into its ``host`` parameter.
-        role: Taken by every connection, so that its privileges apply whoever logs in; ``None`` keeps the login's.
+        role: Taken by every connection, so that its privileges apply for any login; ``None`` keeps the login's.
         name: ``application_name``, shown in ``pg_stat_activity``.
         look: Called with each new connection before it is used.
-        plans_once: Each connection plans a statement once, and not anew for the values of each call.
+        plans_once: Each connection plans a statement once, and not for the values of each call.
 
     Raises:
         OSError: The server cannot be reached.
@@ -81,7 +81,7 @@ async def open_pool(
     return await SharedPool(
         url,
         semaphore=FairSemaphore(connections_max, waiting_max=waiting_max, what="reads"),
-        # A pool of one is for a purpose that may never come, and PostgreSQL needs 2 MiB for a connection that nobody uses.
+        # A pool of one may never be used, and PostgreSQL needs 2 MiB for an idle connection.
         min_size=min(1, connections_max - 1),
         max_size=connections_max,
         # The server's own timeout comes first; this one is for a server that no longer answers.
@@ -107,11 +107,11 @@ async def open_standby_pool(
     name: str,
     check: Callable[[Connection], Awaitable[None]],
 ) -> SharedPool:
-    """Open a pool that reads at a standby; arguments as in ``open_pool``, and no connection before one is asked for.
+    """Open a pool that reads at a standby; arguments as in ``open_pool``, and no connection before one is requested.
 
     Args:
         primary: The pool of the server that it follows.
-        check: Called before each use of a connection; what it raises is the answer to whoever wanted to use it.
+        check: Called before each use of a connection; its error goes to the user of the connection.
     """
     pool = _StandbyPool(
         url,
@@ -160,18 +160,19 @@ class _PooledConnection(_AnyConnection):
     is_at_rest = True
     # When it last answered, by this process's monotonic clock.
     heard_s = float("-inf")
-    # After a failover the server may be a standby; a new connection may be led to the new primary. And a session of before the
-    # tables were put back raises the same (`refuse_old_session`).
+    # After a failover the server may be a standby; a new connection may reach the new primary. And a session from before the
+    # tables were restored raises the same (`refuse_old_session`).
     is_to_be_replaced = False
     is_committing = False
     ends_when_cancelled = False
 
     def _cancel_current_command(self, *waiters: asyncio.Future[None]) -> None:
-        # A cancelled COMMIT no longer waits for the standby: everybody would see, and answer by, what a failover then forgets.
+        # A cancelled COMMIT no longer waits for the standby: its rows would become visible, and a failover would then lose
+        # them.
         if not self.is_committing and not self.ends_when_cancelled:
             super()._cancel_current_command(*waiters)  # type: ignore[misc]  the driver's stubs leave it out
             return
-        # After the steps of whoever gets this failure: the driver stumbles over a connection that ends while it is released.
+        # After the caller has handled this failure: the driver fails on a connection that ends while it is released.
         asyncio.get_running_loop().call_later(_END_AFTER_S, self.terminate)
 
     execute = _watched(_AnyConnection.execute)
@@ -183,12 +184,12 @@ class _PooledConnection(_AnyConnection):
 
 class _StandbyPool(SharedPool):
     def note_failure(self, error: BaseException, began_s: float) -> None:
-        # Whoever watches the standby looks for it, and everybody else asks the primary meanwhile.
+        # The standby's monitor looks for it, and reads go to the primary meanwhile.
         pass
 
 
 class _StandbyConnection(_PooledConnection):
-    # A server that hangs would not answer the request to cancel either, and whoever gave up would wait for that.
+    # A server that hangs would not answer the request to cancel either, and the caller would wait for that.
     ends_when_cancelled = True
     # How new its tables are known to be, by this process's monotonic clock.
     known_s = float("-inf")
@@ -262,7 +263,7 @@ def _session_settings(role: str | None, schema: str, name: str, *, plans_once: b
         tcp_keepalives_count="3",
     )
     if plans_once:
-        # PostgreSQL takes an array of one row for a reason to plan anew, which then costs more than the statement.
+        # PostgreSQL replans for an array of one row, which then costs more than the statement.
         settings["plan_cache_mode"] = "force_generic_plan"
     if role is not None:
         settings["role"] = role

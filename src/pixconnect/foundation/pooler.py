@@ -1,4 +1,4 @@
-"""Connects where a pooler stands before PostgreSQL, and refuses one that shares our sessions with others.
+"""Connects through a pooler before PostgreSQL, and refuses one that shares our sessions with others.
 
 Roles, prepared statements, advisory locks and ``LISTEN`` belong to a session, and money rests on the first of them. A pooler
 that gives each client a session of its own, for as long as that is connected, does no harm.
@@ -28,7 +28,7 @@ _STATEMENT_LOST: Final = (asyncpg.DuplicatePreparedStatementError, asyncpg.Inval
 
 
 class PoolerError(Exception):
-    """A pooler takes away what a session must keep; the message says what to do."""
+    """A pooler removes state that a session must keep; the message states the remedy."""
 
 
 async def connect(
@@ -74,7 +74,7 @@ async def refuse_shared_sessions(
         found = await connection.fetchrow("select pg_backend_pid() as pid, current_setting('search_path') as path")
         if found["path"] != schema:
             raise PoolerError(_DROPPED)
-        # A pooler tells its clients keys of its own, by which it finds what they want to cancel.
+        # A pooler gives its clients keys of its own, by which it finds the query to cancel.
         if found["pid"] == connection.get_server_pid():
             return
         another = await open_another()
@@ -88,7 +88,7 @@ async def refuse_shared_sessions(
 
 
 async def _compare(connection: Any, another: Any, pid: int) -> None:  # noqa: ANN401  as above
-    # While the other one is in a transaction, nobody else gets its session; ours must still be there, and be ours.
+    # While the other one is in a transaction, its session is not given to others; ours must still exist, and be ours.
     async with asyncio.timeout(_ANSWER_TIMEOUT_S), another.transaction():
         if await another.fetchval("select pg_backend_pid()") == pid:
             raise PoolerError(_SHARED)

@@ -20,7 +20,7 @@ SANDBOX_ROLE: Final = "pixconnect_sandbox"
 VERIFIER_ROLE: Final = "pixconnect_verifier"
 
 _MEMBERSHIPS: Final = ((OPERATOR_ROLE, SERVICE_ROLE), (CONSOLE_ROLE, SERVICE_ROLE), (OPERATOR_ROLE, CONSOLE_ROLE))
-"""Who may do what another may: the migrations grant it too, once a database, and another server has never heard of it."""
+"""Roles that include another: the migrations grant it too, once a database, and another server lacks it."""
 _IS_THERE: Final = "select exists (select from pg_roles where rolname = $1)"
 _IS_MEMBER: Final = "select pg_has_role($1, $2, 'MEMBER')"
 
@@ -36,7 +36,7 @@ async def make_roles(connection: Connection, *, with_sandbox: bool) -> None:
         *([SANDBOX_ROLE] if with_sandbox else []),
     ):
         if not await connection.fetchval(_IS_THERE, role):
-            # Somebody else makes them at the same time, for another database of the server.
+            # Another process creates them at the same time, for another database of the server.
             with suppress(asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
                 await _execute(connection, "create role %I nologin", role)
     for member, role in _MEMBERSHIPS:
@@ -62,7 +62,7 @@ async def forbid_play(connection: Connection, schema: str) -> None:
     await _execute(connection, "revoke execute on function %I.open_sandbox_holder from %I", schema, FUNDING_ROLE)
 
 
-# What is sealed, hashed or secret is nobody's to read who only compares. A partition is read by its table's name.
+# Sealed, hashed or secret columns are not readable for comparing. A partition is read by its table's name.
 _NAME_READABLE: Final = """
     select relname, string_agg(format('%I', attname), ', ' order by attnum) as names
     from pg_class join pg_attribute on attrelid = pg_class.oid and attnum > 0 and not attisdropped

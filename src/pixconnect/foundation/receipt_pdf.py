@@ -1,6 +1,6 @@
-"""Writes a receipt as PDF: one page of A4 in Helvetica, which every reader has, so that no font is carried along.
+"""Writes a receipt as PDF: one page of A4 in Helvetica, which every reader has, so that no font is embedded.
 
-pydyf makes the file's objects and their table; where a text stands is said here. The same receipt gives the same octets.
+pydyf makes the file's objects and their table; positions of texts are here. The same receipt gives the same octets.
 """
 
 from __future__ import annotations

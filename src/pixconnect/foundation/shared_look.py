@@ -1,9 +1,9 @@
-"""One look at something outside for all who want to know at the same time.
+"""One look at something outside, shared by all concurrent callers.
 
-Whoever comes while a look is under way waits for that one. Its failure is the failure of all of them. Whoever goes away does
-not cancel it for the others.
+A caller that comes while a look is running waits for that one. Its failure is the failure of all of them. A caller that leaves
+does not cancel it for the others.
 
-Waits for an answer for a bounded time, also where the asked server hangs.
+Waits for an answer for a bounded time, also if the server hangs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SharedLook(Generic[Seen]):
 
     async def look(self) -> Seen:
         if self._looking is None or self._looking.done():
-            # In a context of its own: it must not queue behind what the first who came asks besides.
+            # In a context of its own: it must not queue behind the first caller's other work.
             self._looking = asyncio.create_task(self._look(), name=self._name, context=Context())
             self._looking.add_done_callback(_retrieve)
         return await asyncio.shield(self._looking)
@@ -36,7 +36,7 @@ class SharedLook(Generic[Seen]):
 
 
 def _retrieve(looked: asyncio.Task[Any]) -> None:
-    # All who waited may be gone by now; asyncio logs an error that nobody has retrieved.
+    # All waiting callers may be gone by now; asyncio logs an unretrieved error.
     if not looked.cancelled():
         looked.exception()
 

@@ -1,10 +1,10 @@
-"""A pool that gives its connections to parties in turn, and at most half of them to one while others are there.
+"""A pool that gives its connections to parties in turn, and at most half of them to one while others are active.
 
-``shares.current_party`` says for whom a connection is. What the service does for all is a party of its own, and so is each
-address that asks without a token.
+``shares.current_party`` is the party that a connection is for. The service's own work for all is a party of its own, and so is
+each address that makes requests without a token.
 
-While no connection can be opened nobody waits for one: after a second of that whoever wants one hears so at once, and the pool
-tries by itself until it has one again.
+While no connection can be opened no caller waits for one: after a second each request fails at once, and the pool tries by
+itself until it has one again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ else:
     _AnyPool = asyncpg.Pool
 
 
-# A login without the role stays one: whoever runs the program has to be told.
+# A login without the role stays an error of its own: its operator must see it.
 _OF_ANOTHER_KIND: Final = (*DATABASE_AWAY, *DATABASE_BUSY, asyncpg.InsufficientPrivilegeError)
 
 
 AWAY_AFTER_S: Final = 1.0
-"""For how long no connection can be opened before everybody hears so at once: a restart may be over by then."""
+"""How long opening connections fails before requests fail at once: a restart may be over by then."""
 SLOW_S: Final = 0.5
-"""Whoever gave up a connection that took longer to open has found the database away; sooner, it says nothing of that."""
+"""A caller that gave up after this long has found the database away; an earlier cancellation proves nothing."""
 LOOK_EVERY_S: Final = 0.25
 _LOOK_TIMEOUT_S: Final = 3.0
 
@@ -72,7 +72,7 @@ class SharedPool(_AnyPool):
 
     @asynccontextmanager
     async def keep(self) -> AsyncGenerator[_Connection]:
-        """A connection for whoever takes another while keeping it: so few are kept at once that there always is one."""
+        """A connection for callers that take a second one while keeping it; so few are kept that a second one is always free."""
         async with self._keeping, self.acquire() as connection:
             yield connection
 
@@ -80,21 +80,21 @@ class SharedPool(_AnyPool):
         """Replace each open connection before it is used again."""
         self._generation += 1
 
-    def acquire(self, *, timeout: float | None = None, insists: bool = False) -> _Acquired:  # type: ignore[override]  ours cannot be awaited
-        """A connection; whoever ``insists`` tries to open one although others could not."""
+    def acquire(self, *, timeout: float | None = None, insists: bool = False) -> _Acquired:  # type: ignore[override]  not awaitable
+        """A connection; with ``insists`` it tries to open one although others could not."""
         return _Acquired(self, super().acquire, timeout, insists=insists)
 
     @property
     def away_for_s(self) -> float:
-        """How long nobody could open a connection, and none is left; 0 where that is not so."""
-        # One that is open may still be good: as long as there is one, whoever comes tries it.
+        """How long opening connections has failed, with none left; 0 otherwise."""
+        # An open one may still be valid: while one exists, callers try it.
         if self._away_since_s is None or self.get_idle_size():
             return 0.0
         return time.monotonic() - self._away_since_s
 
     @property
     def is_away(self) -> bool:
-        """Whether whoever comes now is told at once that the database cannot be reached."""
+        """Whether requests now fail at once because the database cannot be reached."""
         return self._away_since_s is not None and self.away_for_s > AWAY_AFTER_S
 
     def note_failure(self, error: BaseException, began_s: float) -> None:
@@ -102,11 +102,11 @@ class SharedPool(_AnyPool):
         # Who is cancelled may have had less patience than the network: a proxy takes a connection for a second before it finds
         # that there is no server, and callers are verified in less.
         has_given_up = isinstance(error, asyncio.CancelledError) and time.monotonic() - began_s > SLOW_S
-        # A server that says that it has no connection left is there, and will have one.
+        # A server that reports no free connection is present, and will have one.
         is_away = isinstance(error, DATABASE_AWAY) and not isinstance(error, asyncpg.InsufficientResourcesError)
         if not (is_away or has_given_up):
             return
-        # Callers hear that it is away, and only an operator can end this: once for each time that it happens.
+        # Callers get "away", and only an operator can end this: logged once for each occurrence.
         if isinstance(error, ssl.SSLCertVerificationError) and not self._has_complained:
             self._has_complained = True
             _log.critical(
@@ -138,7 +138,7 @@ class SharedPool(_AnyPool):
         self._away_since_s, self._has_complained = None, False
 
     async def _keep_looking(self) -> None:
-        # On behalf of all: a party that has to wait its turn must not be the one that everybody waits for.
+        # On behalf of all: a party that has to wait its turn must not delay all others.
         with for_everybody():
             while self._away_since_s is not None:
                 try:
@@ -147,7 +147,7 @@ class SharedPool(_AnyPool):
                         await connection.execute("select", timeout=_LOOK_TIMEOUT_S)
                     # Only once the look is over: a server that it refuses, such as a standby, is as good as away.
                     self._away_since_s = None
-                except Exception:  # noqa: BLE001  whatever it is: while nobody looks the database is away for all
+                except Exception:  # noqa: BLE001  any error: without this loop the database stays away for all
                     await asyncio.sleep(LOOK_EVERY_S)
 
 
@@ -179,16 +179,16 @@ class _Acquired:
         if not semaphore.acquire_now(party):
             async with asyncio.timeout(self._timeout_s):
                 await semaphore.acquire(party)
-        # From here on it is the server that lets us wait, and not other parties.
+        # From here on the wait is the server's, and not other parties'.
         began_s = time.monotonic()
         try:
             acquired = self._acquired = self._acquire(timeout=self._timeout_s)
             return await acquired.__aenter__()
         except BaseException as error:
-            # Whatever was raised, a cancellation too: nobody else gives the permit back.
+            # After any exception, a cancellation too: this is the only place that returns the permit.
             semaphore.release(party)
             pool.note_failure(error, began_s)
-            # Nothing was asked of it yet. A server that lets nobody in, or lacks our tables while a dump is restored, is away.
+            # Nothing was requested yet. A server that admits no login, or lacks our tables during a restore, is away.
             if isinstance(error, asyncpg.PostgresError) and not isinstance(error, _OF_ANOTHER_KIND):
                 raise ConnectionError(f"the database takes no connection: {error}") from error
             raise

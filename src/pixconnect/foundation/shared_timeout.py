@@ -70,6 +70,6 @@ class _Wait:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._timeout.remove(self)
-        # If somebody else has cancelled the task meanwhile, it must stay cancelled.
+        # If another caller has cancelled the task meanwhile, it must stay cancelled.
         if self._is_over and self._task.uncancel() <= self._cancelling_count and kind is asyncio.CancelledError:
             raise TimeoutError from error

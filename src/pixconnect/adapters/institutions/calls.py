@@ -1,10 +1,10 @@
-"""Calls to one account's institution, and what their outcomes mean.
+"""Calls to one account's institution, and the meaning of their outcomes.
 
 ::
 
     budget ─► token ─► exchange ─► status ─► body
 
-The status is read first: no body makes a success of a 503, and a page in place of JSON decides nothing whatever its status is.
+The status is read first: no body makes a success of a 503, and a page in place of JSON decides nothing with any status.
 
 | What happened | of a call that reads | of a call that changes something |
 |---|---|---|
@@ -13,7 +13,7 @@ The status is read first: no body makes a success of a 503, and a page in place 
 | the token has ended | once more with a new one | once more, where a second call does nothing more |
 | anything else | its content | its content |
 
-What was sent a second time is never ``NotSent``.
+A repeated call is never ``NotSent``.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TRIED_FOR_S: Final = 5.0
 """What took longer is not asked again at once."""
 _TRIED_AFTER_S: Final = 0.1
 _WAITED_MAX_S: Final = 2.0
-"""An institution that asks for more time than that is left alone by whoever asked."""
+"""If an institution asks for a longer pause, the caller gives up."""
 _SECRET_LENGTH_MIN: Final = 4
 _JSON: Final = "application/json"
 _ACCEPTED: Final = "application/json, application/problem+json"
@@ -83,7 +83,7 @@ class ChangingCall(Struct, frozen=True, kw_only=True):
     patience_s: float = CHANGE_PATIENCE_S
     """So long it may wait for its turn."""
     not_after_s: float | None = None
-    """By the monotonic clock: what has not left by then does not leave, however long its token or its turn took."""
+    """By the monotonic clock: a call not sent by then is not sent, however long its token or its turn took."""
 
 
 class _Sent(Struct, frozen=True, kw_only=True):
@@ -109,11 +109,11 @@ class CallParts(Struct, frozen=True, kw_only=True):
     bounds: CallBounds
     certificates: Sequence[AccountCertificate]
     note: Callable[[str], None]
-    """Is told what each call came to, in one word."""
+    """Receives each call's outcome, in one word."""
 
 
 class Calls:
-    """All that one account asks; it shows nothing secret in what it raises."""
+    """All calls of one account; its errors contain no secrets."""
 
     def __init__(self, parts: CallParts) -> None:
         self._parts = parts
@@ -133,14 +133,14 @@ class Calls:
             raise _unavailable(refused) from None
 
     async def lacks(self, scope: str) -> bool:
-        """Whether the institution has said that we have it not; where we have no token, the call itself tells."""
+        """Whether the institution has refused us this scope; without a token, the call itself shows it."""
         try:
             return await self._tokens.lacks(scope)
         except NoToken:
             return False
 
     async def may_have(self, scopes: Sequence[str]) -> frozenset[str] | None:
-        """Which of these the credential could have, tried with a token that nobody uses; ``None`` where it cannot be tried."""
+        """The scopes that the credential could have, tried with an unused token; ``None`` if they cannot be tried."""
         try:
             return await self._tokens.try_scopes(scopes)
         except NoToken as refused:
@@ -149,7 +149,7 @@ class Calls:
     async def read(
         self, route: Route, path: str, query: Mapping[str, str] | None = None, *, body_max: int = BODY_MAX
     ) -> Content:
-        """Ask, and answer what was said: a success, or a refusal that can be read."""
+        """Make a reading call and return the answer: a success, or a readable refusal."""
         return await self._ask(route, path, query or {}, body_max, self._read_answer)
 
     async def fetch(self, route: Route, path: str) -> tuple[int, bytes]:
@@ -161,7 +161,7 @@ class Calls:
         await self._paces.wait(route, patience_s)
 
     async def change(self, change: ChangingCall) -> Content | NotSent | UnknownOutcome:
-        """Send it once; never raises for what the institution does."""
+        """Send it once; never raises for the institution's behaviour."""
         sent = await self._send(change)
         if isinstance(sent, _Sent) and sent.answer.status_code in change.repeated_on:
             self._tokens.forget(sent.authorization)
@@ -247,7 +247,7 @@ class Calls:
                 raise failure
             # Partly by chance, so that processes which failed together do not come back together.
             await asyncio.sleep(max(wait_s, _TRIED_AFTER_S * 2**tried_count) + self._parts.entropy.fraction() / 2)
-        raise InstitutionUnavailable("the institution accepts no token of ours")
+        raise InstitutionUnavailable("the institution rejects our tokens")
 
     async def _ask_once(self, route: Route, path: str, query: Mapping[str, str], body_max: int) -> _Sent:
         try:
@@ -279,7 +279,7 @@ class Calls:
         try:
             answer = await connection.exchange(host, request, body_max, is_new=is_new, exchange_s=exchange_s)
         except (NoConnection, AnswerLost) as error:
-            # Only after a lost answer may something have been done there, so the two are counted apart.
+            # Only after a lost answer may the call have been executed, so the two are counted apart.
             self._parts.note("unreached" if isinstance(error, NoConnection) else "lost")
             raise
         self._parts.note(_name_outcome(answer.status_code))
@@ -294,7 +294,7 @@ class Calls:
         headers: Mapping[str, str],
         body: bytes | None,
     ) -> bytes:
-        # For what may repeat it to us.
+        # For redacting it from repeated texts.
         self._authorization = authorization
         named = dict(
             client_id=self._credential.client_id, account=self._account.account, uuid=str(self._parts.entropy.uuid4())
@@ -320,9 +320,7 @@ class Calls:
         if status == 429:
             return InstitutionUnavailable("the institution answered 429", self._pause(route, answer))
         if 300 <= status <= 399:
-            return InstitutionUnavailable(
-                f"the institution answered {status}: it leads elsewhere, where nothing of ours goes"
-            )
+            return InstitutionUnavailable(f"the institution answered {status}: a redirect, which is never followed")
         return InstitutionUnavailable(
             f"the institution answered {status}",
             _as_wait(read_wait(answer, self._clock.real_now())),
@@ -342,7 +340,7 @@ def _unavailable(refused: NoToken) -> InstitutionUnavailable:
 
 def _take_file(answer: ReceivedAnswer) -> tuple[int, bytes]:
     if answer.status_code == 200 and not {"content-length", "transfer-encoding"} & answer.headers.keys():
-        raise MalformedAnswer("the file came without its length, so that nobody knows whether it is whole")
+        raise MalformedAnswer("the file came without its length, so it may be incomplete")
     return answer.status_code, answer.body
 
 
@@ -383,7 +381,7 @@ async def obtain(
     read: Callable[[Mapping[str, object]], TakenT],
     judge: Callable[[Content], CertainRefusal | UnknownOutcome] | None = None,
 ) -> TakenT | CertainRefusal | NotSent | UnknownOutcome:
-    """Send a call once and read a success; ``judge`` says what a refusal means, by default that the outcome is unknown."""
+    """Send a call once and read a success; ``judge`` interprets a refusal, by default as an unknown outcome."""
     answer = await calls.change(change)
     if not isinstance(answer, Content):
         return answer

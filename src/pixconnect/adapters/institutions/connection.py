@@ -1,11 +1,11 @@
-"""The way to one account's institution: kept HTTP/1.1 connections, over TLS with the account's own certificate.
+"""Connections to one account's institution: kept HTTP/1.1 connections, over TLS with the account's own certificate.
 
 ::
 
     exchange ─► a kept connection to this very host, or a new one ─► one exchange ─► the whole answer
 
-It follows no redirects, reads nothing from the environment, and never sends a request again by itself. The two ways of
-getting no answer differ: ``NoConnection`` says that not one octet of the request left us, ``AnswerLost`` that nobody knows.
+It follows no redirects, reads nothing from the environment, and never resends a request by itself. There are two kinds of
+failure: after ``NoConnection`` not one octet of the request was sent; after ``AnswerLost`` the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pixconnect.domain.institutions.recording import TakenExchange
 from pixconnect.http.client import HEAD_MAX, ConnectionFailed, HttpConnection, ReceivedAnswer
 
 CONNECTIONS_MAX: Final = 16
-"""At once, to one account: whoever waits longer than an exchange may take was never sent."""
+"""At once, to one account: a request that waits longer than an exchange may take was never sent."""
 _PEM_MAX: Final = 256 * 1024
 
 
@@ -134,7 +134,7 @@ class InstitutionConnection:
         self._is_closed = False
 
     def close(self) -> None:
-        """Keep nothing any more: what is idle is closed now, what is in use when its exchange has ended."""
+        """Close idle connections now, and used ones when their exchange has ended."""
         self._is_closed = True
         self._idle.close()
 

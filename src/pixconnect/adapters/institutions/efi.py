@@ -1,6 +1,6 @@
-"""Efi beside the standard: sending, its balance, the file of a day that is over, and webhooks without client certificates.
+"""Efi's additions to the standard: sending, its balance, the file of a past day, and webhooks without client certificates.
 
-A static code says the same to everybody. What a dynamic one asks for stands at its location, where its payee may change it.
+A static code is the same for every payer. A dynamic code's contents stand at its location, where its payee may change them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def write_payee(pix: OutgoingPix) -> dict[str, object] | None:
     """The member ``favorecido``; ``None`` where it has no form for such an account."""
     payee = pix.payee
     if pix.is_by_key:
-        # With the owner beside it, Efi refuses a key that is somebody else's.
+        # With the owner beside it, Efi refuses a key of another owner.
         owner = {} if payee.tax_id == UNKNOWN_PARTY.tax_id else _write_owner(payee)
         return {"chave": payee.key, **owner}
     kind = _ACCOUNT_TYPES.get(payee.account_type)
@@ -81,7 +81,7 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
         end_to_end_id=wire.take_end_to_end_id(members, name),
         amount_cents=wire.take_reais(members, "valor"),
         status=status,
-        # It may lie a second before the request: theirs are not put in order.
+        # It may precede the request by a second: theirs are not put in order.
         settled_at=wire.find_instant(instants, "liquidacao") if status == "settled" else None,
         payee=wire.find_whole_key(payee, "chave"),
         paid=wire.find_listed_payee(
@@ -92,7 +92,7 @@ def decode_sent(members: Mapping[str, object]) -> SentPix:
 
 
 def read_returns(row: object) -> Sequence[SentReturn | MalformedItem]:
-    """What was returned of a Pix that was sent; what cannot be read of it, for people."""
+    """The returns of a sent Pix; unreadable ones, for people."""
     members = as_members(row) or {}
     listed = members.get("devolucoes")
     if listed is None:
@@ -109,7 +109,7 @@ def read_returns(row: object) -> Sequence[SentReturn | MalformedItem]:
 def _decode_return(end_to_end_id: str, members: Mapping[str, object]) -> SentReturn:
     return_id = wire.find_return_id(members, "rtrId")
     if return_id is None:
-        raise wire.Malformed("rtrId is not there")
+        raise wire.Malformed("rtrId is missing")
     return SentReturn(
         end_to_end_id=end_to_end_id,
         return_id=return_id,
@@ -132,7 +132,7 @@ def is_static(code: str) -> bool:
 
 
 def decode_code(members: Mapping[str, object]) -> ReadCode:
-    """What is told of a code; ``Malformed`` where anything of it cannot be relied on."""
+    """The reported contents of a code; ``Malformed`` if any of them is unreliable."""
     amounts = wire.take_members(members, "valor")
     # The documentation has one, and the library the other.
     amount = "final" if "final" in amounts else "original"
@@ -146,7 +146,7 @@ def decode_code(members: Mapping[str, object]) -> ReadCode:
 
 
 def is_as_accepted(read: ReadCode, pix: OutgoingPix) -> bool:
-    """Whether a code still asks for what it asked for when its transfer was accepted, and can be paid."""
+    """Whether a code still has the contents at its transfer's acceptance, and can be paid."""
     return read.is_payable and (read.key, read.amount_cents, read.txid) == (pix.payee.key, pix.amount_cents, pix.txid)
 
 
@@ -194,7 +194,7 @@ class EfiInstitution(StandardInstitution):
             # In its test environment paying codes is switched off.
             sends=("KEY", "MANUAL") if self._account.environment == "homologation" else ("KEY", "MANUAL", "QRCODE"),
             compares_owner=True,
-            # A name that was used is refused (409), whatever is asked under it.
+            # A used name is refused (409), with any contents.
             resend_for=_RESENT_FOR,
             sends_at_once=self._account.sends_at_once,
             sends_per_s=self._account.sends_at_once / _OUTCOME_S,
@@ -229,7 +229,7 @@ class EfiInstitution(StandardInstitution):
         return await self._put(pix, f"{_SEND}/{pix.name}", body, self._known.send_refusals)
 
     async def _pay_code(self, pix: OutgoingPix, code: str, payer: Mapping[str, str]) -> SendAnswer:
-        # It is paid as it stands, and the amount is no part of the call: whoever is paid could raise it meanwhile.
+        # The call pays the code's present contents, without an amount: the payee could raise it meanwhile.
         changed = None if is_static(code) else await self._read_changed(pix, code)
         path = _CODE_SEND.format(name=pix.name)
         return changed or await self._put(pix, path, {"pagador": payer, "pixCopiaECola": code}, self._code_refusals)

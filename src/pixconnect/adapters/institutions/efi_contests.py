@@ -1,7 +1,7 @@
-"""What Efi lists of contests (MED), and how it is told what a holder answers.
+"""Contests (MED) as Efi lists them, and the sending of a holder's answer.
 
-The words of ``razao`` and ``tipoSituacao`` stand in no source: they are only shown, and what we do not know is *other*. What
-the list's own member is called is inferred from its other lists.
+The words of ``razao`` and ``tipoSituacao`` are undocumented: they are only shown, and unknown ones are *other*. The name of the
+list's own member is inferred from its other lists.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _SITUATIONS: Final = dict[str, Situation](
     FRAUDULENT_ACCESS="fraudulent_access",
 )
 _REFUSED: Final = dict[int, str](
-    ((404, "the institution has no such contest"), (422, "the time to answer is over there"))
+    ((404, "the institution has no such contest"), (422, "the institution no longer accepts an answer"))
 )
-"""The closed list of what is certain. By statuses alone: the errors' names stand in no source."""
+"""The closed list of conclusive answers. By statuses alone: the errors' names are undocumented."""
 
 
 class EfiContests:
@@ -89,7 +89,7 @@ class EfiContests:
         return DefenceUnknown() if reason is None else DefenceRefused(reason=reason)
 
     async def _judge_answered(self, defence: Defence) -> DefenceAnswer:
-        """It has an answer: ours, if an earlier call was lost, or one that a person gave there."""
+        """It has an answer: ours, if an earlier call was lost, or one from a person there."""
         now = self._clock.real_now()
         try:
             async for page in self.list_contests(now - CONTESTS_SPAN, now):
@@ -122,10 +122,10 @@ def decode_contest(members: Mapping[str, object]) -> ListedContest:
         reason="operational_flaw" if "OPERA" in reason.upper() else "fraud",
         situation=_SITUATIONS.get((wire.find_free_text(members, "tipoSituacao", 200) or "").upper(), "other"),
         words=wire.find_free_text(members, "comentario", _WORDS_MAX),
-        # Of the length that it takes, so that ours is found again.
+        # With the maximum length of an answer, so that ours is found again.
         defence=wire.find_free_text(members, "defesa", 10_000),
         opened_at=opened_at,
-        # Without a time of its own it is as long as the arrangement gives an institution to look into it.
+        # Without a deadline of its own it is the arrangement's time for an institution's analysis.
         respond_by=wire.find_instant(analysis, "prazoFinalizacao")
         or opened_at + ARRANGEMENT.find("contest_analysis", opened_at).duration,
         told_at=wire.find_instant(members, "atualizadoEm") or wire.find_instant(analysis, "finalizacao") or opened_at,

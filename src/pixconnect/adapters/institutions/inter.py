@@ -1,9 +1,10 @@
-"""Inter beside the standard: sending, its balance, and the whole statement, which names every Pix of a day both ways.
+"""Inter's additions to the standard: sending, its balance, and the whole statement, which names every Pix of a day both ways.
 
-Of more lines than its pages may count, it scrolls: one reader at a time, since a second scroll of an account ends the first.
+A statement with too many lines for its pages is scrolled: one reader at a time, since a second scroll of an account ends the
+first.
 
-What is sent has a code of Inter's, which its answer alone tells, and is asked about by that. Where the answer is lost, the same
-request under the same ``x-id-idempotente`` is answered as before; and later the statement has the code, beside a description
+A sent Pix has a code of Inter's, which only the answer contains, and is queried by that. If the answer is lost, the same
+request under the same ``x-id-idempotente`` gets the same answer; and later the statement has the code, beside a description
 that ends with a mark of ours.
 """
 
@@ -59,7 +60,7 @@ _ENDED: Final = dict[str, _Status](
     NAO_DEBITADO="refused",
     AGENDAMENTO_CANCELADO="refused",
 )
-"""Whatever other word there is, the Pix may still be paid, as one that a person has to approve."""
+"""With any other word the Pix may still be paid, such as one that waits for a person's approval."""
 
 _TO_BE_APPROVED: Final = "AGUARDANDO_APROVACAO"
 
@@ -75,7 +76,7 @@ def write_key(name: str) -> str:
 
 
 def mark(name: str) -> str:
-    """What ends the description of a Pix of ours: the statement shows it, and nothing else of our name."""
+    """The end of the description of our Pix: the statement shows it, and no other name of ours."""
     return name[:_MARK_LENGTH]
 
 
@@ -112,7 +113,7 @@ def decode_pix_of_code(name: str, code: str, members: Mapping[str, object]) -> S
     return SentPix(
         name=name,
         code=code,
-        # Without it its line of the statement would be another's: what is paid must name it.
+        # Without it its line of the statement would belong to another: a paid one must have it.
         end_to_end_id=wire.take_end_to_end_id(told, "endToEnd") if has_name else None,
         amount_cents=wire.take_number_of_reais(told, "valor"),
         status=status,
@@ -219,7 +220,7 @@ class InterInstitution(StandardInstitution):
         code = await obtain(self._sending, change, take_code, self._judge_sent)
         if not isinstance(code, str):
             return code
-        # Taken, and no more, whatever its word is: a person may have to approve it. What it is tells the question.
+        # Taken, and no more, with any word: a person may have to approve it. The query reports its state.
         return SentPix(
             name=pix.name,
             code=code,
@@ -230,7 +231,7 @@ class InterInstitution(StandardInstitution):
         )
 
     def _judge_sent(self, answer: Content) -> CertainRefusal | UnknownOutcome:
-        # A banking error has a title; what has none is a gateway's word, or nobody's.
+        # A banking error has a title; others come from a gateway or an unknown source.
         is_told = isinstance(answer.members.get("title"), str)
         return self._judge(answer, self._known.send_refusals if is_told else (), self._sending)
 
@@ -239,11 +240,11 @@ class InterInstitution(StandardInstitution):
         if known is None:
             return None
         content = await self._sending.read("sent", f"{_SEND}/{known}")
-        # One that it has told of and does not find is no absence.
+        # After a reported code, "not found" is not absence.
         return self._read_required(content, lambda: decode_pix_of_code(name, known, content.members), self._sending)
 
     async def _find_code(self, name: str, since: datetime | None) -> str | None:
-        """The code of what was sent under our name since then; ``None`` where no line of the statement has it yet."""
+        """The code of the Pix sent under our name since then; ``None`` if no line of the statement has it yet."""
         now = self._clock.real_now()
         oldest = now - _LOOKED_FOR
         begin = to_day(max(since or oldest, oldest) - _CLOCKS_APART)
@@ -338,7 +339,7 @@ class InterInstitution(StandardInstitution):
             # An id need not change; where nothing new comes with it, there would be no end.
             marks = {repr(row) for row in rows}
             if not scroll_id or marks <= known:
-                raise InstitutionUnavailable("the scrolled statement says that there is more, and shows none")
+                raise InstitutionUnavailable("the scrolled statement announces more lines, and shows none")
             known = marks
             query = {**days, **_SCROLLED, "scrollId": scroll_id}
 
@@ -368,7 +369,7 @@ def _read_item(members: Mapping[str, object]) -> InstitutionItem:
     details = as_members(members.get("detalhes")) or {}
     name = wire.find_network_name(details, "endToEndId")
     kind: ItemKind = _KINDS.get(wire.take_text(members, "tipoTransacao", 60), "other")
-    # What was given back comes as PIX or as ESTORNO: no source says which. Its name tells.
+    # A returned Pix comes as PIX or as ESTORNO, undocumented which. Its name decides.
     if name is not None and (kind == "reversal" or (kind == "pix" and name.startswith("D"))):
         kind = "refund"
     # The day on which the balance moved; the other may be the day that the bank dates it back to.

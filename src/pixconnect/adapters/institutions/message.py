@@ -102,7 +102,7 @@ def write_request(
     """A request's octets. Nothing in it can begin a line of its own: values are escaped, or refused.
 
     Raises:
-        ValueError: A header's value cannot be one; it is not shown, as it may be secret.
+        ValueError: A header's value is invalid; it is not shown, as it may be secret.
     """
     target = host.prefix + quote(path, safe="/-._~") + (f"?{urlencode(query, quote_via=quote)}" if query else "")
     lines = [f"{method} {target} HTTP/1.1", f"Host: {host.authority}", "Accept-Encoding: identity"]
@@ -123,7 +123,7 @@ def read_answer(answer: ReceivedAnswer, now: datetime) -> Content:
     if not answer.body.strip():
         return Content(status=answer.status_code, value=None, wait_s=wait_s)
     if answer.headers.get("content-encoding", "identity").lower() != "identity":
-        raise MalformedAnswer("the answer is compressed, which nobody asked for")
+        raise MalformedAnswer("the answer is compressed, which was not requested")
     media_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type not in _MEDIA_TYPES and not (media_type.startswith("application/") and media_type.endswith("+json")):
         raise MalformedAnswer(f"the answer is {cut_text(media_type, 60) or 'of no type'}, and no JSON")
@@ -132,7 +132,7 @@ def read_answer(answer: ReceivedAnswer, now: datetime) -> Content:
     try:
         value = _decode(answer.body)
     except (msgspec.MsgspecError, RecursionError, ValueError):
-        raise MalformedAnswer("the answer says that it is JSON, and is not") from None
+        raise MalformedAnswer("the answer claims to be JSON, and is not") from None
     return Content(status=answer.status_code, value=value, wait_s=wait_s)
 
 
@@ -140,7 +140,7 @@ def _decode(body: bytes) -> object:
     try:
         return msgspec.json.decode(body)
     except msgspec.DecodeError:
-        # Whoever cuts a text by halves of characters sends one half. A stranger's message must not make a list unreadable.
+        # Cutting a text between surrogates leaves one half. A stranger's message must not make a list unreadable.
         return msgspec.json.decode(_ESCAPED.sub(_replace_half, body))
 
 

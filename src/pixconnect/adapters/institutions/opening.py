@@ -76,15 +76,15 @@ def open_institution(
 
     Args:
         account: The account.
-        credential: By which it is reached.
+        credential: For reaching it.
         clock: Of its tokens and paces.
         entropy: Of the names that requests need.
         bounds: Of each call.
-        connect: Another way there, such as one that is recorded.
-        note: Is told what each call came to, in one word.
+        connect: Another kind of connection, such as a recording one.
+        note: Receives each call's outcome, in one word.
 
     Raises:
-        InvalidInstitutionAccount: An address is not where its credentials may go, or the certificate cannot be used.
+        InvalidInstitutionAccount: An address is not permitted for its credentials, or the certificate cannot be used.
     """
     profile = find_profile(account)
     fault = find_address_fault(account, profile.account)
@@ -139,8 +139,8 @@ def _open_sending_tokens(
     known = profile.account
     if not known.asked_to_send:
         return None
-    # Of a pace of its own: what is refused here, time and again, keeps nobody from receiving.
-    # Where an institution says how many tokens there are, it has a part of those.
+    # With a pace of its own: repeated refusals here do not hinder receiving. If an institution publishes a number of tokens, it
+    # has a part of those.
     others = [pace for pace in known.paces if "token" not in pace.routes]
     own = (_SENDING_TOKENS,) if len(others) < len(known.paces) else ()
     traits = structs.replace(known, scopes=known.asked_to_send, due_scopes=(), paces=(*own, *others))
@@ -162,7 +162,7 @@ def _open_tokens(
     if account.environment == "homologation":
         path = profile.account.homologation_paths.get(path, path)
     parts = urlsplit(token_address(account, profile.account, path))
-    # What is whole has its path; an host's prefix would be put before each.
+    # Whole addresses have their path; the host's prefix would be put before each.
     return AccountTokens(
         connection,
         parse_institution_host(f"{parts.scheme}://{parts.netloc}"),

@@ -57,11 +57,11 @@ class CallPaces:
         """Wait until a call may be made, and count it.
 
         Raises:
-            BudgetSpent: That would be later than in ``patience_s``, or there is a pause, which nobody waits for here.
+            BudgetSpent: That would take longer than ``patience_s``, or the institution imposed a pause.
         """
         spent = list[_Budget]()
         try:
-            # Its own share first, so that whoever waits for that keeps nothing of what others share.
+            # Its own share first, so that waiting for that takes nothing of the common budget.
             for budget in self._find(route):
                 patience_s -= await self._spend(budget, patience_s)
                 spent.append(budget)

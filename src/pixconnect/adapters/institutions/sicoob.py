@@ -1,9 +1,11 @@
-"""Sicoob beside the standard: sending, and balance and statement of its current account, which may come within ``resultado``.
+"""Sicoob's additions to the standard: sending, and its current account's balance and statement.
 
-It sends in two steps: the first tells whose a key is and the network's name of the payment, and moves nothing; the second pays.
-What a second confirmation of one name does no source says, so each is confirmed once, and asked about by it from then on.
-Its statement promises no name that is a line's own, so that a line is named by what it says and which of its equals it is on
-its day.
+Balance and statement may come within ``resultado``.
+
+It sends in two steps: the first returns the key's owner and the network's name of the payment, and moves nothing; the second
+pays. The effect of a second confirmation of one name is undocumented, so each is confirmed once, and queried by it from then on.
+Its statement has no unique name for each line, so that a line is named by its contents and its place among equal lines of its
+day.
 """
 
 from __future__ import annotations
@@ -46,9 +48,9 @@ _NAME_MAX: Final = 200
 _REASON_MAX: Final = 500
 _Status = Literal["under_way", "settled", "refused"]
 _ENDED: Final = dict[str, _Status](FINALIZADO="settled", REJEITADO="refused")
-"""Whatever other word there is, the payment may still be made."""
+"""With any other word, the payment may still be made."""
 NOT_DONE: Final = "NAO_REALIZADO"
-"""Named and not confirmed, or ended without effect: no source says which, so it ends nothing."""
+"""Named and not confirmed, or ended without effect, undocumented which: so it ends nothing."""
 
 
 def write_confirmation(pix: OutgoingPix) -> dict[str, object]:
@@ -80,7 +82,7 @@ def decode_minted(members: Mapping[str, object], key: str) -> NamedPix:
 
 
 def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> SentPix | None:
-    """A payment, as its second step answers it and as it is asked about; nothing of one that was not made as far as told."""
+    """A payment, from the answer to its second step or to a query; ``None`` if it was reported as not made."""
     if wire.take_text(members, "endToEndId", 32) != code:
         raise wire.Malformed("endToEndId is that of another payment")
     # Its word has an accent, which not all write, and not all in the same characters.
@@ -102,7 +104,7 @@ def decode_sent_pix(name: str, code: str, members: Mapping[str, object]) -> Sent
 
 
 def _take_amount(members: Mapping[str, object]) -> int:
-    # A number, which is told with a point or a comma elsewhere.
+    # A number here; elsewhere written with a point or a comma.
     value = members.get("valor")
     told = value.replace(",", ".") if isinstance(value, str) else value
     return wire.take_number_of_reais({"valor": told}, "valor")
@@ -112,7 +114,7 @@ def _find_instant(members: Mapping[str, object]) -> datetime | None:
     try:
         return wire.find_instant(members, "horario")
     except wire.Malformed:
-        return None  # what is paid is paid, whenever it was
+        return None  # a paid one is paid, whatever its age
 
 
 def _plain(key: str) -> str:
@@ -132,7 +134,7 @@ def _fold(word: str) -> str:
 
 _SENT: Final = "/pix-pagamentos/v2/pagamentos"
 _NO_SUCH_KEY: Final = (400, 404, 422)
-"""What the first step may answer of a key that nobody has: no source says which. It moves nothing, so that each is certain."""
+"""Possible answers of the first step for an unknown key, undocumented which. It moves nothing, so each is conclusive."""
 _PATIENCE_S: Final = 5.0
 """One request a second is what Sicoob takes, and each transfer takes two."""
 _OUTCOME_S: Final = 4.0
@@ -168,9 +170,9 @@ class SicoobInstitution(StandardInstitution):
         return structs.replace(
             super().traits,
             has_balance=True,
-            # It is told of a number alone; without one it would be asked for in vain for ever, and be waited for after a loss.
+            # Statements need a number; without one reading would fail for ever, and be waited for after a loss.
             has_statement=bool(self._account.account),
-            # An account is paid in one step there, whose answer alone has its name: once lost, nothing could be asked.
+            # An account is paid in one step there, whose answer alone has its name: once lost, no query would be possible.
             sends=("KEY",),
             compares_owner=True,
             names_first=True,
@@ -201,7 +203,7 @@ class SicoobInstitution(StandardInstitution):
             minted = decode_minted(answer.members, key)
         except wire.Malformed as error:
             return NotSent(reason=error.reason)
-        # Better before the second step is noted as called than after: what is cut off there can only be asked about.
+        # Better before the second step is recorded as called than after: one cut off there can only be queried.
         await self._sending.wait("send", _PATIENCE_S)
         return minted
 
@@ -213,7 +215,7 @@ class SicoobInstitution(StandardInstitution):
             method="POST",
             path=f"{_SENT}/confirmacao",
             body=write_confirmation(pix),
-            # Never again, whatever it answers: also 403 of a token that has ended is asked about.
+            # Never again after any answer: even 403 for an ended token is queried.
             repeated_on=(),
             is_on_new_connection=True,
             patience_s=_PATIENCE_S,

@@ -1,7 +1,7 @@
-"""An account at an institution that speaks the central bank's Pix API, by its profile.
+"""An account at an institution with the central bank's Pix API, by its profile.
 
-What differs is data: where paths lie, which refusals are certain, by which names absence is told. What an institution has
-beside the standard is in a file of its own, which extends this one.
+The differences are data: paths, conclusive refusals, words for absence. An institution's additions to the standard are in a
+file of their own, which extends this one.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class StandardInstitution:
 
     @property
     def contests(self) -> Contests | None:
-        # Neither the standard nor the documents of most tell of any.
+        # Neither the standard nor most documents have contests.
         return None
 
     @property
@@ -140,7 +140,7 @@ class StandardInstitution:
     async def list_received(
         self, since: datetime, until: datetime, *, only_returned: bool = False
     ) -> AsyncGenerator[Sequence[ReceivedPix | MalformedItem]]:
-        # What breaks its form is told beside the others.
+        # Malformed items are reported beside the others.
         returned = {"devolucaoPresente": "true"} if only_returned else {}
         listed = PagedList(route="list", path=self._path("pix.listar"), query=returned)
         async for rows in list_rows(self._calls, listed, since, until):
@@ -188,7 +188,7 @@ class StandardInstitution:
         raise InstitutionUnavailable("the central bank's API sends nothing")
 
     async def read_balance(self) -> int:
-        raise InstitutionUnavailable("the central bank's API tells no balance")
+        raise InstitutionUnavailable("the central bank's API has no balance")
 
     async def read_closing_balance(self, day: date) -> int | None:
         return None
@@ -200,7 +200,7 @@ class StandardInstitution:
         yield ()
 
     async def list_webhooks(self) -> Sequence[Webhook]:
-        # By key, since not all have a list; and of others' keys nothing is ours to know.
+        # By key, since not all institutions have a list; and other owners' keys are not ours to read.
         found = [await self._find_webhook(key) for key in self._account.keys]
         return [webhook for webhook in found if webhook is not None]
 
@@ -286,7 +286,7 @@ class StandardInstitution:
     def _judge(
         self, content: Content, refusals: Sequence[CertainAnswer], calls: Calls | None = None
     ) -> CertainRefusal | UnknownOutcome:
-        # Whoever was asked by another token must hide that one.
+        # A call with another token must redact that one.
         reason = (calls or self._calls).describe(content)
         for known in refusals:
             if (content.status, content.name) != (known.status, known.name):
@@ -302,7 +302,7 @@ class StandardInstitution:
         return UnknownOutcome(reason=reason)
 
     def _read_found(self, content: Content, read: Callable[[], ReadT], calls: Calls | None = None) -> ReadT | None:
-        """``None`` where the institution says that there is no such thing; anything else must be readable."""
+        """``None`` if the institution reports that it does not exist; anything else must be readable."""
         is_named = content.status == 400 and content.name in self._known.absent
         if content.members and (content.status == 404 or is_named):
             return None
@@ -344,7 +344,7 @@ class StandardInstitution:
 
     async def _try_key(self, key: str) -> PermissionTried:
         tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
-        # What is absent may be a webhook of a key that is ours, and what is there is of one that is.
+        # The webhook of a key of ours may be absent, and an existing one proves the key ours.
         told = tried.explanation or "whether it is a key of this account is known at its first use"
         return PermissionTried(name=tried.name, is_given=tried.is_given, explanation=told)
 

@@ -1,6 +1,6 @@
-"""What the central bank's API answers about charges, received Pix and returns, as our records.
+"""The central bank's API's charges, received Pix and returns, as our records.
 
-Charges with a due date, and the parts of what has paid them, as the central bank's API writes them.
+Charges with a due date, and the parts of their payments, as the central bank's API writes them.
 
 A kind's place in its table of ``domain/due/terms``, counted from 1, is the standard's number of it.
 """
@@ -149,9 +149,9 @@ def _take_day(members: Mapping[str, object], name: str) -> date:
 
 
 def find_parts(members: Mapping[str, object]) -> DayAmount | None:
-    """Of what parts a received Pix consists; ``None`` where that is not told so that it can be read.
+    """The parts of a received Pix; ``None`` if they are missing or unreadable.
 
-    The Pix counts all the same: what it consists of is only shown.
+    The Pix counts all the same: its parts are only shown.
     """
     told = as_members(members.get("componentesValor"))
     if told is None or any(name in told for name in ("saque", "troco")):
@@ -213,7 +213,7 @@ def write_charge(terms: ChargeTerms) -> dict[str, object]:
 
 
 def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
-    """A charge as it is there; ``Malformed`` where anything of it cannot be relied on."""
+    """A charge in its present state there; ``Malformed`` if any of it is unreliable."""
     calendar, amount = wire.take_members(members, "calendario"), wire.take_members(members, "valor")
     status = _CHARGES.get(wire.take_text(members, "status", 40))
     # It might mean that the charge is paid: nothing is guessed of it.
@@ -238,7 +238,7 @@ def decode_charge(members: Mapping[str, object]) -> OpenedCharge:
 
 
 def _find_name(row: object) -> str | None:
-    # Only a help to ask: what is no name here is found by the list.
+    # Only a help for the query: the list finds Pix without a valid name here.
     name = (as_members(row) or {}).get("endToEndId")
     return name if isinstance(name, str) and is_end_to_end_id(name) else None
 
@@ -253,7 +253,7 @@ def _find_location(text: str) -> str | None:
 
 
 def check_code(text: str) -> str:
-    """A code that a payer's app can read: one that is broken is shown to nobody."""
+    """A code that a payer's app can read: a broken one is not shown."""
     text = trim_pasted(text)
     try:
         parse_br_code(text[: BR_CODE_LENGTH_MAX + 1])
@@ -324,7 +324,7 @@ def decode_refund(members: Mapping[str, object]) -> ListedRefund:
 
 
 def read_payer(members: Mapping[str, object]) -> KnownPayer:
-    """The payer, where one is told; what cannot be read of it is not known, and the Pix counts all the same."""
+    """The payer, if reported; unreadable members are unknown, and the Pix counts all the same."""
     told = as_members(members.get("pagador")) or as_members((as_members(members.get("gnExtras")) or {}).get("pagador"))
     if told is None:
         return KnownPayer()

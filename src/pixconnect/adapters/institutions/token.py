@@ -1,7 +1,7 @@
-"""An account's token: one for all its calls, got by one request at a time, renewed before it ends.
+"""An account's token: one for all its calls, requested by one call at a time, renewed before it ends.
 
-What the institution answers is believed only where it can be: a token that can be a header, a life that can be one. A scope
-narrower than we asked is noticed, since the institution says so with 200.
+An institution's answer is validated: the token must fit a header, its lifetime must be possible. A scope narrower than
+requested is noticed, since the institution reports it with 200.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Tokens(Protocol):
         ...
 
     def forget(self, authorization: str) -> None:
-        """The institution says that this one has ended."""
+        """Discard this one, which the institution rejected as ended."""
         ...
 
     async def read_granted(self) -> frozenset[str] | None:
@@ -150,7 +150,7 @@ class AccountTokens:
         granted = (await self._find()).granted
         if granted is None:
             return self._traits.asks_scopes and scope in self._traits.due_scopes and not self._asks_more
-        # What is said in other words than we ask in says nothing.
+        # Scopes in unknown words prove nothing.
         return scope not in granted and not granted.isdisjoint(self._traits.scopes)
 
     async def try_scopes(self, scopes: Sequence[str]) -> frozenset[str] | None:
@@ -170,7 +170,7 @@ class AccountTokens:
         if token is not None:
             return token
         async with self._one_at_a_time:
-            # Whoever was before us in the row has got one for all.
+            # An earlier caller in the queue has got one for all.
             token = self._usable()
             if token is not None:
                 return token
@@ -178,7 +178,7 @@ class AccountTokens:
             try:
                 self._token = await self._renew()
             except NoToken:
-                # The old one is good until its end: a renewal that fails takes it from nobody.
+                # The old one is valid until its end: a failed renewal does not remove it.
                 if before is not None and self._clock.monotonic_s() < before.ends_at_s:
                     return before
                 raise
@@ -191,7 +191,7 @@ class AccountTokens:
             except NoToken as refused:
                 if not refused.is_refusal:
                     raise
-                # A credential that receives today goes on doing so, whatever it lacks for more.
+                # A credential that receives today goes on doing so, without its further scopes.
                 self._asks_more = False
                 _log.warning(
                     "the institution gives no token for charges with a due date", scopes=self._traits.due_scopes
@@ -217,7 +217,7 @@ class AccountTokens:
             raise NoToken(f"no token: {error}") from None
         except (NoConnection, AnswerLost, MalformedAnswer) as error:
             raise self._pause(f"no token: {error}", None) from None
-        # Of a credential that is wrong itself, the request that asks for less tells it again.
+        # If the credential itself is wrong, the request with fewer scopes fails too.
         refused_by = (400, 401, 403) if needed else (400, 403)
         if scopes is not None and content.status in refused_by:
             raise NoToken("no token of these scopes", is_refusal=True)

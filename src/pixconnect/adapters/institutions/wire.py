@@ -1,9 +1,9 @@
-"""Values of answers, read strictly: what breaks its form is ``Malformed``, and no other value is made of it.
+"""Values of answers, read strictly: a value in the wrong form is ``Malformed``, and never converted.
 
 An amount in reais is a text with two decimals, an instant has its offset, a name of the network has its form. JSON's numbers
-are amounts only where the institution's document has them so.
+are amounts only if the institution's document defines them so.
 
-Who was paid, as an institution tells it with a Pix that was sent: some members whole, some masked, some not at all.
+The payee of a sent Pix, as an institution reports it: some members whole, some masked, some not at all.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def find_text(members: Mapping[str, object], name: str, length_max: int) -> str 
 
 
 def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType | None = None) -> str | None:
-    """A Pix key as it is kept, where it is told whole; nothing of one that has stars or is none of its type."""
+    """A Pix key in its stored form, if reported whole; ``None`` if masked or of another type."""
     key = find_text(members, name, KEY_LENGTH_MAX)
     if key is None or "*" in key:
         return None
@@ -89,7 +89,7 @@ def find_whole_key(members: Mapping[str, object], name: str, key_type: KeyType |
 
 
 def find_free_text(members: Mapping[str, object], name: str, length_max: int) -> str | None:
-    """What is only shown: of a longer text its beginning, and nothing of what is no text."""
+    """A text for display only: cut to the length, and ``None`` for anything but text."""
     value = members.get(name)
     return (keep_storable(value)[:length_max] or None) if isinstance(value, str) else None
 
@@ -155,7 +155,7 @@ def find_instant(members: Mapping[str, object], name: str) -> datetime | None:
 
 
 def take_local_day(members: Mapping[str, object], *names: str) -> tuple[date, datetime | None]:
-    """A day of Sao Paulo, and the instant where one is told; the first name that there is counts."""
+    """A day of Sao Paulo, and the instant if reported; the first existing name counts."""
     for name in names:
         value = members.get(name)
         if value is None or value == "":
@@ -174,7 +174,7 @@ def take_end_to_end_id(members: Mapping[str, object], name: str) -> str:
 
 
 def find_network_name(members: Mapping[str, object], name: str) -> str | None:
-    """An end-to-end id or the name of a return; what has another form is none."""
+    """An end-to-end id or the name of a return; ``None`` in another form."""
     value = members.get(name)
     if not isinstance(value, str):
         return None
@@ -250,7 +250,7 @@ def _parse_local(name: str, text: str) -> tuple[date, datetime | None]:
         raise Malformed(f"{name} is no day of this century")
     if len(text) == len("2026-01-31"):
         return told.date(), None
-    # Some write no offset: theirs is Sao Paulo's.
+    # Some write no offset: their times are Sao Paulo's.
     instant = told.replace(tzinfo=SAO_PAULO) if told.tzinfo is None else told
     return to_day(instant), instant.astimezone(UTC)
 
@@ -264,12 +264,12 @@ _ISPB_LENGTH: Final = 8
 def find_listed_payee(
     owner: Mapping[str, object], account: Mapping[str, object] | None = None, **names: str
 ) -> Party | None:
-    """A payee, with what is told of it; ``None`` of which nothing is. It is only shown, so nothing of it is refused.
+    """A payee as far as reported; ``None`` if not at all. It is only shown, so nothing of it is refused.
 
     Args:
-        owner: Members that say whose the account is.
-        account: Those that say which it is; by default the same.
-        names: By our member, how it is called there, of several names with commas the first that is told.
+        owner: Members about the account's owner.
+        account: Members about the account itself; by default the same.
+        names: Their name of each of our members; of several with commas, the first that exists.
     """
     of = dict(name=owner, tax_id=owner)
     bounds = dict(name=_NAME_MAX, tax_id=_TAX_ID_MAX)

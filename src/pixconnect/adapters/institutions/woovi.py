@@ -1,7 +1,7 @@
-"""An account at Woovi: charges by a name of ours, as it mints the txid itself; Pix both ways in one list; refunds by name.
+"""An account at Woovi: charges by a name of ours, as it makes the txid itself; Pix both ways in one list; refunds by name.
 
-No text of its errors is certain, so that no call that was sent is ever refused for certain; and each that changes something is
-sent once.
+No text of its errors is conclusive, so that no sent call is ever finally refused; and each call that changes something is sent
+once.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ from pixconnect.domain.webhooks.address_rules import URL_LENGTH_MAX
 _ROOT: Final = "/api/v1"
 _LIMIT: Final = 100
 _SKIP_MAX: Final = 2000
-"""Its own bound is not told: an interval with more is read in halves."""
+"""Its own bound is undocumented: an interval with more is read in halves."""
 _SKIPPED_MAX: Final = 5_000
-"""Of one second; whoever has more than that goes on for ever."""
+"""Of one second; more than that would never end."""
 _HALVED_MIN: Final = timedelta(seconds=1)
 _COUNT_MAX: Final = 100_000_000
 _EVENT: Final = "OPENPIX:TRANSACTION_RECEIVED"
@@ -92,7 +92,7 @@ class WooviInstitution:
             lifetime_max_s=self._known.lifetime_max_s,
             sends=("KEY", "MANUAL", "QRCODE"),
             says_amount_of_code=True,
-            # A second payment under a name is refused. Of a second approval nobody knows, so nothing is begun twice.
+            # A second payment under a name is refused. The effect of a second approval is unknown, so nothing is begun twice.
             resend_for=timedelta(0) if self._has_two_steps else RESENT_FOR,
             sends_at_once=self._account.sends_at_once,
             sends_per_s=self._account.sends_at_once / OUTCOME_S,
@@ -109,7 +109,7 @@ class WooviInstitution:
 
     @property
     def sent_returns(self) -> SentReturns | None:
-        # By what names its list of movements has them no source says.
+        # The names in its list of movements are undocumented.
         return None
 
     async def open_charge(self, terms: ChargeTerms) -> OpeningAnswer:
@@ -171,7 +171,7 @@ class WooviInstitution:
                     raise InstitutionUnavailable("the list of transactions has no end")
                 rows, count, goes_on = await self._read_page(begin, end, skip)
                 is_long = count > _SKIP_MAX or (goes_on and skip + _LIMIT >= _SKIP_MAX)
-                # Not read to the end of what may be skipped: what comes twice is one.
+                # Not read up to the maximum skip: duplicates are merged.
                 if is_long and end - begin > _HALVED_MIN:
                     middle = begin + (end - begin) / 2
                     waiting[:0] = [(begin, middle), (middle, end)]
@@ -305,7 +305,7 @@ class WooviInstitution:
         return read_cents_charge(wire.take_members(members, "charge"), self._clock.now())
 
     async def _read_page(self, begin: datetime, end: datetime, skip: int) -> tuple[Sequence[object], int, bool]:
-        """Lines, how many there are as far as that is told, and whether there are more."""
+        """Lines, their number as far as reported, and whether there are more."""
         query = {"start": format_milliseconds(begin), "end": format_milliseconds(end + timedelta(milliseconds=1))}
         paged = query | {"skip": str(skip), "limit": str(_LIMIT)}
         content = await self._calls.read("list", f"{_ROOT}/transaction", paged, body_max=LIST_MAX)
@@ -329,7 +329,7 @@ class WooviInstitution:
             return []
         name = find_charge_name(row)
         if name is None:
-            # Of a Pix that paid no charge nothing lists the refunds; ours are asked about by their names.
+            # No list has the refunds of a Pix without a charge; ours are queried by their names.
             return [] if only_returned else [pix]
         content = await self._calls.read("refund", f"{_ROOT}/charge/{name}/refund", body_max=LIST_MAX)
         refunds, items = list[ListedRefund](), list[ReceivedPix | MalformedItem]()
@@ -345,7 +345,7 @@ class WooviInstitution:
         return read_required(self._calls, content, lambda: wire.take_rows(content.members, "webhooks"))
 
     def _read_found(self, content: Content, read: Callable[[], ReadT]) -> ReadT | None:
-        # What is asked for by its name alone is refused with 400 for one reason: there is no such thing.
+        # A query by name alone gets 400 for one reason: not found.
         if content.status in (400, 404) and content.members:
             return None
         return read_required(self._calls, content, read)

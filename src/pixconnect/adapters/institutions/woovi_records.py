@@ -32,7 +32,7 @@ def read_cents_charge(members: Mapping[str, object], now: datetime) -> OpenedCha
     created_at = wire.take_instant(members, "createdAt")
     lifetime_s = _read_lifetime(members, created_at)
     word = wire.take_text(members, "status", 40)
-    # What is past its end is expired and nothing else: whoever opened it knows that end. Before it, somebody removed it.
+    # After its end a charge is only expired, and its opener has that end. Before it, a person removed it.
     words = dict[str, Literal["active", "paid", "removed_by_us"]](ACTIVE="active", COMPLETED="paid", EXPIRED="active")
     status = words.get(word)
     if status is None:
@@ -73,7 +73,7 @@ def read_cents_pix(members: Mapping[str, object]) -> ReceivedPix | None:
     words = {word for name in ("type", "status") if isinstance(word := members.get(name), str)}
     if "PAYMENT" not in words:
         return None
-    # The examples of its document say no more of what has come in than that it is a payment.
+    # The examples of its document call an incoming payment a payment, and no more.
     is_bare = words == {"PAYMENT"} and None in (members.get("type"), members.get("status"))
     if not is_bare and not words & (_SETTLED_WORDS | _OPEN_WORDS):
         raise wire.Malformed("status is a word that we do not know")
@@ -94,7 +94,7 @@ def read_cents_pix(members: Mapping[str, object]) -> ReceivedPix | None:
 
 
 def find_charge_name(row: object) -> str | None:
-    """Of a transaction of which something was given back: its charge, as whoever made that called it."""
+    """For a transaction with a return: its charge, by the name that its maker gave it."""
     members = as_members(row) or {}
     if not RETURNED_WORDS & {members.get("type"), members.get("status")}:
         return None
@@ -103,7 +103,7 @@ def find_charge_name(row: object) -> str | None:
 
 
 def read_side(side: Mapping[str, object], named: Mapping[str, object]) -> KnownPayer:
-    """Who paid: the account's holder, and only where none is told who was registered as the charge's customer."""
+    """The payer: the account's holder, and only if that is missing the charge's registered customer."""
     holder = as_members(side.get("holder")) or named
     account, psp = as_members(side.get("account")) or {}, as_members(side.get("psp")) or {}
     tax_id = wire.find_free_text(as_members(holder.get("taxID")) or {}, "taxID", 18)
@@ -134,7 +134,7 @@ def read_cents_refund(members: Mapping[str, object]) -> ListedRefund:
 
 
 def list_ids(rows: Sequence[object], event: str, url: str) -> list[str]:
-    """The webhooks that tell this address of an event."""
+    """The webhooks that notify this address of an event."""
     found = [as_members(row) or {} for row in rows]
     named = [row.get("id") for row in found if (row.get("event"), row.get("url")) == (event, url)]
     return [each for each in named if isinstance(each, str) and _WEBHOOK_ID.fullmatch(each)]

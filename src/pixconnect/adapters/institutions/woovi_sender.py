@@ -1,7 +1,7 @@
 """Sending at Woovi: a payment is created under a name of ours, which moves nothing, and approved, at once or by another call.
 
-Its errors are texts, of which two are known. A name is taken once: that a second payment under it is refused was tried in
-production, and that a second approval is nobody has seen, so none is ever asked for.
+Its errors are texts, of which two are known. A name is used once: the refusal of a second payment under it was tested in
+production. The refusal of a second approval is untested, so none is ever sent.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _ACCOUNT_TYPES: Final = dict(CHECKING="CACC", SAVINGS="SVGS", SALARY="SLRY", TRA
 _KEY_TYPES: Final = dict[str, KeyType](CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="PHONE", RANDOM="EVP", EVP="EVP")
 _Status = Literal["under_way", "settled", "refused"]
 _ENDED: Final = dict[str, _Status](CONFIRMED="settled", FAILED="refused", REJECTED="refused", DENIED="refused")
-"""Whatever other word there is, the payment may still be made: one that is CREATED by whoever approves it."""
+"""With any other word the payment may still be made: a CREATED one by an approver."""
 _REJECT_CODES: Final = dict(
     ACCOUNT_NOT_FOUND="AC03", PIX_KEY_INFO_NOT_FOUND="AC03", INVALID_PIX_KEY="CH16", ACCOUNT_TRANSACTION_BLOCKED_BY_MED="AC06"
 )  # fmt: skip
-"""Of its own codes those that say the same as one of the scheme's."""
+"""Its own codes with an equivalent in the scheme."""
 
 
 def write_cents_send(pix: OutgoingPix, *, approves: bool, has_text_psp: bool = False) -> dict[str, object] | None:
@@ -51,7 +51,7 @@ def write_cents_send(pix: OutgoingPix, *, approves: bool, has_text_psp: bool = F
     common: dict[str, object] = dict(value=pix.amount_cents, correlationID=pix.name, autoApprove=approves)
     said = {"comment": pix.payer_message} if pix.payer_message else {}
     if pix.br_code is not None:
-        # With the amount beside it no more is paid, whatever the code asks for by then.
+        # The amount beside it limits the payment, even if the code has changed by then.
         return dict(type="QR_CODE", qrCode=pix.br_code, **common, **said)
     if pix.is_by_key:
         kind = "RANDOM" if payee.key_type == "EVP" else payee.key_type
@@ -71,12 +71,12 @@ def _write_owner(payee: Party) -> dict[str, object]:
 
 
 def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: bool = True) -> SentPix:
-    """A payment as it is; ``Malformed`` where anything of it cannot be relied on.
+    """A payment in its present state; ``Malformed`` if any of it is unreliable.
 
     Args:
         members: Of the answer.
         name: Ours, which it must have.
-        is_question: Otherwise it is what a call that sends answered, which has taken it and says no more than that.
+        is_question: Otherwise it is the answer of a sending call, which has taken it and reports no more.
     """
     told = wire.take_members(members, "payment")
     if wire.take_text(told, "correlationID", _NAME_MAX) != name:
@@ -86,9 +86,9 @@ def decode_cents_sent(members: Mapping[str, object], name: str, *, is_question: 
     status: _Status = _ENDED.get(word, "under_way") if is_question else "under_way"
     return SentPix(
         name=name,
-        # It is there: what is not found from now on was removed by somebody.
+        # It exists: if it is missing later, a person removed it.
         code=name,
-        # Without it nobody could tell it from another's: what is paid must name it.
+        # Without it the payment could not be distinguished from another: a paid one must have it.
         end_to_end_id=wire.take_end_to_end_id(moved, "endToEndId")
         if status == "settled"
         else wire.find_network_name(moved, "endToEndId"),
@@ -113,7 +113,7 @@ def is_created(members: Mapping[str, object]) -> bool:
 def _find_payee(
     told: Mapping[str, object], moved: Mapping[str, object], destination: Mapping[str, object]
 ) -> str | None:
-    """Whom it goes to, as ``name_payee`` says it, as far as that is told whole."""
+    """Its payee in the form of ``name_payee``, if reported whole."""
     side = as_members(moved.get("creditParty")) or {}
     alias = _find_alias(told)
     if told.get("type") != "MANUAL" and told.get("account") is None:
@@ -170,7 +170,7 @@ def find_sent_name(row: object) -> str | None:
 
 
 def has_more(members: Mapping[str, object], rows_count: int, read_count: int, limit: int) -> bool:
-    """Whether a list goes on after a page: it says so, or how many there are; otherwise a page that is full is not the last."""
+    """Whether a list continues after a page: by its flag or its total; otherwise a full page is not the last."""
     page = as_members(members.get("pageInfo")) or {}
     goes_on, total = page.get("hasNextPage"), page.get("totalCount")
     if isinstance(goes_on, bool):
@@ -185,27 +185,27 @@ OUTCOME_S: Final = 3.0
 _APPROVE: Final = "/api/v1/payment/approve"
 _REFUSED: Final = (400, 403)
 _KNOWN_TEXTS: Final = ("correlationid", "saldo", "balance")
-"""In what says that the name was used, or that there is too little money there: the payment is there, or may be."""
+"""In errors for a used name, or too little money: the payment exists, or may exist."""
 _ABSENT: Final = (400, 404)
 _NO_LIST: Final = (403, 404, 405)
 """For this AppID there is none, which says nothing of payments."""
 _LISTED_AFTER: Final = timedelta(seconds=50)
 """Before a refusal by a text is believed."""
 _WAITS_AFTER: Final = timedelta(minutes=1)
-"""What is created, and by then not approved, waits for a person there."""
+"""A payment created and not approved by then waits for a person there."""
 _LOOKED_FOR: Final = timedelta(days=1)
 _GONE_AFTER: Final = timedelta(hours=1)
 """From its first call on: what lists are late with is there by then."""
 _CLOCKS_APART: Final = timedelta(hours=1)
 _LIMIT: Final = 100
 _PAGES_MAX: Final = 100
-"""Of the list of payments: its own bound of what may be skipped is not told."""
+"""Of the list of payments: its own bound on skipping is undocumented."""
 _APPROVALS_MAX: Final = 3
 _APPROVED_AFTER_MAX_S: Final = 2.0
 
 
 class WooviSender:
-    """What sends and reads what was sent, by the calls of one account."""
+    """Sends, and reads sent payments, by the calls of one account."""
 
     def __init__(self, calls: Calls, clock: Clock, *, has_two_steps: bool, has_text_psp: bool = False) -> None:
         self._calls, self._clock = calls, clock
@@ -238,7 +238,7 @@ class WooviSender:
         return created
 
     async def _approve(self, created: SentPix) -> SentPix | UnknownOutcome:
-        """The step that moves the money: whatever it comes to, it may be done."""
+        """The step that moves the money: after any outcome it may be done."""
         change = ChangingCall(
             route="send", method="POST", path=_APPROVE, body={"correlationID": created.name}, is_on_new_connection=True
         )
@@ -273,7 +273,7 @@ class WooviSender:
         return structs.replace(told, waits_for="approval" if self._has_two_steps else "funds")
 
     async def _judge_absent(self, name: str, since: datetime | None) -> None:
-        """Whatever is wrong there may be 400 with a text: what is absent for long must be absent from the list too."""
+        """Any fault there may be 400 with a text: a long-absent payment must be absent from the list too."""
         now = self._clock.real_now()
         if since is None or now < since + _LISTED_AFTER:
             return
@@ -282,7 +282,7 @@ class WooviSender:
             raise InstitutionUnavailable("a payment is in the list, and is not found by its name")
 
     async def _judge_gone(self, name: str, since: datetime | None) -> SentPix:
-        """Of one that was there: somebody removes what is not approved. Both questions must say so, and not too soon."""
+        """For one that existed: a person removes an unapproved one. Both queries must confirm it, and not too soon."""
         now = self._clock.real_now()
         if since is None or now < since + _GONE_AFTER:
             raise InstitutionUnavailable("a payment that was there is not found: it may have been removed")
@@ -318,7 +318,7 @@ class WooviSender:
 
 
 def _read_own(answer: Content, pix: OutgoingPix) -> SentPix | UnknownOutcome:
-    """What was answered of the payment that we asked for; how it is, the question tells."""
+    """The answer about our own payment; the query reports its state."""
     try:
         told = decode_cents_sent(answer.members, pix.name, is_question=False)
     except wire.Malformed as error:

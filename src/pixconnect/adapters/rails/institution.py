@@ -1,10 +1,11 @@
-"""The rail that is an account at an institution: over it Pix are sent, and what was received there is returned.
+"""The rail that is an account at an institution: it sends Pix, and returns Pix received there.
 
-What came in is read by sweeps (``usecases/institutions``) and taken as reports, so this rail has none of its own; nobody there
-waits for an acknowledgement. How orders end is asked, by our name of them there, of refunds beside their original.
+Sweeps (``usecases/institutions``) read incoming Pix and record them as reports, so this rail has none of its own; the
+institution expects no acknowledgement. The end of an order is queried, by our name of it there, for refunds beside their
+original.
 
-Before each call its row says *calling*, durably. Whatever the call comes to, the row is taken further before the answer is
-given, so that what a process had learned when it was killed is asked again, and what it had not is asked for the first time.
+Before each call its row is set to *calling*, durably. After any outcome the row is advanced before the answer is returned. So
+if the process is killed, a recorded result is queried again, and an unrecorded one for the first time.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ from pixconnect.domain.money.rail import (
 from pixconnect.domain.rules.register import is_outside_window
 
 REPEATED_FOR: Final = timedelta(hours=12)
-"""Refunds, from the first call on; what is unknown for longer is only asked about."""
+"""For refunds, from the first call on; an unknown one is only queried afterwards."""
 SILENT_AFTER: Final = timedelta(seconds=30)
 """So long an order that was called, and has not ended, keeps others from being sent; then it is asked about beside them."""
 BELIEVED_AFTER: Final = timedelta(minutes=1)
@@ -72,7 +73,7 @@ LEAVES_WITHIN_S: Final = 30.0
 """So long after it was noted a call may leave: who was stopped before it may find that people have ended its order since."""
 _TOO_LATE: Final = NotSent(reason="this process was stopped before the call left")
 _A_MOMENT: Final = timedelta(minutes=1)
-"""Of received Pix are read to see whether an institution that tells no balance can be reached."""
+"""Received Pix of this span are read to test whether an institution without a balance call can be reached."""
 
 _log = structlog.get_logger(__name__)
 
@@ -83,13 +84,13 @@ _Call = Callable[[RailStep, float], Awaitable[_Answer]]
 
 
 class RecordingRail(NoRail):
-    """The rail of an account of which something is only read and recorded."""
+    """The rail of an account that is only read and recorded."""
 
     def __init__(self) -> None:
         super().__init__("nothing is sent over accounts at institutions yet")
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
-        """Nobody waits for it there: what is listed has settled."""
+        """No-op: institutions expect no acknowledgement."""
 
 
 class InstitutionRail(RecordingRail):
@@ -126,7 +127,7 @@ class InstitutionRail(RecordingRail):
         try:
             steps = await self._memory.open(ids)
         except MemoryUnavailable as error:
-            raise RailUnavailable("what was asked of the institution cannot be read") from error
+            raise RailUnavailable("the record of calls to the institution cannot be read") from error
         return list(await asyncio.gather(*(self._ask(steps.get(name)) for name in ids)))
 
     async def check(self) -> None:
@@ -181,11 +182,11 @@ class InstitutionRail(RecordingRail):
             is_late = self._clock.monotonic_s() > leaves_by_s
             return await self._conclude(calling, _TOO_LATE if is_late else await call(calling, leaves_by_s))
         except (MemoryUnavailable, InstitutionUnavailable):
-            # The row may say that we call; so it is asked about, and never given up as if it could not be there.
+            # The row may be in a call; so it is queried, and never given up as if it could not exist.
             return Unknown()
 
     def _may_call(self, step: RailStep) -> bool:
-        # Nobody expects any more that an order leaves whose id is too old for the network.
+        # An order whose id is too old for the network is no longer expected to leave.
         is_late = step.kind == "order" and self._is_late(step)
         return not step.only_asked and ((step.state == "minted" and not is_late) or self._may_repeat(step))
 
@@ -231,7 +232,7 @@ class InstitutionRail(RecordingRail):
         until_s = self._repeated_until.get(step.order_name, 0.0)
         if self._is_listed(step) and self._clock.monotonic_s() >= until_s:
             return False
-        # What it has told of, or has refused, is only asked about: a person there may have ended it since.
+        # A reported or refused one is only queried: a person there may have ended it since.
         if step.code_there is not None or step.refusal_reason is not None:
             return False
         repeated_for = self._repeated_for(step)
@@ -249,7 +250,7 @@ class InstitutionRail(RecordingRail):
         pix = write_pix(order, step)
         if order.initiation_type == "QRCODE":
             if order.br_code is None or not is_code_of(order.br_code, pix):
-                # Never by its key alone, under which nobody would know what it pays.
+                # Never by its key alone: the charge that it pays would be unknown.
                 return NotSent(reason="the code is not the one that was accepted")
             # It may be read there first.
             pix = structs.replace(pix, not_after_s=leaves_by_s)
@@ -282,7 +283,7 @@ class InstitutionRail(RecordingRail):
             case UnknownOutcome(is_refusal=True) if not calling.may_be_done:
                 await self._memory.take(calling, doubt_step(calling, answer.reason))
                 return Unknown()
-            # An earlier call of it may be done, whatever became of this one.
+            # An earlier call of it may be done, whatever the outcome of this one.
             case CertainRefusal() | NotSent() | UnknownOutcome():
                 await self._memory.take(calling, structs.replace(calling, state="asked", may_be_done=True))
                 return Unknown()
@@ -317,7 +318,7 @@ class InstitutionRail(RecordingRail):
             if not await self._memory.take(step, asked):
                 return Taken()  # another worker has it
             step = asked
-        # Where a name of ours cannot be asked by, the repeat tells the code, and at once; a list would tell it later.
+        # If queries by our name are impossible, repeating returns the code at once; a list would show it later.
         if self._is_listed(step) and self._may_repeat(step):
             return Unknown(is_repeatable=True)
         is_late = self._is_late(step)
@@ -332,24 +333,24 @@ class InstitutionRail(RecordingRail):
             return reject_by(refused) if await self._memory.take(step, refused) else Taken()
         is_called = step.state not in ("new", "minted")
         if is_called and self._names_first(step):
-            # Named by the network before it was called, whatever became of that; nothing but its name is told by this.
+            # The network named it before the call; after any outcome, this reports nothing but its name.
             return Unknown(network_id=step.code_there)
         if is_called or not is_late:
-            # What was called is durably dated, so no start of the database ends the time for which it is repeated.
+            # Each call is durably dated, so no start of the database ends the time for repeating it.
             return Unknown(is_repeatable=self._may_repeat(step))
-        # Closed first: from then on nobody calls.
+        # Closed first: from then on no call is made.
         never = structs.replace(step, state="closed", outcome="never")
         return NeverTaken() if await self._memory.take(step, never) else Taken()
 
     def _is_believed(self, step: RailStep) -> bool:
-        # Of what was open at a loss another call may be forgotten, which was not refused.
+        # For one open at a loss another call may be lost, which was not refused.
         is_doubted = step.state == "asked" and step.refusal_reason is not None and not step.only_asked
         return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
     async def _hear(self, step: RailStep, heard: ListedOrder) -> Taken | Settled | Rejected:
-        """What the institution lists of it is true, also where a row of ours cannot be taken further now."""
+        """The institution's list is the truth, even if a row of ours cannot be advanced now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
-            # Neither an end of ours nor a reason to send it again: a person has to look.
+            # Neither an end of the order nor a reason to resend it: a person has to look.
             _log.critical("an institution has an order of ours with other contents", order=step.order_name)
             await self._note_done(step, heard.code)
             return Taken()

@@ -1,4 +1,4 @@
-"""Steps of an order at an institution: the first of two is remembered and compared before the second; what is listed; ends."""
+"""Steps of an order at an institution: the first of two is recorded and compared before the second; listing; ends."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_code_of(text: str, pix: OutgoingPix) -> bool:
 
 
 class ListedOrder(Struct, frozen=True, kw_only=True):
-    """What the institution says of an order of ours, a refund or a transfer."""
+    """The institution's report about an order of ours, a refund or a transfer."""
 
     status: Literal["under_way", "done", "refused"]
     amount_cents: int | None
@@ -48,13 +48,13 @@ class ListedOrder(Struct, frozen=True, kw_only=True):
     reason: str | None
     reject_code: str | None = None
     payee: str | None = None
-    """Where it tells whom a transfer goes to."""
+    """A transfer's payee, if reported."""
     paid: Party | None = None
-    """Who that is, as far as it tells."""
+    """The payee's members, as far as reported."""
     code: str | None = None
     """The institution's own, of a transfer that is asked about by it."""
     waits_for: WaitsFor | None = None
-    """Where a transfer waits for a person there."""
+    """Set if a transfer waits for a person there."""
 
 
 def as_listed_order(listed: ListedRefund | SentPix) -> ListedOrder:
@@ -95,11 +95,11 @@ def end_step(step: RailStep, outcome: Outcome, code: str | None = None, reason: 
 
 
 def settle_by(step: RailStep, heard: ListedOrder, now: datetime) -> Settled:
-    """What a settled one says, with who was paid: as the institution tells it, or as its first step has told it."""
+    """The settlement with its payee: from the institution's report, or from its first step."""
     owner = dict(name=step.owner_name, tax_id=step.owner_tax_id)
     named = {member: text for member, text in owner.items() if text}
     paid = heard.paid or (structs.replace(UNKNOWN_PARTY, **named) if named else None)
-    # Some tell no instant of it: then it is the one at which we heard.
+    # Some report no instant: then it is the instant of our reading.
     return Settled(settled_at=heard.settled_at or now, network_id=heard.network_id, payee=paid)
 
 
@@ -108,15 +108,15 @@ def reject_by(step: RailStep) -> Rejected:
     return Rejected(code=step.refusal_code or reject_code.NETWORK_FAILED, reason=step.refusal_reason or NO_REASON)
 
 
-_OTHER_OWNER: Final = "The key is not the named owner's, as the institution told before anything was paid."
+_OTHER_OWNER: Final = "The key does not belong to the named owner, by the institution's answer before payment."
 
 
 async def take_first_step(
     sender: Sender, memory: RailMemory, step: RailStep, pix: OutgoingPix
 ) -> RailStep | SubmitAnswer:
-    """Name an order that has no name there yet: its row as it is then, or what becomes of it instead.
+    """Name an order that has no name there yet; return its new row, or its end.
 
-    Nothing moves by it. So whatever fails, or was cut off, is no call, and may be done again.
+    Nothing moves by it. So any failure or interruption is no call, and the step may be repeated.
     """
     if not isinstance(sender, FirstStep):
         return NotTaken()
@@ -135,14 +135,14 @@ async def take_first_step(
 
 
 async def refuse_another(memory: RailMemory, step: RailStep, payee: Party) -> SubmitAnswer | None:
-    """End an order whose key is somebody else's than the caller named; ``None`` where nothing says so."""
+    """End an order whose key belongs to another owner than the caller named; ``None`` without such a report."""
     if step.state != "minted" or not is_another_owner(payee, step.owner_tax_id):
         return None
     return await _refuse(memory, step, reject_code.OTHER_OWNER, _OTHER_OWNER)
 
 
 async def _refuse(memory: RailMemory, step: RailStep, code: str, reason: str) -> SubmitAnswer:
-    """Certain whatever is there, since nothing was called that moves money; so it is also where somebody else has the row."""
+    """Final in any case, since no call was made that moves money; also if another worker has the row."""
     refused = end_step(step, "refused", code, reason)
     return NotTaken() if await _take(memory, step, refused) is None else reject_by(refused)
 

@@ -107,7 +107,7 @@ _failure = msgspec.json.Decoder(_Failure)
 
 
 class _NothingSentError(Exception):
-    """The sandbox was not reached, or says that it has done nothing."""
+    """The sandbox was not reached, or reports that it has done nothing."""
 
 
 class _NobodyKnowsError(Exception):
@@ -148,7 +148,8 @@ class SandboxConnection:
                 connection = await self._connection()
                 answer = await connection.exchange(request)
         except ConnectionFailed as error:
-            # A kept connection may have been cut with our request in it, so not even an empty answer says that it was not read.
+            # A kept connection may have been cut with our request in it, so not even an empty answer proves that it was not
+            # read.
             raise _NobodyKnowsError(error.reason) from error
         except TimeoutError as error:
             raise _NobodyKnowsError(f"no answer within {total_s:g} s") from error
@@ -211,7 +212,7 @@ class SandboxRail:
         status, body = await self._ask("/rail/lookup", question)
         return None if status == 404 else _read(_entry, status, body, RailUnavailable)
 
-    # Every transfer has a question of its own, under its own id, as the scheme wants it: nothing is kept for the next one.
+    # Every transfer has a query of its own, under its own id, as the scheme requires: nothing is cached for the next one.
     async def _look_up(self, questions: Sequence[_Question]) -> list[DirectoryEntry | _Alone | None]:
         status, body = await self._ask("/rail/lookups", questions)
         answers = _read(_lookup_answers, status, body, RailUnavailable)

@@ -38,7 +38,7 @@ class LogSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class FaceSettings:
-    """Faces of institutions, and credentials that tests know beforehand."""
+    """Faces of institutions, and fixed credentials for tests."""
 
     faces: str = ""
     """Comma-separated faces of institutions that get a listener of their own in the sandbox, as ``NAME:PORT``, such as
@@ -46,20 +46,20 @@ class FaceSettings:
     does, by the files of ``tls_certificate_file``. Below ``/faces/NAME`` all of them are served anyway. Never in live mode."""
 
     face_answers: str = ""
-    """Comma-separated choices where no source says what an institution answers, as ``NAME.CHOICE=ANSWER``, such as
-    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them. ``drawn`` among them
-    draws all others by ``sandbox_seed``: a program that is right loses nothing under any seed."""
+    """Comma-separated choices where an institution's answer is undocumented, as ``NAME.CHOICE=ANSWER``, such as
+    ``efi.above_limit=invalid``; `pixconnect face show NAME` lists them. ``drawn`` among them draws all others by
+    ``sandbox_seed``: a correct program loses nothing under any seed."""
 
     demonstration_client_id: Annotated[str, Meta(pattern="^[a-zA-Z0-9_-]{0,64}$")] = ""
-    """The client_id of a sandbox's demonstration, for tests that must know it beforehand; empty lets one be made."""
+    """The client_id of a sandbox's demonstration, for tests that need a fixed one; if empty, one is made."""
 
     demonstration_client_secret: Annotated[str, Meta(extra={"is_secret": True})] = ""
     """Its secret, beside ``demonstration_client_id``."""
 
     sandbox_clock_at: str = ""
     """Where the sandbox's clock begins at the first start on an empty database, an RFC 3339 instant such as
-    ``2031-03-14T12:00:00Z``, for tests whose days are written down; empty is real time. It goes on from there. At most 30 days
-    before real time; certificates and tokens keep real time."""
+    ``2031-03-14T12:00:00Z``, for tests with fixed days; empty is real time. It goes on from there. At most 30 days before
+    real time; certificates and tokens keep real time."""
 
     @property
     def clock_begins_at(self) -> datetime | None:
@@ -139,7 +139,7 @@ class AddressSettings:
     ``optional`` also serves clients without one, for example callbacks of an institution that has none."""
 
     tls_host: str = ""
-    """The address that it listens on there; empty means ``host``."""
+    """The address of that listener; empty means ``host``."""
 
     tls_proxies: str = ""
     """Comma-separated networks of proxies that pass TCP on to that port, saying by the PROXY protocol who connected to them."""
@@ -160,14 +160,16 @@ class AddressSettings:
     """The identity service's address as callers see it, also the tokens' ``iss``; empty means ``base_url``."""
 
     security_contacts: Annotated[str, Meta(pattern=rf"^({_CONTACT}( *, *{_CONTACT})*)?$")] = ""
-    """Comma-separated addresses, the first preferred, for whoever finds a weakness, as ``mailto:``, ``https://`` or ``tel:``.
-    They stand in ``/.well-known/security.txt`` (RFC 9116); empty has no such file."""
+    """Comma-separated contacts for reports of weaknesses, the first preferred, as ``mailto:``, ``https://`` or ``tel:``.
+
+    They stand in ``/.well-known/security.txt`` (RFC 9116); empty has no such file.
+    """
 
     documentation: Literal["on", "off"] = "on"
     """Whether the service serves its documentation at ``/docs``; ``/openapi.json`` is served anyway."""
 
     callback_base_url: str = ""
-    """The API's address as institutions see it, to which they tell that something came in; empty means ``base_url``."""
+    """The API's address for callbacks of institutions about incoming money; empty means ``base_url``."""
 
     console_host: str = "127.0.0.1"
     """The address that the console listens on."""
@@ -179,7 +181,7 @@ class AddressSettings:
     """The console's address as browsers see it; empty means ``http://<console_host>:<console_port>``."""
 
     trusted_proxies: str = ""
-    """Comma-separated networks whose ``X-Forwarded-For`` is believed; empty trusts nobody."""
+    """Comma-separated networks whose ``X-Forwarded-For`` is trusted; empty trusts none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -240,9 +242,11 @@ class WebhookSettings:
     """PEM file of the key of ``webhook_certificate_file``, without a password."""
 
     event_retention_days: Annotated[int, Meta(ge=4, le=160)] = 90
-    """How long events and their deliveries are kept: at least for the 4 days that the attempts of one webhook may take. What
-    was set when `pixconnect migrate` ran last is the least, even where a worker's setting is smaller. They go by partitions, so
-    the last ones stay for a tenth longer: with 160 days none outlives the 180 of messages."""
+    """How long events and their deliveries are kept: at least for the 4 days that the attempts of one webhook may take.
+
+    The value at the last run of `pixconnect migrate` is the minimum, even if a worker's setting is smaller. They go by
+    partitions, so the last ones stay for a tenth longer: with 160 days none outlives the 180 of messages.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +289,7 @@ class Settings(
 
     @property
     def named_ispb(self) -> str:
-        """In our ids: that of nobody in live mode where none is set, since only participants have one."""
+        """ISPB used in our ids; 99999999 if unset in live mode."""
         return "99999999" if self.mode == "live" and self.ispb == type(self).ispb else self.ispb
 
     @property
@@ -316,7 +320,7 @@ class Settings(
 
     @property
     def console_login_url(self) -> str:
-        """Where the console logs in for what the service may not do."""
+        """The console's login for actions that the service may not do."""
         return self.console_database_url or self.operators_url
 
     @property
@@ -367,7 +371,7 @@ class Settings(
         """Whether a URL that others gave us may lead to this machine."""
         if self.mode != "sandbox" or self.sandbox_loopback != "auto":
             return self.mode == "sandbox" and self.sandbox_loopback == "allowed"
-        # Behind a proxy on this machine the sandbox listens on loopback only, and base_url says who can reach it.
+        # Behind a proxy on this machine the sandbox listens on loopback only, and base_url shows its reach.
         seen_host = urlsplit(self.base_url).hostname or "" if self.base_url else self.host
         return is_loopback_host(self.host) and is_loopback_host(seen_host)
 

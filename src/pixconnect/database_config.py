@@ -56,16 +56,20 @@ class DatabaseSettings:
     """The address of a role that `verify` logs in as, which only reads; empty means that of operators' verbs."""
 
     read_database_url: _Secret = ""
-    """The address of a standby, with the login of ``database_url``: lists, statements and `verify` read there. Empty means that
-    everything is read at the primary."""
+    """The address of a standby, with the login of ``database_url``: lists, statements and `verify` read there.
+
+    If empty, the primary serves all reads.
+    """
 
     database_tls: Literal["verify-full", "off-by-operator"] = "verify-full"
-    """In live mode, every address of a database beyond this machine must have ``sslmode=verify-full``, so that who answers has
-    proved who it is; ``off-by-operator`` where you know that nobody else is on that network."""
+    """In live mode, every address of a database beyond this machine must have ``sslmode=verify-full``, so that the server
+    proves its identity; ``off-by-operator`` if that network is yours alone."""
 
     database_cluster: str = ""
-    """The ``cluster_name`` (Patroni: its scope) of servers of which only one that has each answered commit takes over. A server
-    of another name is not used. Empty: whatever takes over may have forgotten something, and accounts at institutions pause."""
+    """The ``cluster_name`` (Patroni: its scope) of servers of which only one that has each answered commit takes over.
+
+    A server of another name is not used. If empty, a takeover may have lost data, and accounts at institutions pause.
+    """
 
     database_connections_max: Annotated[int, Meta(ge=1)] = 10
     """Connections to PostgreSQL of one process."""

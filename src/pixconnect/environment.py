@@ -54,7 +54,7 @@ def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     }
     found = {name: environment[variable] for name, variable in set_by.items() if variable}
     for name, (variable, path) in _find_secret_files(environment).items():
-        # Which of the two was meant nobody can tell, so neither is taken.
+        # The two are ambiguous, so neither is taken.
         if name in found:
             raise SettingsError(f"{set_by[name]}: is set, and so is {variable}; set one of them")
         found[name], set_by[name] = _read_secret_file(variable, path), variable
@@ -91,7 +91,7 @@ def own_folder(variable: str, below_home: str, environment: Mapping[str, str] = 
 
 
 def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
-    """A line for each variable that begins as ours do and is no setting, with the name that was probably meant."""
+    """A line for each unknown variable with our prefix, with the name that was probably meant."""
     names = [variable for name in NAMES for variable in _variables(name)]
     names += [f"{variable}_FILE" for name in SECRETS for variable in _variables(name)]
     lines: list[str] = []
@@ -112,7 +112,7 @@ def misspelt_variables(environment: Mapping[str, str] = os.environ) -> list[str]
 
 
 def _describe_rule(name: str, rule: str) -> str:
-    """What a setting must be, for msgspec's words on what it is not."""
+    """A setting's rule, from msgspec's words about its violation."""
     kind = KINDS[name]
     words = get_args(kind)
     if "enum" in rule:

@@ -13,13 +13,13 @@ LENGTH_MAX: Final = 4 * 1024 * 1024
 
 
 def read_named_file(path: str | Path, length_max: int = LENGTH_MAX) -> bytes:
-    """What is in a regular file of a bounded length.
+    """The contents of a regular file of a bounded length.
 
     Raises:
-        OSError: It cannot be read, is something else, or is longer; ``strerror`` says which.
+        OSError: It cannot be read, is something else, or is longer; ``strerror`` names the reason.
         ValueError: The name has a NUL.
     """
-    # Whoever opens a FIFO for reading waits until somebody writes, and a device may never end.
+    # Opening a FIFO for reading waits for a writer, and a device may never end.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

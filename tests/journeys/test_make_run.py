@@ -169,7 +169,7 @@ def test_a_taken_port_is_named(home_folder: Path) -> None:
         refused = installation.run_verb(home_folder, "run", port=port)
     assert refused.returncode == 1
     assert refused.stderr == (
-        f"pixconnect: port {port} of 127.0.0.1 is taken: stop what listens there, or set PORT to another\n"
+        f"pixconnect: port {port} of 127.0.0.1 is taken: stop the program that listens there, or set PORT to another\n"
     )
 
 

@@ -61,7 +61,7 @@ from pixconnect.usecases.webhooks.feed import FeedWaits
 from pixconnect.writing.write_queues import QUEUE_LENGTH_MAX
 
 LOGS: Final = "faces"
-"""The folder of the home with what was asked at each face and answered."""
+"""The folder of the home with each face's requests and answers."""
 _LOG_MAX: Final = 1024 * 1024
 
 
@@ -73,7 +73,7 @@ def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> 
     folder = settings.home_path / LOGS
 
     def write(face: str, line: bytes) -> None:
-        # What is no face has no file; and a log that cannot be written stops nobody.
+        # Unknown faces have no file; and a log that cannot be written stops no request.
         if face not in names:
             return
         with suppress(OSError):
@@ -88,7 +88,7 @@ def note_exchanges(settings: Settings, application: Answering, clock: Clock) -> 
 
 
 def _open_own(file: Path) -> int:
-    # Nobody else's file, and no pipe that would be waited for.
+    # Not another user's file, and no pipe that would block.
     return os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
 
 
@@ -156,7 +156,7 @@ async def _open_access_pool(base: Base) -> AsyncGenerator[Pool]:
 async def serve(
     settings: Settings, sockets: Sequence[socket.socket], stop: asyncio.Event, report_ready: Callable[[], None]
 ) -> None:
-    """Answer callers on these sockets until told to stop; those of ``tls_port`` speak TLS. Requests under way are finished."""
+    """Serve callers on these sockets until stopped; those of ``tls_port`` speak TLS. Running requests are finished."""
     # Each connection is a file: the limit is raised as far as it goes, and the rest is shared out below.
     files_max = descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
@@ -231,7 +231,7 @@ def _make_read(base: Base, services: Services, application: Application, ends: M
         application.answers,
         application.durations_s,
         partial(_measure_left, base.context.clock, ends),
-        # As anybody is told: callers that ask at the same time share one look.
+        # For public callers: concurrent ones share one look.
         services.read_health,
         base.shared.calls,
         services.standby,

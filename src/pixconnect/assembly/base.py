@@ -143,7 +143,7 @@ def _open_watch(settings: Settings, policy: Policy) -> ServerWatch:
 
 
 async def _check_database(connections: pool.Pool, settings: Settings, server: ServerWatch, policy: Policy) -> None:
-    """Before anything is written: the tables must be ours, of this mode, on a server that forgets nothing."""
+    """Before any write: the tables must be ours, of this mode, on a server with durable settings."""
     async with connections.acquire() as connection:
         another = connect_as_service(settings, "pixconnect beside")
         await pooler.refuse_shared_sessions(connection, SERVICE_SCHEMA, another)
@@ -159,7 +159,7 @@ def keep_up(base: Base, *, for_others: bool) -> Sequence[Callable[[], Awaitable[
     context = base.context
     noting = partial(context.server.keep_noting, context.pool, for_others=for_others)
     tasks: list[Callable[[], Awaitable[None]]] = [base.keyring.keep_fresh, noting]
-    # Only the sandbox's clock can be moved; a process that has not heard of it would date things wrongly for a moment.
+    # Only the sandbox's clock can be moved; a process that missed a move would date facts wrongly for a moment.
     if context.policy.is_sandbox:
         tasks.append(partial(follow_clock, context, connect_as_service(base.settings, "pixconnect clock")))
     return tasks

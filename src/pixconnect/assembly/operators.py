@@ -62,13 +62,13 @@ def prepare_home(settings: Settings) -> AesSecretBox:
 async def open_operator(
     settings: Settings, *, url: str = "", role: str = OPERATOR_ROLE, connections_max: int = 1, compares_key: bool = True
 ) -> AsyncGenerator[Operator]:
-    """Open what operators' verbs need, by their role or a lesser one.
+    """Open the resources of operators' verbs, by their role or a lesser one.
 
     Raises:
         InstallationError: The database is of the other mode.
         SchemaError: The tables are not those of this program.
         SecretKeyError: There is no secret key.
-        SealBroken: It is not the key of these tables, and ``compares_key``: what it sealed nobody could open.
+        SealBroken: It is not the key of these tables, and ``compares_key``: values sealed by it could not be opened.
     """
     entropy = SystemEntropy()
     secret_box = open_own_secret_box(settings, entropy)
@@ -145,8 +145,8 @@ async def open_operator_beside_service(settings: Settings, name: str) -> AsyncGe
 
 
 async def prepare_demo(settings: Settings, known: DemoCredentials | None) -> DemoCredentials:
-    """Make what is missing of the sandbox's demonstration; ``known`` is what it answered at an earlier start."""
-    # Only complaints: who started us tells what was made, in words for people.
+    """Make the missing parts of the sandbox's demonstration; ``known`` is the result of an earlier start."""
+    # Only complaints: the parent process reports the result, in words for people.
     set_up_logging(settings.log_format, "error" if settings.log_level == "error" else "warning")
     async with open_base(settings, "pixconnect prepare") as base, open_operator(settings) as operator:
         return await prepare_demonstration(
@@ -216,7 +216,7 @@ async def _connect(url: str) -> asyncpg.Connection[asyncpg.Record]:
 
 
 async def _open_standby(read_url: str, own_url: str) -> asyncpg.Connection[asyncpg.Record] | None:
-    """The reader's connection to the standby, where the service has one and it is there."""
+    """The reader's connection to the standby, if the service has one and it is reachable."""
     if not read_url:
         return None
     try:
@@ -227,7 +227,7 @@ async def _open_standby(read_url: str, own_url: str) -> asyncpg.Connection[async
 
 
 def _log_in_as(own_url: str, read_url: str) -> str:
-    """The standby's address with the login of another one: the service's may not take the role of whoever verifies."""
+    """The standby's address with another login: the service's may not take the verifier's role."""
     read, own = urlsplit(read_url), urlsplit(own_url)
     login = own.netloc.rpartition("@")[0]
     host = read.netloc.rpartition("@")[2]

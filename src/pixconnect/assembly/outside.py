@@ -62,7 +62,7 @@ def make_opener(
         note: Is shown each exchange, with all that is secret in it.
         calls: Counts the calls.
     """
-    # An operator's verb, which ends with its answer, is counted by nobody.
+    # An operator's verb ends with its answer, so its calls are not counted.
     counted = CallCounts() if calls is None else calls
     connect = InstitutionConnection if note is None else partial(RecordedConnection, note=note)
 
@@ -89,7 +89,7 @@ def read_text_file(path: str) -> str:
     except OSError as error:
         raise errors.BadRequest(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RuntimeError):
-        # A NUL in it, or the home of nobody.
+        # A NUL in it, or an unknown user's home.
         raise errors.BadRequest("a file's name cannot be one") from None
     try:
         return found.decode("utf-8")
@@ -185,7 +185,7 @@ async def open_outgoing(
         clock,
         _trusted(settings, control),
         allows_loopback=allows_loopback,
-        # The simulated network serves its codes on loopback and without TLS, which nobody else may.
+        # The simulated network serves its codes on loopback and without TLS, which no other host may.
         sandbox_authority=urlsplit(settings.rail_url).netloc if is_sandbox else None,
     )
     receivers = WebhookSender(
@@ -202,7 +202,7 @@ async def open_outgoing(
 
 
 def read_named_receivers(settings: Settings) -> NamedHosts:
-    """Hosts that the operator of a sandbox lets receivers have; raises ``SettingsError``."""
+    """Hosts that the operator of a sandbox permits to receivers; raises ``SettingsError``."""
     try:
         named = parse_named_hosts(settings.sandbox_receivers)
     except ValueError as error:
@@ -226,6 +226,6 @@ def _trusted(settings: Settings, control: HttpSandboxControl | None) -> Trusted:
 
 def rail_secrets(secret_box: AesSecretBox) -> Sequence[str]:
     """The passwords between the service and its sandbox, the current one first."""
-    # Derived from the secret key, which both processes have and nobody else on this machine.
+    # Derived from the secret key, which only these two processes on the machine have.
     prints = secret_box.fingerprints(b"", "sandbox")
     return [hashlib.blake2b(one, digest_size=16).hexdigest() for one in prints]

@@ -35,11 +35,11 @@ from pixconnect.worker.traces import TracedAttempts, TracedRail, TracedReceivers
 
 
 async def work(settings: Settings, stop: asyncio.Event, report_ready: Callable[[], None]) -> None:
-    """Do what falls due until told to stop: settle, expire, deliver, tidy up."""
+    """Do due work until stopped: settle, expire, deliver, tidy up."""
     descriptors.raise_limit()
     set_up_logging(settings.log_format, settings.log_level, is_watched=settings.mode == "sandbox")
     async with (
-        # It asks for no lists, whose best plan depends on what is looked for.
+        # It runs no lists, whose best plan depends on their filters.
         open_base(settings, "pixconnect worker", plans_once=True) as base,
         running_beside(*keep_up(base, for_others=True)),
         open_tracer(settings, "pixconnect-worker") as tracer,

@@ -72,7 +72,7 @@ class SharedPool(_AnyPool):
 
     @asynccontextmanager
     async def keep(self) -> AsyncGenerator[_Connection]:
-        """A connection for callers that take a second one while keeping it; so few are kept that a second one is always free."""
+        """A connection for callers that take a second one meanwhile; few are kept, so that a second one is always free."""
         async with self._keeping, self.acquire() as connection:
             yield connection
 

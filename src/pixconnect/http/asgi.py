@@ -1,9 +1,9 @@
 """The types of ASGI, as far as our applications and our server use it.
 
 Our server adds to a scope ``headers_by_name``, the headers as a dictionary, or ``None`` if one of them came twice; and
-``client_certificate``, the thumbprint of the certificate that the client showed, or ``None``, with whom it names in
-``client_name``. Where traces are sent ``traceparent`` is the one that the request belongs to. It asks an application that is
-``Prompt`` for an answer before it makes a task of a request.
+``client_certificate``, the thumbprint of the client's certificate, or ``None``, with its name in ``client_name``. Where traces
+are sent ``traceparent`` is the one that the request belongs to. It asks an application that is ``Prompt`` for an answer before
+it makes a task of a request.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -26,7 +26,7 @@ class ReceivedAnswer(Struct, frozen=True, kw_only=True):
     error: str | None = None
     """What went wrong after the head; ``None`` if the answer is complete or was cut."""
     is_cut: bool = False
-    """It was longer than what we read; it is also incomplete where its body is longer than what is kept."""
+    """It exceeded the read limit; it is also incomplete if its body exceeds the kept length."""
 
 
 class ConnectionFailed(Exception):  # noqa: N818  the receiver failed, not we
@@ -133,7 +133,7 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def _is_mostly_chunks(self) -> bool:
-        """Whether what stands around its chunks is more than what is kept of it, and than chunks of 64 octets need."""
+        """Whether the octets around its chunks exceed the kept ones, and those that chunks of 64 octets need."""
         around = self._read_count - self._head_count - self._body_count
         return around > self._body_kept_max + self._body_count // 8 and "transfer-encoding" in self._headers
 

@@ -138,7 +138,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         if self._body is not None:
-            return  # of what we write ourselves in `_read_skipped`
+            return  # of data that we write ourselves in `_read_skipped`
         begun, self._head = self._head, None
         if self._is_stopped or self.transport.is_closing():
             return
@@ -212,7 +212,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.transport.is_closing():
             return
         self._linger(limits.UNREAD_MAX)
-        # Of a flood each is told a little after the one before it, as the application does with its own.
+        # In a flood each one is sent a little after the one before it, as the application does with its own.
         delay_s = self.connections.refusal_pace.delay_s(self.address, self.loop.time())
         self.loop.call_later(delay_s, self._tell, status) if delay_s else self._tell(status)
 
@@ -223,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.write_eof()
 
     def close_after_answer(self) -> None:
-        """Close after an answer; what is still to come of its request is dropped unparsed."""
+        """Close after an answer; the rest of its request is dropped unparsed."""
         if self._body is None or self.transport.is_closing():
             self._running = None
             self.transport.close()

@@ -26,7 +26,7 @@ class FlowControl:
         self.write_paused = False
 
     def pause_reading(self) -> None:
-        # asyncio must not be told twice. What the client sends stays in the socket.
+        # Pausing asyncio twice fails. The client's further octets stay in the socket.
         if not self.read_paused:
             self.read_paused = True
             self._transport.pause_reading()
@@ -188,8 +188,8 @@ class Exchange:
 
     def _start(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
         self._has_started = True
-        # We have not asked for the body, so the client may or may not send it: we cannot tell which octets come next. And
-        # without parsing chunks, which may cost more than they carry, we do not see their end.
+        # We have not requested the body, so the client may or may not send it: the next octets are ambiguous. And without
+        # parsing chunks, which may cost more than they carry, we do not see their end.
         if self.more_body and (self._expects_continue or b"transfer-encoding" in dict(self.scope["headers"])):
             self.keeps_alive = False
         # RFC 9110, 6.4.1: these have no body, so neither a length nor chunks.

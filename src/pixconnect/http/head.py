@@ -20,7 +20,7 @@ _HOST: Final = re.compile(rb"[A-Za-z0-9._~!$&'()*+,;=:%\[\]-]*")
 
 
 class Head:
-    """A request's head as the parser tells it."""
+    """A request's head as parsed."""
 
     __slots__ = ("headers", "opening", "url")
 
@@ -73,7 +73,7 @@ class Head:
 
 
 class MessageBody:
-    """What is still to come of a request after its head."""
+    """The rest of a request after its head."""
 
     __slots__ = ("left", "octets", "skipped_framing", "trailer_octets", "wire_octets")
 
@@ -86,7 +86,7 @@ class MessageBody:
         self.octets = self.wire_octets = self.trailer_octets = 0
 
     def find_cut(self, octets: bytes | bytearray, position: int, end: int, tail: bytes) -> int:
-        """Where to cut what is in and around chunks: at a blank line, which counts as octets around them, or after a little."""
+        """Where to cut the octets in and around chunks: at a blank line, which counts as one of them, or after a little."""
         cut = find_end(octets, position, end, tail)
         if cut - position > CHUNKS_AT_ONCE:
             return position + CHUNKS_AT_ONCE

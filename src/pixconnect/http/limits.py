@@ -2,7 +2,7 @@
 
 from typing import Final
 
-# Octets read from a socket at once. Whatever a client sends beyond one slice before it has its answer stays in the kernel.
+# Octets read from a socket at once. Anything a client sends beyond one slice before it has its answer stays in the kernel.
 SLICE_MAX: Final = 16 * 1024
 # Octets of a request line with its headers.
 HEAD_MAX: Final = 16 * 1024
@@ -16,7 +16,7 @@ CUT_COSTS: Final = 32
 CHUNKS_AT_ONCE: Final = 2 * 1024
 # Octets of a body that the application has not read yet; more stays in the socket.
 BODY_HELD_MAX: Final = 128 * 1024
-# Octets that we read and drop of what follows octets that are not HTTP/1.1.
+# Octets read and dropped after octets that are not HTTP/1.1.
 UNREAD_MAX: Final = 1024 * 1024
 # The same of a body that the application no longer wants: twice the largest that any operation takes. Most clients send all
 # of a body before they look for the answer, and would never see why one was refused.
@@ -32,7 +32,7 @@ STALLED_MAX_S: Final = 30
 LINGER_S: Final = 2
 # From an answer to the next request.
 KEEP_ALIVE_S: Final = 75
-# How long requests under way may go on after the server was told to stop.
+# How long running requests may go on after the stop signal.
 GRACE_S: Final = 2.5
 
 # If the process may open that many files; see ``http/listening.py``.

@@ -12,15 +12,15 @@ from contextlib import ExitStack
 
 from pixconnect.http.limits import CONNECTIONS_MAX
 
-# Files that are not callers' connections: 128 requests of ours at once, 64 of which look up names over two sockets, 128 kept
-# connections, 32 handles for each of three sockets that listen (``server.ACCEPTED_AT_ONCE``), logs, the event loop, libraries.
+# Files other than callers' connections: 128 concurrent requests of ours, 64 of which look up names over two sockets, 128 kept
+# connections, 32 handles for each of three listening sockets (``server.ACCEPTED_AT_ONCE``), logs, the event loop, libraries.
 OTHERS = 512
 
 
 def raise_limit() -> int:
     """Raise the limit as far as the system allows and return it."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    # macOS accepts 10,240 at most, whatever hard limit it tells.
+    # macOS accepts 10,240 at most, whatever hard limit it reports.
     for wanted in (hard, 10_240):
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
@@ -43,7 +43,7 @@ BACKLOG = 2048
 
 
 class ListeningError(Exception):
-    """We cannot listen there; the message says why, and what to do."""
+    """We cannot listen there; the message states the reason and the remedy."""
 
 
 def open_listening(host: str, port: int, count: int, *, port_setting: str) -> list[socket.socket]:
@@ -65,7 +65,7 @@ def open_listening(host: str, port: int, count: int, *, port_setting: str) -> li
 
 
 def reserve_port(host: str, port: int, *, port_setting: str) -> socket.socket:
-    """Bind a port, or a free one if it is 0, that nobody else can take while a child that listens on it is started again.
+    """Bind a port, or a free one if it is 0, and reserve it while a child that listens on it is restarted.
 
     The socket does not listen: callers are refused meanwhile, so they know that their request was not received. The child must
     set ``SO_REUSEADDR``.
@@ -98,7 +98,7 @@ def _bind(family: int, ip_address: str, port: int, *, shared: bool) -> socket.so
 
 def _explain(error: OSError, host: str, port: int, port_setting: str) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"port {port} of {host} is taken: stop what listens there, or set {port_setting} to another"
+        return f"port {port} of {host} is taken: stop the program that listens there, or set {port_setting} to another"
     if error.errno == errno.EACCES:
         return f"this user may not listen on port {port}: set {port_setting} to 1024 or more"
     return f"cannot listen on {host} port {port} ({error.strerror}): set {port_setting} or PIXCONNECT_HOST"

@@ -101,7 +101,7 @@ class Server:
         on_stop()
         for each in listening:
             each.close()
-        # We stop listening at once, so that nobody connects to a server that will not answer.
+        # We stop listening at once, so that no caller connects to a server that will not answer.
         for each, _ in makers:
             each.close()
         for connection in list(self.connections.all):
@@ -133,7 +133,7 @@ class Server:
                         await self._has_news.wait()
 
     def _tick_second(self, now_s: float) -> None:
-        # A function of its own: a name for a connection in the loop that never ends would keep it after it has gone.
+        # A function of its own: a name for a connection in the endless loop would keep it after it has gone.
         for connection in list(self.connections.all):
             connection.close_if_overdue(now_s)
         self._write_common_head()
@@ -197,6 +197,6 @@ async def _answer_metrics(scope: Scope, read: Read) -> tuple[int, str]:
     try:
         async with asyncio.timeout(_METRICS_READ_TIMEOUT_S):
             return 200, write_text(await read())
-    except Exception as error:  # noqa: BLE001  a scraper must get an answer whatever has failed
+    except Exception as error:  # noqa: BLE001  a scraper must get an answer after any failure
         _log.warning("metrics cannot be read", error=type(error).__name__)
         return 500, "metrics cannot be read\n"

@@ -47,7 +47,7 @@ class ProxyHeaderError(Exception):
 
 class ProxyHeader(Struct, frozen=True, kw_only=True):
     source: tuple[str, int] | None
-    """Address and port of who connected; ``None`` where the proxy itself did, as it does to see whether we are there."""
+    """The connecting client's address and port; ``None`` if the proxy connected for itself, as for a health check."""
     length: int
     """In octets; what follows is the client's."""
 
@@ -58,7 +58,7 @@ def read_proxy_header(octets: bytes) -> ProxyHeader | None:
     Raises:
         ProxyHeaderError: There is none, and no more octets could make it one.
     """
-    # Octets may come one by one, so the beginning of a signature counts as one until more is there.
+    # Octets may come one by one, so the beginning of a signature counts as one until more have come.
     if octets[: len(_SIGNATURE)] == _SIGNATURE[: len(octets)]:
         return _read_block(octets)
     line, end, _ = octets[:_LINE_MAX].partition(b"\r\n")
@@ -105,9 +105,9 @@ class Tls(Struct, frozen=True, kw_only=True):
     context: ssl.SSLContext
     sockets: Sequence[socket.socket]
     app: ASGIApp | None = None
-    """What answers there; ``None`` is the server's own application."""
+    """The application there; ``None`` is the server's own."""
     proxies: Sequence[Network] = ()
-    """Networks of those who pass TCP through and say first who connected to them; nobody else is asked or believed."""
+    """Networks of TCP proxies that first send their client's address; no other peer is trusted."""
 
 
 def split(sockets: Sequence[socket.socket], port: int) -> tuple[Sequence[socket.socket], Sequence[socket.socket]]:
@@ -287,7 +287,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
     def _pass_on(self) -> None:
         while self._is_reading and self._connection is not None and not (self._has_ended or self.is_closing()):
-            # With a buffer it answers a number, whatever its stub says.
+            # With a buffer it returns a number, despite its stub.
             count = cast(int, self._tls.read(SLICE_MAX, self._connection.get_buffer(SLICE_MAX)))
             if not count:
                 # The client has said that it sends no more, as when a plain socket ends.
@@ -311,7 +311,7 @@ class TlsConnection(asyncio.BufferedProtocol, asyncio.Transport):
 
 
 def _read_name(certificate: Mapping[str, Any] | None) -> str | None:
-    """Whom a certificate names; ``None`` where that is not one."""
+    """The name in a certificate; ``None`` if it is not exactly one."""
     subject = (certificate or {}).get("subject", ())
     names = [value for part in subject for kind, value in part if kind == "commonName"]
     return names[0] if len(names) == 1 else None

@@ -45,11 +45,11 @@ class Lifeline(Struct, frozen=True, kw_only=True):
         threading.Thread(target=_end_with, args=(self.parent_fd,), name="lifeline", daemon=True).start()
 
     def report_ready(self, message: bytes = b"") -> bool:
-        """Tell the parent; false if there is nobody to tell."""
+        """Report readiness to the parent; false if the parent is gone."""
         return self._report(READY + message)
 
     def report_failure(self, reason: str) -> bool:
-        """Tell the parent why we cannot start; false if there is nobody to tell."""
+        """Report to the parent why we cannot start; false if the parent is gone."""
         return self._report(FAILED + reason.encode())
 
     def report_database_away(self, reason: str) -> bool:
@@ -69,7 +69,7 @@ class Lifeline(Struct, frozen=True, kw_only=True):
 
 
 def _end_with(parent_fd: int) -> None:
-    # Nothing is tidied up: whatever is interrupted here must survive kill -9 as well.
+    # Nothing is tidied up: work interrupted here must survive kill -9 as well.
     while os.read(parent_fd, 64):
         pass
     os._exit(1)
@@ -80,7 +80,7 @@ _MESSAGE_SIZE_MAX = 65_536
 
 
 class ChildFailedError(Exception):
-    """A child did not become ready; the message says why."""
+    """A child did not become ready; the message states the reason."""
 
 
 _DATABASE_AWAY = "the database was away"

@@ -116,7 +116,7 @@ class EmbeddedPostgres:
         """Start the server, again if it has died, and wait until it answers.
 
         Raises:
-            PostgresUnavailableError: It does not start; the message says why, and what to do.
+            PostgresUnavailableError: It does not start; the message states the reason and the remedy.
         """
         try:
             await self._start()
@@ -187,7 +187,7 @@ class EmbeddedPostgres:
             )
 
     def _refuse_hot_copy(self) -> None:
-        """Refuse data that was copied under a server that still runs: nobody knows what of its files belongs together."""
+        """Refuse data copied under a running server: its files may not fit together."""
         try:
             pid, original, *_ = (self.data_folder / "postmaster.pid").read_text().splitlines()
             says, *_ = (Path(original) / "postmaster.pid").read_text().splitlines()
@@ -305,7 +305,7 @@ class EmbeddedPostgres:
         try:
             # Homes from before the console lack its login.
             await _ensure_login(connection, CONSOLE_LOGIN_ROLE, self._placement.console_password)
-            # The database is made last: if it is there, so is everything else.
+            # The database is made last: if it exists, so does everything else.
             if await connection.fetchval("select 1 from pg_database where datname = $1", DATABASE):
                 return
             for role in (*GROUP_ROLES, OPERATOR_ROLE):
@@ -318,7 +318,7 @@ class EmbeddedPostgres:
             await connection.close()
 
     async def _end_leftovers(self) -> None:
-        # We hold the lock of the data, so nobody uses what is left of an earlier run.
+        # We hold the lock of the data, so the remains of an earlier run are unused.
         deadline = time.monotonic() + LEFTOVERS_TIMEOUT_S
         while leftovers := _processes_in(self.data_folder):
             if time.monotonic() > deadline:
@@ -349,7 +349,7 @@ class EmbeddedPostgres:
 
     def _last_log_line(self) -> str:
         log = self._log_since(max(self._log_start, self._log_size() - _LOG_READ_SIZE))
-        # The log may be on the full disk, so nothing is written there, and a failing initdb removes what filled it.
+        # The log may be on the full disk, so nothing is written there, and a failing initdb removes its files.
         no_room = postgres_placement.look_at_machine(self._folder).disk_free_bytes < _NEW_DATA_SIZE
         if "No space left on device" in log or (no_room and self._data_version() is None):
             return f"the disk of {self._folder} is full: make room and start again"

@@ -1,4 +1,4 @@
-"""Parts are forked from one process that has imported what all of them need: they share its memory, and start at once.
+"""Parts are forked from one process that has imported their common modules: they share its memory, and start at once.
 
 ::
 
@@ -6,10 +6,10 @@
          ▲                                                             │
          └──────── is its parent, as of one that it had started ◄──────┘
 
-The fork server does nothing else: it has no thread, no connection and no secret. The message to a part has passwords in
-it, and freed memory is not cleared, so every part forked later would inherit what the server had received. Therefore the
-server only notices that a message is there, and the intermediate process receives it. If the fork server is unavailable
-or dies, each part is started as a program of its own. Only Linux hands an orphan to an ancestor of its choice.
+The fork server does nothing else: it has no thread, no connection and no secret. The message to a part has passwords in it, and
+freed memory is not cleared, so every part forked later would inherit the server's received data. Therefore the server only
+detects a message, and the intermediate process receives it. If the fork server is unavailable or dies, each part is started as
+a program of its own. Only Linux hands an orphan to an ancestor of its choice.
 """
 
 from __future__ import annotations

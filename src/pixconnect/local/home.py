@@ -16,7 +16,7 @@ FORMAT = 1
 
 
 class HomeError(Exception):
-    """The home cannot be used; the message says why, and what to do."""
+    """The home cannot be used; the message states the reason and the remedy."""
 
 
 class _Mark(Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class _Mark(Struct, frozen=True, kw_only=True):
 
 
 class Home:
-    """A home that nobody else uses while this object lives; ``HomeError`` if that is not possible."""
+    """A home locked for this object's lifetime; ``HomeError`` if that is not possible."""
 
     def __init__(self, path: Path, version: str) -> None:
         self.path = path

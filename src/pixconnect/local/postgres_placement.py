@@ -47,7 +47,7 @@ _FOLDERS = dict[PostgresVersion, str]((("16", "pginstall"), ("18", "pginstall18"
 
 
 class PostgresUnavailableError(Exception):
-    """There is no embedded server or it does not start; the message says why, and what to do."""
+    """There is no embedded server or it does not start; the message states the reason and the remedy."""
 
 
 def find_programs(version: PostgresVersion) -> Path:
@@ -108,7 +108,7 @@ def _copy_programs(programs: Path, target: Path) -> None:
     copy = target / package.name / programs.name
     (copy / "bin").mkdir(parents=True)
     for folder in (target, copy.parent, copy, copy / "bin"):
-        # Whatever our umask is.
+        # Regardless of our umask.
         folder.chmod(0o755)
     for program in ("initdb", "postgres"):
         shutil.copy2(programs / "bin" / program, copy / "bin" / program)
@@ -166,7 +166,7 @@ def find_placement(home: Path, user: SystemUser | None, tell: Callable[[str], No
     if user is not None and not can_enter(home, user):
         elsewhere = Path("/var/tmp") / f"pixconnect-{os.geteuid()}-{_short_hash(home)}"  # noqa: S108 - checked below
         _claim(elsewhere, str(home), tell)
-        tell(f"the user {user.name}, as whom PostgreSQL runs, cannot enter {home}: its files go to {elsewhere}")
+        tell(f"the user {user.name}, which runs PostgreSQL, cannot enter {home}: its files go to {elsewhere}")
         folder = str(elsewhere)
     placement = Placement(
         folder=folder, owner_password=secrets.token_urlsafe(24), login_password=secrets.token_urlsafe(24)
@@ -209,7 +209,7 @@ def address(role: str, password: str, socket_folder: Path, database: str) -> str
 
 
 def _claim(elsewhere: Path, home: str, tell: Callable[[str], None]) -> None:
-    """Take a folder outside the home for a new home, and remove what an earlier home of the same path left there."""
+    """Take a folder outside the home for a new home, and remove the files of an earlier home of the same path."""
     mark = elsewhere / _HOME_MARK
     if elsewhere.exists() or elsewhere.is_symlink():
         if elsewhere.is_symlink() or elsewhere.stat().st_uid != os.geteuid() or mark.read_text() != home:
@@ -277,7 +277,7 @@ def server_settings(machine: Machine, *, connections_max: int, durable: bool) ->
         random_page_cost="1.1",
         jit="off",
         max_logical_replication_workers="0",
-        # Each round starts a process for each database, of which there are three, work or none: 0.3 % of a core with 15 s.
+        # Each round starts a process for each of the three databases, even without work: 0.3 % of a core with 15 s.
         autovacuum_naptime="30s",
         autovacuum_vacuum_cost_limit="1000",
         autovacuum_max_workers=str(_between(machine.cores_count, 2, 4)),

@@ -43,7 +43,7 @@ class Launch(Protocol):
     async def __call__(
         self, command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[tuple[str, int]]
     ) -> Process:
-        """Start a process that leads a session of its own; it learns its descriptors as ``--<name>=<n>``."""
+        """Start a process that leads a session of its own; its descriptors are passed as ``--<name>=<n>``."""
         ...
 
 
@@ -56,7 +56,7 @@ async def start_program(
         stdin=subprocess.DEVNULL,
         env=dict(environment),
         pass_fds=[descriptor for _, descriptor in descriptors],
-        # Ctrl-C reaches only the supervisor, which lets requests under way finish.
+        # Ctrl-C reaches only the supervisor, which waits for running requests.
         start_new_session=True,
     )
 

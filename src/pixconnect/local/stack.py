@@ -4,15 +4,15 @@ r"""All parts that ``run`` keeps running: PostgreSQL, the preparation, the sandb
 
     API processes   worker
           \         /   \
-           \       /   sandbox     all are spawned at once; each imports what it needs and waits for the start signal,
-          PostgreSQL              which is sent when the tables and the demonstration are there
+           \       /   sandbox     all are spawned at once; each imports its modules and waits for the start signal,
+          PostgreSQL              which is sent when the tables and the demonstration exist
 
-    console                       is started when somebody connects to its socket, and not before
+    console                       is started by the first connection to its socket, and not before
 
 Starts a process at the first connection to its socket, and again at the next connection after the process has ended.
 
 Until then it costs a socket: the supervisor waits for it beside everything else, and nothing wakes up. The first connection
-waits in the socket until the process answers. Whatever becomes of the process, the rest of the installation goes on.
+waits in the socket until the process answers. A failure of the process does not affect the rest of the installation.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ _ENDED_WELL = "exit status 0"
 
 
 class ActivatedProcess:
-    """Keeps a process for a socket, and tells whenever it starts, or ends in another way than by itself."""
+    """Keeps a process for a socket, and reports its starts and unexpected ends."""
 
     def __init__(self, child: ChildProcess, listener: socket, tell: Callable[[str], None]) -> None:
         self._child = child
@@ -185,7 +185,7 @@ class Stack:
         await self._preparation.wait_for_end()
         self._tell(f"tables are up to date ({prepared.steps_count} steps applied)")
         if prepared.sandbox_file is not None:
-            self._tell("demonstration holder, client and Pix keys are there")
+            self._tell("demonstration holder, client and Pix keys are ready")
         for child in children:
             child.signal_start()
         for child in children:
@@ -200,7 +200,7 @@ class Stack:
             base.append(self.postgres)
         for child in (*self._sandbox, *self._api, self._worker):
             supervisor.watch(child, depends_on=base)
-        # What ends with an error here never ends the rest: nobody's money waits for the console.
+        # An error here never ends the rest: no money depends on the console.
         if self._console is not None:
             self._console.watch()
 
@@ -340,7 +340,7 @@ def _resolve(
 
 
 def _reachable(host: str) -> str:
-    # Nobody can connect to the address that means all addresses.
+    # The address that means all addresses is not one to connect to.
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - recognised, not bound
     return f"[{host}]" if ":" in host else host
 

@@ -1,8 +1,8 @@
-"""Keeps parts running: a part that ends is started again with backoff, and the supervisor gives up when that does not help.
+"""Keeps parts running: a part that ends is restarted with backoff, and the supervisor gives up when that does not help.
 
 A part is a child process or the embedded database. When a part ends because one that it depends on is down, that does not count
-as a failure of its own: it is started again when the other is back. Nor does it count that the database is there and does not
-answer, as while it recovers from the death of one of its processes: a part that says so is started again until it does.
+as a failure of its own: it is restarted when the other is back. Nor does a database count that runs and does not answer, as
+while it recovers from the death of one of its processes: a part that reports so is restarted until it does.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class Supervisor:
                     await self._up[other.name].wait()
                 try:
                     await part.start()
-                except Exception as error:  # noqa: BLE001 - whatever it was, it is a failed start, and is counted
+                except Exception as error:  # noqa: BLE001 - any error is a failed start, and is counted
                     reason = str(error) or type(error).__name__
                 else:
                     up.set()

@@ -1,6 +1,6 @@
-"""The sandbox's own authority of TLS, and what it signs: in ``tls`` in the home, readable by us alone.
+"""The sandbox's own authority of TLS, and its certificates: in ``tls`` in the home, readable by us alone.
 
-The authority is made once, so that test programs which trust it go on trusting it. The server's certificate is made anew at
+The authority is made once, so that test programs which trust it go on trusting it. The server's certificate is made again at
 each start. Processes that start together take turns.
 """
 
@@ -75,7 +75,7 @@ def _authority(folder: Path, now: datetime) -> tuple[ECKey, bytes]:
     if not certificate_path.exists():
         key = jose.make_key()
         certificate = certificates.make_authority(key, _AUTHORITY_NAME, now)
-        # The certificate last: when it is there, both are.
+        # The certificate last: if it exists, both do.
         write_private(key_path, jose.write_private_key(key))
         write_private(certificate_path, certificates.write_pem(certificate.der))
     return jose.read_private_key(key_path.read_bytes()), certificates.read_pem(certificate_path.read_bytes()).der

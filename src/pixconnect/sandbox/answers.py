@@ -128,7 +128,7 @@ _DYNAMIC_TXID_MIN: Final = 26
 
 
 class OrderGroup(Struct, frozen=True, kw_only=True):
-    """Orders that came together, none of which is written yet, and what is written with them, by their ids."""
+    """Orders that came together, none of them written yet, and the rows written with them, by their ids."""
 
     orders: list[NewOrder]
     behaviours: list[Behaviour]
@@ -199,7 +199,7 @@ def _treat_refunds(faults: Faults, orders: Sequence[RefundOrder], originals: Map
             if left[original.id] < order.amount_cents:
                 how = behaviour.reject(how, "AM09")
             elif how.arrives and not how.is_refused:
-                # Orders of the same group share what is left.
+                # Orders of the same group share the remaining sum.
                 left[original.id] -= order.amount_cents
         behaviours.append(how)
     return behaviours
@@ -209,7 +209,7 @@ def _make_order(
     order_id: str, original_id: str | None, amount_cents: int, key: str | None, how: Behaviour, latency_ms: int
 ) -> NewOrder:
     delay_ms = latency_ms if how.delay_ms is None else how.delay_ms
-    # The network's own rejection waits for nobody, and an early outcome must overtake its answer.
+    # The network's own rejection does not wait, and an early outcome must overtake its answer.
     if how.is_early or how.is_rejected_at_once:
         delay_ms = 0
     is_told = how.reports_count > 0
@@ -338,10 +338,10 @@ def arrival_id_of(report: ArrivalReport) -> str:
 def read_acknowledgement(report: ArrivalReport, refusal_code: str | None) -> Acknowledged:
     arrival_id = arrival_id_of(report)
     is_first = report.report_id != arrival_id
-    # A cancelled payment has failed, whatever the service says to that.
+    # A cancelled payment has failed, whatever the service answers.
     code = report.code if isinstance(report, CreditCancelled) else refusal_code
     goes_on = is_first and refusal_code is None
-    # Heard of after its end, it was credited or refused at once, and never held.
+    # If reported after its end, it was credited or refused at once, and never held.
     is_held = goes_on and isinstance(report, CreditHeld)
     return Acknowledged(arrival_id, code, is_first=is_first, goes_on=goes_on, is_held=is_held)
 
@@ -363,11 +363,11 @@ def redate(report: Report, due_at: datetime) -> Report:
 def sort_acknowledged(
     acknowledgements: Sequence[Acknowledgement], find: Callable[[str], Report | None]
 ) -> tuple[dict[str, str], list[str], dict[str, Acknowledged]]:
-    """Of orders, by their reports, of contests and of what comes from outside, what was acknowledged first.
+    """The first acknowledgements of orders, by their reports, of contests and of arrivals.
 
     Args:
-        acknowledgements: What the service says.
-        find: Knows what was reported.
+        acknowledgements: Those of the service.
+        find: Finds a report.
     """
     orders: dict[str, str] = {}
     contested: list[str] = []
@@ -385,5 +385,5 @@ def sort_acknowledged(
 
 
 def make_pending(report: str, due_at: datetime) -> Pending:
-    """What is told of what comes from outside, by its deadline; the report is JSON."""
+    """The pending report of an arrival, by its deadline; the report is JSON."""
     return Pending(redate(_decode_report(report), due_at))

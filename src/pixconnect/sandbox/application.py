@@ -1,17 +1,16 @@
 """The sandbox over HTTP: the rail, the control of outside payers and receivers, and merchants' locations.
 
-Every path needs the shared secret, except what a payer's institution fetches: a merchant's location and its keys. 503 always
-means that nothing was done, and 500 that nobody knows: the service decides about money by that.
+Every path needs the shared secret, except those for payers' institutions: a merchant's location and its keys. 503 always means
+that nothing was done, and 500 that the outcome is unknown: the service decides about money by that.
 
-What has settled, item by item in the order of time, and its sum.
+Also the settlements, item by item in the order of time, and their sum.
 
-An order settles when it is due, without a write; what comes from outside settles when the service acknowledges it. Items of
-both tables are one list, with what is held as suspect until it is let go. It is read page by page: there may be a million of
-them.
+An order settles when it is due, without a write; an arrival from outside settles when the service acknowledges it. Items of
+both tables are one list, with suspect payments while they are held. It is read page by page: there may be a million of them.
 
-Payments that the sandbox, as the holder's institution, holds as suspect: what becomes of one, by hand, by rule or by time.
+Also payments that the sandbox, as the holder's institution, holds as suspect, and their end: by hand, by rule or by time.
 
-A held payment is one in two steps, and its row has what is told when its time is over. A decision by hand takes its place.
+A held payment is one in two steps, and its row has the report due at the end of its time. A decision by hand replaces it.
 """
 
 import asyncio
@@ -61,7 +60,7 @@ FIND = """
 select report, due_at, is_due from arrival
 where id = $1 and kind = 'credit' and is_open and held_at is not null for update
 """
-# Told at once; that its time has come stays so when the clock is moved back.
+# Reported at once; it stays due when the clock is moved back.
 DECIDE = "update arrival set report = $2, taken_at = $3, due_at = $3, is_due = true where id = $1"
 
 
@@ -93,7 +92,7 @@ def _judge(found: asyncpg.Record, asked: OutsideVerdict) -> CreditReport:
 
 
 def _decoding(decode: Callable[[bytes], Asked], do: Callable[[Outside, Asked], Awaitable[object]]) -> Answering:
-    """Decode what is asked, execute it, and encode the answer."""
+    """Decode a request, execute it, and encode the answer."""
 
     async def answer(world: Outside, body: bytes) -> SandboxAnswer:
         return SandboxAnswer(200, _encode(await do(world, decode(body))))
@@ -240,7 +239,7 @@ class SandboxApplication:
         await http_messages.send_answer(send, await self._answer(scope, receive))
 
     def release(self) -> None:
-        """Answer everybody who waits: the process is about to end."""
+        """Answer all waiting calls: the process is about to end."""
         self._world.network.release()
 
     async def _answer(self, scope: Scope, receive: Receive) -> SandboxAnswer:
@@ -254,7 +253,7 @@ class SandboxApplication:
         except http_messages.BodyTooLargeError:
             return http_messages.failure(413, "invalid", "the body is too large")
         if path == "/rail/reports":
-            # Not finished for nobody, as the others are: reports that are handed out to nobody come 5 s late.
+            # Unlike the others, not finished after its caller has gone: reports handed to a lost caller would come 5 s late.
             return await self._guard(path, _reports(self._world, body))
         handler = _ROUTES.get((method, path)) or CALLS.get(path.removeprefix("/control/"))
         if handler is None:

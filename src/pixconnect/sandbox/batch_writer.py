@@ -21,7 +21,7 @@ class BatchWriter(Generic[Item]):
         self._queue.append((item, written))
         if self._writing is None:
             self._writing = asyncio.create_task(self._run())
-        # Shielded: others are in the same batch, so nobody who goes away may stop it.
+        # Shielded: others are in the same batch, so a caller that leaves must not stop it.
         await asyncio.shield(written)
 
     async def _run(self) -> None:

@@ -62,7 +62,7 @@ class Chance:
         return int.from_bytes(hashlib.blake2b(text, digest_size=32, key=self._key).digest())
 
 
-# The scheme rejects (AB03) what has not settled by then.
+# The scheme rejects (AB03) orders not settled by then.
 LOST_AFTER_MS: Final = ARRANGEMENT.find_constant("settlement_deadline").duration // timedelta(milliseconds=1)
 
 
@@ -72,7 +72,7 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     code: str | None = None
     """The reject code; ``None`` settles."""
     arrives: bool = True
-    """Whether the network hears of the message at all."""
+    """Whether the message reaches the network at all."""
     is_answered: bool = True
     reports_count: int = 1
     is_early: bool = False
@@ -86,7 +86,7 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     is_suspect: bool = False
     """Whether the institution holds a payment of a holder until its end."""
     fee_cents: int | None = None
-    """What the institution takes of the holder for it, by a movement of its own."""
+    """The institution's fee from the holder for it, by a movement of its own."""
     dated_back_s: int | None = None
     """How far before its time the network dates it."""
 
@@ -155,7 +155,7 @@ def reject(behaviour: Behaviour, code: str) -> Behaviour:
 _ONLY_UNAVAILABLE_REACHES = frozenset({"lookup", "resolve", "query"})
 _TRIES_REMEMBERED_MAX = 10_000
 _AT_ALL_FACES: Final = frozenset({"delay", "no_answer", "lost", "unavailable", "html", "too_many"})
-# The network follows no rule about faces, and faces none about the network: each has effects that are nothing there.
+# The network follows no rule about faces, and faces none about the network: each has effects that the other lacks.
 _AT_FACES: Final[Mapping[Operation | None, Set[str]]] = {
     "face_token": _AT_ALL_FACES,
     "face_read": _AT_ALL_FACES | {"token_ended", "lag", "page_shift"},
@@ -172,7 +172,7 @@ _ONLY_AT_FACES: Final = frozenset({"html", "too_many", "token_ended", "lag", "pa
 
 
 class Faults:
-    """The rules in force. ``times`` counts down here; the caller saves what has ``changed``."""
+    """The rules in force. ``times`` counts down here; the caller saves the ``changed`` ones."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance

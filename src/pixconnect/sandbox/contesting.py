@@ -1,4 +1,4 @@
-"""How payers contest, how the institution judges by hand, and how it hears holders: read, changed and told one by one."""
+"""How payers contest, how the institution decides by hand, and how it receives holders' answers, one at a time."""
 
 from collections.abc import Awaitable, Sequence
 from contextlib import AsyncExitStack
@@ -10,7 +10,7 @@ from pixconnect.sandbox.outside import Outside, find_end, make_network_id
 
 
 async def contest_credit(outside: Outside, asked: OutsideInfraction) -> InfractionReport:
-    """Contest a payment that has settled, in the name of whoever paid it."""
+    """Contest a settled payment, in its payer's name."""
     now = outside.clock.now()
     number = next(outside.network.arrival_numbers)
     name, return_id = make_network_id(outside, "I", number), _name_return(outside, number, 1)
@@ -75,7 +75,7 @@ async def _find_free(outside: Outside, contest: infraction.Contest) -> int:
 async def _put_and_tell(
     outside: Outside, told: AsyncExitStack, contest: infraction.Contest, before: infraction.Contest | None
 ) -> Awaitable[str | None]:
-    """Store it; answers what the acknowledgement of what is told comes by."""
+    """Store it; returns the awaitable of the report's acknowledgement."""
     named = f"{contest.name}/{contest.sequence}"
     acknowledgement = told.enter_context(outside.network.expecting_acknowledgement(named))
     await _put(outside, contest, before)
@@ -87,11 +87,11 @@ async def _put(outside: Outside, contest: infraction.Contest, before: infraction
 
 
 async def _find(outside: Outside, name: str) -> infraction.Contest | None:
-    """A contest as it is by now: what was decided by time is decided."""
+    """A contest in its present state, decisions by time included."""
     row = await outside.pool.fetchrow(infraction.FIND, [name])
     return None if row is None else infraction.catch_up(infraction.read(row), outside.clock.now())
 
 
 def _name_return(outside: Outside, number: int, sequence: int) -> str:
-    """What is given back because of a contest has names of its own, whichever number anything else gets after a restart."""
+    """A contest's returns have names of their own, independent of other numbers after a restart."""
     return f"D{directory.ISPB}{outside.clock.now():%Y%m%d%H%M}{outside.chance.text(11, 'taken', number, sequence)}"

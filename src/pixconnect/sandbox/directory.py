@@ -1,7 +1,7 @@
 """The key directory (DICT), and the outside accounts that its entries lead to.
 
-Some entries are fixed; each says what happens to an order for its account. All outside accounts are at one institution. An
-account without an entry is paid like any other.
+Some entries are fixed; each fixes the fate of an order for its account. All outside accounts are at one institution. An account
+without an entry is paid like any other.
 """
 
 from typing import Final
@@ -62,7 +62,7 @@ def entry_of(key: str, key_type: KeyType, account_number: str, name: str, owner_
 
 
 def _always_there() -> list[tuple[str, str, str, Behaviour]]:
-    # These three come first, whatever the table of codes has before them: their account numbers stay as they are.
+    # These three come first, whatever the table of codes begins with: their account numbers stay as they are.
     first_codes = ["AC03", "AC07", "AB03"]
     codes = first_codes + [code for code in reject_code.REASONS if code not in first_codes]
     return [

@@ -1,8 +1,7 @@
-"""What payers contest: the sandbox is the holder's institution, which blocks, hears the holder, and decides.
+"""Contests by payers: the sandbox is the holder's institution, which blocks, receives the holder's answer, and decides.
 
-It decides by hand, by rule or by time.
-What will be told when the time to answer is over stands beside what was told last, and is made anew with each word: a
-decision by time writes nothing, as an order's outcome does.
+It decides by hand, by rule or by time. The report due at the deadline stands beside the last report, and is made again with
+each change: a decision by time writes nothing, as an order's outcome does.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ on conflict (number) do update set report = excluded.report, sequence = excluded
     defence = excluded.defence, next_report = excluded.next_report, taken_at = excluded.taken_at, due_at = excluded.due_at,
     is_due = false
 """
-# What was given back stands among what has left: an order that nobody here has made.
+# Returns stand among outgoing money: orders that no caller here has made.
 TAKE = """
 insert into settlement (id, kind, original_id, amount_cents, taken_at, due_at, is_open)
 values ($1, 'refund', $2, $3, $4, $5, false) on conflict (id) do nothing
@@ -78,7 +77,7 @@ class Contest(Struct, frozen=True, kw_only=True):
     number: int
     name: str
     report: InfractionReport
-    """What the service was told last."""
+    """The last report sent to the service."""
     sequence: int
     is_open: bool
     """Whether it has not acknowledged that yet."""
@@ -99,7 +98,7 @@ class Paid(NamedTuple):
     amount_cents: int
     settled_at: datetime
     left_cents: int
-    """What nobody has given back, and nobody is giving back."""
+    """The part of the payment that is neither returned nor being returned."""
 
 
 def read(row: asyncpg.Record) -> Contest:
@@ -110,7 +109,7 @@ def read(row: asyncpg.Record) -> Contest:
 
 
 async def list_unfinished(executor: Executor) -> list[Contest]:
-    """Those of which something is to be told, now or later."""
+    """Those with a report pending, now or later."""
     return [read(row) for row in await executor.fetch(LIST)]
 
 
@@ -120,7 +119,7 @@ async def find_paid(executor: Executor, end_to_end_id: str, now: datetime) -> Pa
 
 
 async def find_left(executor: Executor, end_to_end_id: str, contest: Contest | None) -> int:
-    """What may still be given back of a payment because of this contest: what it would take by time is planned anew."""
+    """The part of a payment that this contest may still return: its own planned return is planned again."""
     planned = set[str]() if contest is None else _planned_returns(contest)
     return await executor.fetchval(LEFT, end_to_end_id, list(planned)) or 0
 
@@ -131,7 +130,7 @@ def _planned_returns(contest: Contest) -> set[str]:
 
 
 def list_pending(contest: Contest, now: datetime) -> list[tuple[datetime, Pending]]:
-    """What is told of it, and when."""
+    """Its pending reports, with their times."""
     told: list[tuple[datetime, Pending]] = []
     if contest.is_open:
         told.append((now, Pending(_named(contest.report, contest, 0))))
@@ -151,7 +150,7 @@ def _redate(report: InfractionReport, at: datetime) -> InfractionReport:
 
 
 def catch_up(contest: Contest, now: datetime) -> Contest:
-    """What has been told by time is what was told last."""
+    """Reports that have fallen due become the last report."""
     if contest.next_report is None or contest.due_at is None or not (contest.is_due or contest.due_at <= now):
         return contest
     return structs.replace(
@@ -165,7 +164,7 @@ def catch_up(contest: Contest, now: datetime) -> Contest:
 
 
 def acknowledge(contest: Contest, report_ids: Sequence[str], now: datetime) -> Contest:
-    """Note that the service has what it was told."""
+    """Record that the service has received reports."""
     if f"{contest.name}/{contest.sequence + 1}" in report_ids:
         told = structs.replace(catch_up(structs.replace(contest, is_due=True), now), is_open=False)
         return plan(told, None, 0)
@@ -173,7 +172,7 @@ def acknowledge(contest: Contest, report_ids: Sequence[str], now: datetime) -> C
 
 
 async def acknowledge_all(pool: asyncpg.Pool, report_ids: Sequence[str], now: datetime) -> list[Contest]:
-    """Note what the service has; answers those of which something else is told now."""
+    """Record the service's acknowledgements; returns contests with another report due now."""
     changed: list[Contest] = []
     async with pool.acquire() as connection, connection.transaction():
         for row in await connection.fetch(FIND, [report_id.partition("/")[0] for report_id in report_ids]):
@@ -190,7 +189,7 @@ def find_free_funds(asked: OutsideInfraction, contests: Sequence[Contest]) -> in
     """How much of a holder's money no contest holds."""
     account = asked.party.branch, asked.party.account_number
     own = [each for each in contests if (each.report.party.branch, each.report.party.account_number) == account]
-    # What the service has not heard of yet, it counts among the holder's money still.
+    # The service still counts unreported returns as the holder's money.
     taken_cents = sum(part.amount_cents for each in own if each.is_open for part in each.report.taken)
     return max(0, asked.funds_cents - taken_cents - sum(each.report.held_cents for each in own))
 
@@ -211,16 +210,16 @@ def open_contest(
     return_id: str,
     now: datetime,
 ) -> Contest:
-    """Contest what is left of a payment, and hold of that what is free.
+    """Contest the rest of a payment, and hold the free part of it.
 
     Args:
-        asked: What is contested.
+        asked: The request.
         paid: The payment.
-        left_cents: What of it other contests do not take by time either.
-        free_cents: What other contests do not hold.
-        number: Of all that arrives.
+        left_cents: The part that other contests will not take by time either.
+        free_cents: The part that other contests do not hold.
+        number: Of all arrivals.
         name: The contest's.
-        return_id: The name of what it takes by time.
+        return_id: The name of its return by time.
         now: When it is opened.
     """
     if now > paid.settled_at + ARRANGEMENT.find("contest_window", paid.settled_at).duration:
@@ -255,9 +254,9 @@ def open_contest(
 
 
 def plan(contest: Contest, return_id: str | None, left_cents: int) -> Contest:
-    """What will be told by time: how it is judged when the time to answer is over, or that a block ends.
+    """The next report by time: the decision at the deadline, or the end of a block.
 
-    Where nothing is left of the payment to give back, there is nothing to take.
+    If nothing of the payment is left to return, there is nothing to take.
     """
     report = contest.report
     if report.state == "released" or (report.state == "taken" and report.wanted_cents == 0):
@@ -279,7 +278,7 @@ def plan(contest: Contest, return_id: str | None, left_cents: int) -> Contest:
 def _take(
     report: InfractionReport, cents: int, left_cents: int, return_id: str, at: datetime, settled_at: datetime
 ) -> InfractionReport:
-    """Give back so much of what is contested, and no more than is left of the payment; the rest stays wanted."""
+    """Return this much of the contested sum, at most the rest of the payment; the remainder stays claimed."""
     cents = min(cents, left_cents)
     part = (TakenPart(return_id=return_id, amount_cents=cents, settled_at=settled_at),) if cents else ()
     rest_cents = max(0, min(report.wanted_cents, left_cents) - cents)
@@ -295,7 +294,7 @@ def _take(
 
 
 def _release(report: InfractionReport, at: datetime) -> InfractionReport:
-    # It may be decided with nothing to give back: letting go of what is still wanted decides nothing else.
+    # It may be decided without a return: releasing the remaining claim decides nothing else.
     return structs.replace(
         report,
         state="taken" if report.state == "taken" else "released",
@@ -315,11 +314,11 @@ def decide(
     next_id: str,
     now: datetime,
 ) -> Contest:
-    """By hand: take or release what is held, or hold more of what is wanted."""
+    """By hand: take or release the held money, or hold more of the claim."""
     report = contest.report
     if report.state == "released" or (report.state == "taken" and report.wanted_cents == 0):
         raise SandboxRefusal("invalid", "id: it is decided, and nothing of it is blocked or wanted any more")
-    # Later than what was told before, by however little, so that it counts.
+    # Slightly later than the last report, so that it counts.
     at = max(now, report.told_at + timedelta(microseconds=1))
     cents = report.held_cents if asked.amount_cents is None else asked.amount_cents
     match asked.decision:
@@ -347,7 +346,7 @@ def decide(
 
 
 def _tell(contest: Contest, report: InfractionReport) -> Contest:
-    # What was to be told next may have left already: it has the number in between.
+    # The next planned report may have left already: it has the number in between.
     return structs.replace(contest, report=report, sequence=contest.sequence + 2, is_open=True)
 
 
@@ -369,7 +368,7 @@ def hear(
 
 
 async def save(executor: Executor, contest: Contest, before: Contest | None, now: datetime) -> None:
-    """Write it, with what leaves by it; what was to leave and does not any more is called off. In one transaction."""
+    """Write it, with its outgoing money; outgoing money no longer planned is called off. In one transaction."""
     later = contest.next_report
     planned = {} if later is None else {part.return_id: part for part in later.taken}
     parts = planned | {part.return_id: part for part in contest.report.taken}

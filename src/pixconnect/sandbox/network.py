@@ -97,7 +97,7 @@ class Network:
         self._schedule = Schedule()
         self._lock = SharedLock()
         self.giving_back = asyncio.Lock()
-        """Held by whoever decides how much of a payment is given back: two must not both have what is left of it."""
+        """Held while deciding how much of a payment is returned: two must not both take the rest of it."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_stale = True
         self._waiting: dict[str, asyncio.Future[str | None]] = {}
@@ -138,15 +138,14 @@ class Network:
         outside = sorted({order_id for order_id in ids if is_outside_window(order_id, now)})
         if not outside:
             return {}
-        # Written before the answer, under the primary key of orders: an order that arrives at this moment finds it
-        # instead.
-        # Nothing is taken under these ids from now on, whatever the clock says; known orders stay as they are.
+        # Written before the answer, under the primary key of orders: an order that arrives at this moment finds it instead.
+        # These ids accept no order from now on, at any time; known orders stay as they are.
         await self._pool.execute(tables.CLOSE_IDS, outside, now)
         return await tables.find_orders(self._pool, outside, now)
 
     async def acknowledge(self, acknowledgements: Sequence[Acknowledgement]) -> None:
         """Take acknowledgements; only the first one of a report counts."""
-        # What an acknowledgement of unknown outcome has ended may be told of another report than what is acknowledged again.
+        # An arrival ended by an acknowledgement of unknown outcome may have another report by the next acknowledgement.
         await self._refresh()
         orders, contested, arrivals = answers.sort_acknowledged(acknowledgements, self.outbox.find)
         steps: list[AfterStep] = []
@@ -172,12 +171,12 @@ class Network:
             self._schedule.add(due_at, [pending])
 
     async def change(self, write: Callable[[PoolConnectionProxy, datetime], Awaitable[Written]]) -> Written:
-        """Write what was decided, and tell what is to be told by it: now, and by time."""
+        """Write a decision, and send its reports: now, and by time."""
         async with self._lock.exclusive():
             self._is_stale = True
             async with self._pool.acquire() as connection, connection.transaction():
                 written = await write(connection, self._clock.now())
-            # What was to be told before is forgotten with all the rest, and read again.
+            # Earlier pending reports are discarded with all the rest, and read again.
             await self._load()
         return written
 
@@ -213,7 +212,7 @@ class Network:
             try:
                 await tables.insert_arrivals(self._pool, [arrival for arrival, _ in arrivals])
             except BaseException:
-                # Nobody knows what was written, so memory is rebuilt before the next write.
+                # The written state is unknown, so memory is rebuilt before the next write.
                 self._is_stale = True
                 raise
             self._schedule_arrivals(arrivals)
@@ -268,7 +267,7 @@ class Network:
         return Due(next_due_at=self._schedule.next_due_at, reports_count=len(self.outbox))
 
     def release(self) -> None:
-        """Answer everybody who waits: the process is about to end."""
+        """Answer all waiting calls: the process is about to end."""
         self.outbox.release()
         for acknowledged in self._waiting.values():
             if not acknowledged.done():
@@ -343,7 +342,7 @@ class Network:
         if not order.is_over or how.is_early:
             return _TAKEN
         if how.reports_count > 1:
-            # A rule for duplicates tells the outcome twice: by this answer and by a report.
+            # A rule for duplicates sends the outcome twice: by this answer and by a report.
             self.outbox.put([Pending(_tell_end(order))])
         return answers.final_answer(order)
 
@@ -373,7 +372,7 @@ class Network:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Queue what is due, and set the timer for the next group."""
+        """Queue due reports, and set the timer for the next group."""
         self.outbox.put(self._schedule.pop_due(self._clock.now()))
         if self._timer is not None:
             self._timer.cancel()

@@ -46,7 +46,7 @@ class Outbox:
 
     async def take(self, wait_s: float) -> list[Report]:
         """Hand out up to 256 reports, as soon as there is one; none when ``wait_s`` has passed."""
-        # Real time, whatever the sandbox clock says: this is about the connection, not about the scheme.
+        # Real time, regardless of the sandbox clock: this is about the connection, not about the scheme.
         deadline_s = self._clock.monotonic_s() + wait_s
         while True:
             now_s = self._clock.monotonic_s()
@@ -59,7 +59,7 @@ class Outbox:
             await wait_for(self._wake, min(deadline_s, self._next_overdue_s(deadline_s)) - now_s)
 
     def release(self) -> None:
-        """Answer everybody who waits, now and from now on."""
+        """Answer all waiting calls, now and from now on."""
         self._is_released = True
         self._wake.set()
 

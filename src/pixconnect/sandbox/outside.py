@@ -66,7 +66,7 @@ class Outside(Struct):
     arrivals: BatchWriter[Sequence[tuple[NewArrival, Pending | None]]]
     """What belongs together is written together."""
     infractions: asyncio.Lock
-    """Held by who decides one of them: it reads what was told, and tells on."""
+    """Held while deciding one of them: a decision reads the last report, and makes the next."""
     two_steps_ms: int
     """From accepting a payment of a holder to its settlement; 0 settles it in one step."""
 
@@ -293,7 +293,7 @@ async def _arrive(
         written.append(
             answers.make_fee(fee, report.end_to_end_id, next(outside.network.arrival_numbers), due_at, waits=True)
         )
-    # One that is held is answered once the service has heard that it is.
+    # A held one is answered once the service has its report.
     wait_ms = delay_ms + (0 if isinstance(first, CreditHeld) else ends_after_ms or 0)
     is_waited_for = how.is_answered and wait_ms < ACKNOWLEDGED_TIMEOUT_S * 1000
     end = await _await_end(outside, report, written, is_waited_for=is_waited_for)
@@ -318,7 +318,7 @@ async def _await_end(
 
 
 async def find_end(acknowledgement: Awaitable[str | None]) -> tuple[ArrivalStatus, str | None]:
-    """How what was told ends, once the service has heard of it: with a code, if it refuses that."""
+    """How a reported arrival ends, once the service has acknowledged it: with a code, if the service refuses it."""
     try:
         async with asyncio.timeout(ACKNOWLEDGED_TIMEOUT_S):
             code = await acknowledgement
@@ -364,7 +364,7 @@ async def _find_behaviour(outside: Outside, message: Message) -> Behaviour:
 
 
 async def _check_answers(how: Behaviour) -> None:
-    """Wait as long as the rule says, and fail if it says that there is no answer."""
+    """Wait as long as the rule requires, and fail if it withholds the answer."""
     if how.is_refused or not how.is_answered:
         raise SandboxUnavailable("a fault rule keeps the network from answering this")
     await asyncio.sleep((how.delay_ms or 0) / 1000)

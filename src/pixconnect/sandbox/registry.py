@@ -2,7 +2,7 @@
 
 Locations: where outside merchants serve the signed payloads of their dynamic codes.
 
-The certificate and its authority are made once and stored. They keep real time, whatever the sandbox clock says.
+The certificate and its authority are made once and stored. They keep real time, regardless of the sandbox clock.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def read_rules(pool: asyncpg.Pool) -> list[FaultRule]:
 async def replace_rules(pool: asyncpg.Pool, rules: Sequence[FaultRule]) -> None:
     rows = [(position, msgspec.json.encode(rule).decode(), rule.times) for position, rule in enumerate(rules)]
     async with pool.acquire() as connection, connection.transaction():
-        # In one transaction: some old rules beside some new ones would be a set that nobody asked for.
+        # In one transaction: a mixture of old and new rules would be a set that was never requested.
         await connection.execute("delete from fault_rule")
         await connection.executemany("insert into fault_rule (position, rule, times_left) values ($1, $2, $3)", rows)
 

@@ -46,7 +46,7 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
     database_url: str
     """The login must be allowed to take the role ``pixconnect_sandbox``."""
     secrets: Sequence[str]
-    """Any of them lets the service in."""
+    """Any of them admits the service."""
     seed: int
     latency_ms: int
     """From the acceptance of an ordinary order to its settlement."""
@@ -57,9 +57,9 @@ class SandboxSettings(Struct, frozen=True, kw_only=True):
 async def serve(
     settings: SandboxSettings, listener: socket.socket, clock: Clock, stop: asyncio.Event, on_ready: Callable[[], None]
 ) -> None:
-    """Be the sandbox until told to stop, on a listener that is bound to 127.0.0.1.
+    """Run the sandbox until stopped, on a listener that is bound to 127.0.0.1.
 
-    What it knows beside its tables goes with the connection that holds the lock, and is read again wherever the database is.
+    Its state in memory goes with the connection that holds the lock, and is read again wherever the database is.
 
     Raises:
         AlreadyRunningError: Another process is the sandbox of this database.
@@ -68,7 +68,7 @@ async def serve(
     """
     is_first = True
     while not stop.is_set():
-        # Whoever asks while the database is away hears so at once, and not when it gives up.
+        # Calls fail at once while the database is away, and not at their timeout.
         hanging_up = None if is_first else await asyncio.start_server(_hang_up, sock=listener.dup())
 
         def tell_ready(hanging_up: asyncio.Server | None = hanging_up) -> None:
@@ -137,7 +137,7 @@ async def open_application(settings: SandboxSettings, clock: Clock, address: str
 
 @asynccontextmanager
 async def _being_the_only_one(settings: SandboxSettings, on_lost: Callable[[], None]) -> AsyncGenerator[None]:
-    """Hold the database's lock; ``on_lost`` hears when its connection ends, and with it the lock."""
+    """Hold the database's lock; ``on_lost`` is called when its connection ends, and with it the lock."""
     connection = await pool_module.connect(
         settings.database_url, role=SANDBOX_ROLE, schema=SCHEMA, name="pixconnect sandbox lock"
     )

@@ -92,8 +92,8 @@ returning a.id, a.is_open, a.code, a.due_at, a.report, false
 
 OPEN_ARRIVALS = "select id, due_at, report, is_due, waits_for from arrival where is_open order by due_at, number"
 
-# Before the clock is moved back from $1 to $2: what has settled stays settled, and a deadline that was set at an instant
-# now in the future comes nearer by as much.
+# Before the clock is moved back from $1 to $2: settlements stay, and a deadline set at an instant now in the future comes
+# nearer by as much.
 KEEP_SETTLED = (
     "update {table} set is_due = true where due_at > $2::timestamptz and due_at <= $1::timestamptz and not is_due"
 )
@@ -136,7 +136,7 @@ class KnownOrder(NamedTuple):
 
 
 class NewArrival(NamedTuple):
-    """A payment, return or movement from outside; ``report`` is what the service hears of it, as JSON."""
+    """A payment, return or movement from outside; ``report`` is the report to the service, as JSON."""
 
     number: int
     id: str
@@ -154,7 +154,7 @@ class NewArrival(NamedTuple):
     """The report that follows the acknowledgement, if the payment has two steps."""
     next_after_ms: int | None = None
     waits_for: str | None = None
-    """The payment of which it is a fee; the service hears of it once that has settled."""
+    """The payment of which it is a fee; it is reported once that has settled."""
 
 
 class Acknowledged(NamedTuple):
@@ -243,9 +243,9 @@ async def close_orders(executor: Executor, ids: Sequence[str]) -> None:
 async def acknowledge_arrivals(
     executor: Executor, acknowledged: Sequence[Acknowledged], now: datetime
 ) -> list[AfterStep]:
-    """Record the service's acknowledgements; what has ended without a code settles now.
+    """Record the service's acknowledgements; arrivals that ended without a code settle now.
 
-    Acknowledgements that say nothing new are left out of the answer.
+    Repeated acknowledgements are left out of the answer.
     """
     rows = await executor.fetch(
         ACKNOWLEDGE_ARRIVALS, *(list(column) for column in zip(*acknowledged, strict=True)), now

@@ -1,1 +1,1 @@
-"""How what was decided is written: requests that wait together, in one transaction, by one statement. No use case is here."""
+"""How decisions are written: waiting requests together, in one transaction, by one statement. No use case is here."""

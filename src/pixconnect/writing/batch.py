@@ -83,7 +83,7 @@ class PendingReply(Protocol[Answer_contra]):
     """Receives a request's outcome: a future, or something cheaper that raises nothing."""
 
     def done(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether no caller waits any more."""
         ...
 
     def set_result(self, result: Answer_contra, /) -> None: ...

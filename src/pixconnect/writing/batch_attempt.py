@@ -19,7 +19,7 @@ from pixconnect.writing.batch import Answer, PendingReply, Request, WriteOperati
 
 
 class PendingRequest(Generic[Request, Answer]):
-    """One request and whoever waits for its answer."""
+    """One request and the caller that waits for its answer."""
 
     __slots__ = ("answer", "asked_at_s", "lost_at_s", "operation", "request")
 
@@ -91,7 +91,7 @@ def _unknown(external_id: str | None) -> errors.OutcomeUnknown:
 
 
 UNKNOWN_OUTCOME_TIMEOUT_S: Final = 4.0
-"""For how long after a COMMIT was sent that was lost its batch is tried again to learn what it did; then callers hear."""
+"""How long a batch is retried after a lost COMMIT to learn its outcome; then callers get the error."""
 UNREACHABLE_TIMEOUT_S: Final = 3.0
 """How long a batch waits for a database that is away."""
 SILENT_TIMEOUT_S: Final = 4.5
@@ -188,7 +188,7 @@ def ended_if_silent(connection: Connection, timeout_s: float = SILENT_TIMEOUT_S)
 
 
 async def confirm_lost(connection: Connection) -> None:
-    """Let this transaction's COMMIT wait for what an earlier one wrote, although this one finds it written and writes nothing.
+    """Make this transaction's COMMIT wait for an earlier one's writes, although this one finds them written and writes nothing.
 
     A COMMIT that was lost may stand on its own server alone, where an operator has ended its wait for the standby.
     """

@@ -7,25 +7,25 @@
     submit ─┘    └─ admit ─┘        (what arrived while the last batch was committing, of each holder in turn; no timer)
 
 One account is one balance row: a commit per request would make that row, and the disk, the limit. Batches of several processes
-take turns at it, and what arrives while a batch waits for its turn still goes with it: once its rows are locked it admits
-whatever else concerns them, and one that locks nothing admits all. A refusal is an outcome of one request and never touches
-its batch. One request alone is a batch of one: there is no second path.
+take turns at it, and requests that arrive while a batch waits for its turn still join it: once its rows are locked it admits
+all that concern them, and one that locks nothing admits all. A refusal is an outcome of one request and never touches its
+batch. One request alone is a batch of one: there is no second path.
 
-What can go wrong, and who is touched by it:
+Failures, and the affected requests:
 
-- Data that PostgreSQL refuses, or a defect of ours: the batch is halved until the poisoned request stands alone; the others
-  are written.
-- A holder's row locked by somebody else: the batch is parted by holder, each part is tried briefly, and a stalled holder gets
-  a queue of its own, beside everybody else's batches, until it moves again.
+- Data that PostgreSQL refuses, or a defect of ours: the batch is halved until the poisoned request stands alone; the others are
+  written.
+- A holder's row locked by another transaction: the batch is parted by holder, each part is tried briefly, and a stalled holder
+  gets a queue of its own, beside the common batches, until it moves again.
 - The connection is lost before COMMIT was sent: nothing was done, the batch is tried again.
-- The connection is lost during COMMIT: nobody knows. All ids were made before the first try, so the batch runs again with
-  the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then tell. A request of
-  which this is not known is never told that nothing was done.
+- The connection is lost during COMMIT: the outcome is unknown. All ids were made before the first try, so the batch runs again
+  with the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then decide. A request
+  with an unknown outcome is never answered as if nothing was done.
 - The client goes away: before its batch starts it is dropped, after that it is committed all the same.
 - A holder sends more than can be written: batches are filled from all holders in turn, a holder that is alone has the whole
-  queue, and while others wait half of it. A queue that is full is full for whoever has filled it. And who sends more than
-  all others together gets batches of its own, written beside theirs: its balance is what other processes and workers wait
-  for too, and a batch waits for the slowest of its balances.
+  queue, and while others wait half of it. A full queue refuses the holder that has filled it. And a holder that sends more than
+  all others together gets batches of its own, written beside theirs: other processes and workers wait for its balance too, and
+  a batch waits for the slowest of its balances.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class BatchQueue(Generic[Request, Answer]):
 
     Args:
         queue_length_max: Requests waiting at most, of all holders together.
-        overload: Slows the writing of orders down; ``None`` for what makes none.
+        overload: Slows the writing of orders down; ``None`` for operations that make none.
         stalled_tries: Limits the tries for stalled holders of all queues over the same pool.
     """
 
@@ -140,9 +140,9 @@ class BatchQueue(Generic[Request, Answer]):
         waiter = PendingRequest(self._operation, request, reply, self._clock.monotonic_s())
         if self._is_closing or not self._queue.put(request.holder_id, waiter):
             raise batch_attempt.queue_full()
-        # One that has died, of a lack of memory say, would let everybody wait.
+        # A dead one, for example for lack of memory, would keep all callers waiting.
         if self._task is None or self._task.done():
-            # In a context of its own: the task works for everybody, and must not count as the first caller's.
+            # In a context of its own: the task works for all, and must not count as the first caller's.
             self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
         if request.holder_id == self._busy.holder_id:
             self._busy.wake()
@@ -150,7 +150,7 @@ class BatchQueue(Generic[Request, Answer]):
             self._wake.set()
 
     async def close(self) -> None:
-        """Write what is queued, and refuse what comes later."""
+        """Write the queued requests, and refuse later ones."""
         self._is_closing = True
         self._wake.set()
         self._busy.end_soon()
@@ -219,7 +219,7 @@ class BatchQueue(Generic[Request, Answer]):
     ) -> None:
         try:
             await self._answer(waiters, on_stall)
-        # A defect of this very file fails one batch. If the task ended, everybody else would wait for ever.
+        # A defect of this very file fails one batch. If the task ended, all callers would wait for ever.
         except Exception:  # noqa: BLE001
             _log.exception("batch failed", operation=self._operation.name)
             for waiter in waiters:
@@ -232,7 +232,7 @@ class BatchQueue(Generic[Request, Answer]):
         *,
         is_brief: bool = False,
     ) -> None:
-        """Write a batch and answer everybody in it; raises nothing. ``on_stall`` gets requests that met a lock."""
+        """Write a batch and answer all its callers; raises nothing. ``on_stall`` gets requests that met a lock."""
         try:
             outcomes = await self._write_durably(waiters, is_brief=is_brief)
         except _STALLED:
@@ -240,7 +240,7 @@ class BatchQueue(Generic[Request, Answer]):
         except errors.PixConnectError as error:
             for waiter in waiters:
                 waiter.resolve(error)
-        except Exception as error:  # noqa: BLE001  whatever it is, the clients must get an answer
+        except Exception as error:  # noqa: BLE001  after any error, the clients must get an answer
             await self._answer_poisoned(waiters, on_stall, error)
         else:
             for waiter, outcome in zip(waiters, outcomes, strict=True):
@@ -256,14 +256,15 @@ class BatchQueue(Generic[Request, Answer]):
         while True:
             now_s, away_for_s = self._clock.monotonic_s(), self._pool.away_for_s
             reach_timeout_s = batch_attempt.reach_timeout_s(waiters, now_s, away_for_s, is_first=is_first)
-            # What was lost may hold its locks for as long as it waits for a standby, and its callers hear before that.
+            # A lost transaction may hold its locks for as long as it waits for a standby, and its callers are answered before
+            # that.
             is_quick = is_brief or self._may_find_out(waiters)
             lock_timeout_ms = BRIEF_LOCK_TIMEOUT_MS if is_quick else batch_attempt.lock_timeout_ms(waiters, now_s)
             attempt = BatchAttempt(lock_timeout_ms=lock_timeout_ms, reach_timeout_s=reach_timeout_s)
             try:
                 return await self._write_once(waiters, attempt)
             except _RETRIED:
-                # Another process wrote the same key, or its locks crossed ours: the next try sees what it has written.
+                # Another process wrote the same key, or its locks crossed ours: the next try sees its rows.
                 retries_count += 1
                 if retries_count > RETRIES_MAX:
                     raise
@@ -271,7 +272,7 @@ class BatchQueue(Generic[Request, Answer]):
                 # After a lost COMMIT the lock is most likely our own lost transaction's: wait for it.
                 if not self._may_find_out(waiters):
                     raise
-            except Exception as error:  # noqa: BLE001  whatever comes of a COMMIT, it may have been done
+            except Exception as error:  # noqa: BLE001  after any error of a COMMIT, it may have been done
                 await self._outlast(error, waiters, attempt, started_s)
                 is_first = False
 
@@ -287,7 +288,7 @@ class BatchQueue(Generic[Request, Answer]):
                 waiter.lost_at_s = waiter.lost_at_s or attempt.committing_at_s
         elif not isinstance(error, DATABASE_AWAY):
             raise error
-        # Room is made by people, for whom nobody waits.
+        # People make room, and requests do not wait for people.
         away_for_s = float("inf") if isinstance(error, asyncpg.DiskFullError) else self._pool.away_for_s
         if batch_attempt.has_ended(waiters, now_s, away_for_s):
             raise errors.ServiceUnavailable(say_undone(error)) from error

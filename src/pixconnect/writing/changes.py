@@ -97,7 +97,7 @@ def _statement(parts: tuple[tuple[Part[Any], LiteralString, int], ...]) -> Liter
         first += arguments_count
     present = [part for part, _, _ in parts]
     for part in present:
-        errors.ensure(part.reads is None or part.reads in present, f"{part.name} reads what is not written")
+        errors.ensure(part.reads is None or part.reads in present, f"{part.name} reads rows that are not written")
     answers: list[LiteralString] = [answer for part in present if (answer := part.answer) is not None]
     return "with " + ", ".join(expressions) + " select " + ", ".join(answers)
 

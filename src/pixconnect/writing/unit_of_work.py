@@ -46,7 +46,7 @@ class Claim:
         """Read the claims of the holders whose balances are locked; nothing is changed yet."""
 
     def take(self, source: LedgerEntry) -> None:
-        """Take what is due of what a holder has available, which an entry has just raised."""
+        """Collect due claims from a holder's available balance, which an entry has just raised."""
         raise NotImplementedError
 
 
@@ -99,7 +99,7 @@ class UnitOfWork(Changes):
     ) -> LedgerEntry:
         """Move money between two accounts of a holder; an entry without an id gets one of the batch's block.
 
-        Claims take their part of what becomes available, each in its turn and by entries of the same statement: the balance
+        Claims take their part of newly available money, each in its turn and by entries of the same statement: the balance
         shows them, the returned entry does not. They take nothing of an amount that ``goes_on`` by the next entry.
         """
         self.held.check(holder_id, debit_account, credit_account)
@@ -178,7 +178,7 @@ class UnitOfWork(Changes):
         self._last_id = self._last_entry_id = first_id + identifier_store.BLOCK_SIZE - 1
 
     def take_id(self) -> int:
-        """An id for what is no entry and has no sequence; no entry has it."""
+        """An id for a row that is no entry and has no sequence; no entry has it."""
         return self._take_entry_id()
 
     def _take_entry_id(self) -> int:
@@ -217,12 +217,13 @@ async def begin_money_work(
     holders_of: Callable[[Request], Iterable[int]] = own_holder,
     statements_of: Callable[[Request], Iterable[int]] | None = None,
 ) -> UnitOfWork:
-    """Begin a batch that moves money: lock balances and statements, read the clock, take ids, admit latecomers of those.
+    """Begin a batch that moves money: lock balances and statements, read the clock, take ids, admit later requests for those.
 
     Args:
-        claims: What takes its part of money that becomes available, in this order.
-        holders_of: Whose balances a request needs: for each entry but of what was reserved and settles.
-        statements_of: Whose statements it needs: for each entry that has a number. By default those of its balances.
+        claims: The claims on newly available money, in this order.
+        holders_of: The holders whose balances a request needs: for each entry except settlements of reserved money.
+        statements_of: The holders whose statements it needs: for each entry that has a number. By default those of its
+        balances.
     """
     statements_of = statements_of or holders_of
     wanted = Held(

@@ -86,7 +86,7 @@ class WriteQueues:
         ]
 
     async def close(self) -> None:
-        """Write what is queued, and refuse what comes later."""
+        """Write the queued requests, and refuse later ones."""
         await self.overload.close()
         await asyncio.gather(*(queue.close() for queue in self._by_operation.values()))
 
@@ -109,7 +109,7 @@ class WriteQueues:
                 wake_workers=self._wake_workers,
                 wake_sequencer=self._wake_sequencer,
                 stalled_tries=self._stalled_tries,
-                # What makes no orders, such as a charge, adds nothing to what workers are late with.
+                # Operations that make no orders, such as a charge, add nothing to the workers' backlog.
                 overload=self.overload if operation.makes_orders else None,
             )
         return queue

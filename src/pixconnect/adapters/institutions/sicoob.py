@@ -3,9 +3,8 @@
 Balance and statement may come within ``resultado``.
 
 It sends in two steps: the first returns the key's owner and the network's name of the payment, and moves nothing; the second
-pays. The effect of a second confirmation of one name is undocumented, so each is confirmed once, and queried by it from then on.
-Its statement has no unique name for each line, so that a line is named by its contents and its place among equal lines of its
-day.
+pays. The effect of a second confirmation of one name is undocumented, so each is confirmed once, and then queried by it. Its
+statement has no unique name for each line, so that a line is named by its contents and its place among equal lines of its day.
 """
 
 from __future__ import annotations

@@ -30,8 +30,8 @@ from pixconnect.domain.rules.register import find_name_window
 
 CaseKind = Literal["report", "day", "rail", "order", "account", "waits", "file"]
 """A report of the rail that waits for an operator; a day on which an account's statement and the books disagree; a finding of
-``verify`` against the rail; an order whose institution cannot report its end; an account whose balance differs from the books; a
-pending refund that may not be sent; the first file of an institution's statements, which a person has to confirm."""
+``verify`` against the rail; an order whose institution cannot report its end; an account whose balance differs from the books;
+a pending refund that may not be sent; the first file of an institution's statements, which a person has to confirm."""
 CaseEnd = Literal["recorded", "adjusted", "closed", "decided"]
 
 TEXT_LENGTH_MAX: Final = 1000

@@ -146,7 +146,7 @@ class Overload(Admission):
             begun_s = max(self._begin_at_s[is_busy], self._monotonic_s() - LOOK_EVERY_S)
             self._begin_at_s[is_busy] = begun_s + count / self.per_second
         if self._has_refused and self._looking is None:
-            # In a context of its own: it works for all parties.
+            # In a separate context: it works for all parties.
             self._looking = asyncio.create_task(self._keep_looking(), name="overload", context=Context())
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Holders whose row another transaction has locked: each gets a queue of its own and does not delay other batches.
+"""Holders whose row another transaction has locked: each gets its own queue and does not delay other batches.
 
 The holder that sends more than all others together has batches of its own, written beside theirs.
 

@@ -1,7 +1,7 @@
 """Makes X.509 certificates: an authority of our own and the leaves that it signs, all of them EC P-256.
 
 A payer's institution checks the payload of a dynamic QR code with a certificate that names the host it came from. The sandbox
-has an authority of its own for that, and another one for TLS: its server's certificate and those of test programs.
+has its own authority for that, and another one for TLS: its server's certificate and those of test programs.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -115,7 +115,7 @@ DATABASE_FAILED: Final = (*DATABASE_AWAY, asyncpg.PostgresError)
 
 
 def is_of_own_file(error: BaseException) -> bool:
-    """Whether a file of ours failed and not the network: for a socket the system names no file."""
+    """Whether one of our files failed and not the network: for a socket the system names no file."""
     return isinstance(error, OSError) and error.filename is not None
 
 

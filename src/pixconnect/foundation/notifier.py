@@ -1,9 +1,9 @@
 """Wakes the workers by one debounced ``NOTIFY``, outside every transaction that makes work for them.
 
-``NOTIFY`` inside a write transaction makes commits queue behind one lock. Here it is a statement of its own, sent at most once
-in ``QUIET_S``. A lost one only costs the time until the next poll.
+``NOTIFY`` inside a write transaction makes commits queue behind one lock. Here it is a separate statement, sent at most once in
+``QUIET_S``. A lost one only costs the time until the next poll.
 
-Also listens on a channel of PostgreSQL, over a connection of its own, which is reopened when lost.
+Also listens on a channel of PostgreSQL, over a separate connection, which is reopened when lost.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def _guard(text: str, separator: str) -> str:
 
 
 def in_event_stream(name: str, content: bytes) -> bytes:
-    """One event: each line of its content is a field of its own, with any of the three line endings."""
+    """One event: each line of its content is a separate field, with any of the three line endings."""
     lines = b"".join(b"data: " + line + b"\n" for line in _LINE_ENDS.split(content))
     return b"event: " + name.encode() + b"\n" + lines + b"\n"
 

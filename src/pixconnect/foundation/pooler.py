@@ -1,7 +1,7 @@
 """Connects through a pooler before PostgreSQL, and refuses one that shares our sessions with others.
 
 Roles, prepared statements, advisory locks and ``LISTEN`` belong to a session, and money rests on the first of them. A pooler
-that gives each client a session of its own, for as long as that is connected, does no harm.
+that gives each client a separate session, for as long as that is connected, does no harm.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class SharedLook(Generic[Seen]):
 
     async def look(self) -> Seen:
         if self._looking is None or self._looking.done():
-            # In a context of its own: it must not queue behind the first caller's other work.
+            # In a separate context: it must not queue behind the first caller's other work.
             self._looking = asyncio.create_task(self._look(), name=self._name, context=Context())
             self._looking.add_done_callback(_retrieve)
         return await asyncio.shield(self._looking)

@@ -1,6 +1,6 @@
 """A pool that gives its connections to parties in turn, and at most half of them to one while others are active.
 
-``shares.current_party`` is the party that a connection is for. The service's own work for all is a party of its own, and so is
+``shares.current_party`` is the party that a connection is for. The service's own work for all is a separate party, and so is
 each address that makes requests without a token.
 
 While no connection can be opened no caller waits for one: after a second each request fails at once, and the pool tries by
@@ -31,7 +31,7 @@ else:
     _AnyPool = asyncpg.Pool
 
 
-# A login without the role stays an error of its own: its operator must see it.
+# A login without the role stays a separate error: its operator must see it.
 _OF_ANOTHER_KIND: Final = (*DATABASE_AWAY, *DATABASE_BUSY, asyncpg.InsufficientPrivilegeError)
 
 

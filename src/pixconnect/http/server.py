@@ -133,7 +133,7 @@ class Server:
                         await self._has_news.wait()
 
     def _tick_second(self, now_s: float) -> None:
-        # A function of its own: a name for a connection in the endless loop would keep it after it has gone.
+        # A separate function: a name for a connection in the endless loop would keep it after it has gone.
         for connection in list(self.connections.all):
             connection.close_if_overdue(now_s)
         self._write_common_head()

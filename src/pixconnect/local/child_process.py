@@ -2,8 +2,8 @@
 
 The parent writes one byte into the *parent* pipe when the child may begin its work; the end of that pipe means that the parent
 is gone. The child writes once into the *ready* pipe: ``+`` and a message when it is ready, ``-`` and the reason why it cannot
-start, or ``~`` and the reason if the database is at fault. A part that ends because it has lost the database ends with a status
-of its own.
+start, or ``~`` and the reason if the database is at fault. A part that ends because it has lost the database ends with its own
+status.
 """
 
 import asyncio

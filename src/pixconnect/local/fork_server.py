@@ -9,7 +9,7 @@
 The fork server does nothing else: it has no thread, no connection and no secret. The message to a part has passwords in it, and
 freed memory is not cleared, so every part forked later would inherit the server's received data. Therefore the server only
 detects a message, and the intermediate process receives it. If the fork server is unavailable or dies, each part is started as
-a program of its own. Only Linux hands an orphan to an ancestor of its choice.
+a separate program. Only Linux hands an orphan to an ancestor of its choice.
 """
 
 from __future__ import annotations

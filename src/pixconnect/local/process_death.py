@@ -43,14 +43,14 @@ class Launch(Protocol):
     async def __call__(
         self, command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[tuple[str, int]]
     ) -> Process:
-        """Start a process that leads a session of its own; its descriptors are passed as ``--<name>=<n>``."""
+        """Start a process that leads a separate session; its descriptors are passed as ``--<name>=<n>``."""
         ...
 
 
 async def start_program(
     command: Sequence[str], environment: Mapping[str, str], descriptors: Sequence[tuple[str, int]]
 ) -> Process:
-    """Start a program of its own; as ``Launch``."""
+    """Start a separate program; as ``Launch``."""
     return subprocess.Popen(  # noqa: ASYNC220, S603 - it does not wait; our own words only
         [*command, *name_descriptors(descriptors)],
         stdin=subprocess.DEVNULL,

@@ -346,7 +346,7 @@ def _reachable(host: str) -> str:
 
 
 def _metrics_environment(settings: Settings, number: int) -> dict[str, str]:
-    # Each API process has a port of its own, above the worker's.
+    # Each API process has its own port, above the worker's.
     port = settings.metrics_port
     return {"PIXCONNECT_METRICS_PORT": str(port + number if port else 0)}
 

@@ -1,8 +1,8 @@
 """Keeps parts running: a part that ends is restarted with backoff, and the supervisor gives up when that does not help.
 
 A part is a child process or the embedded database. When a part ends because one that it depends on is down, that does not count
-as a failure of its own: it is restarted when the other is back. Nor does a database count that runs and does not answer, as
-while it recovers from the death of one of its processes: a part that reports so is restarted until it does.
+as a separate failure: it is restarted when the other is back. Nor does a database count that runs and does not answer, as while
+it recovers from the death of one of its processes: a part that reports so is restarted until it does.
 """
 
 import asyncio

@@ -86,7 +86,7 @@ class Behaviour(Struct, frozen=True, kw_only=True):
     is_suspect: bool = False
     """Whether the institution holds a payment of a holder until its end."""
     fee_cents: int | None = None
-    """The institution's fee from the holder for it, by a movement of its own."""
+    """The institution's fee from the holder for it, by a separate movement."""
     dated_back_s: int | None = None
     """How far before its time the network dates it."""
 

@@ -30,7 +30,7 @@ def _wake_nobody(orders_count: int = 0, *, only_deliveries: bool = False) -> Non
 
 
 class Batch(list[Item]):
-    """Requests of one kind; each try to write them has a batch of its own."""
+    """Requests of one kind; each try to write them has its own batch."""
 
     def __init__(
         self,

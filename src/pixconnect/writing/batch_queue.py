@@ -13,10 +13,11 @@ batch. One request alone is a batch of one: there is no second path.
 
 Failures, and the affected requests:
 
-- Data that PostgreSQL refuses, or a defect of ours: the batch is halved until the poisoned request stands alone; the others are
+- Data that PostgreSQL refuses, or an internal defect: the batch is halved until the poisoned request stands alone; the others
+  are
   written.
 - A holder's row locked by another transaction: the batch is parted by holder, each part is tried briefly, and a stalled holder
-  gets a queue of its own, beside the common batches, until it moves again.
+  gets its own queue, beside the common batches, until it moves again.
 - The connection is lost before COMMIT was sent: nothing was done, the batch is tried again.
 - The connection is lost during COMMIT: the outcome is unknown. All ids were made before the first try, so the batch runs again
   with the same ids: either it finds its own rows, or the unique keys wait for the lost transaction and then decide. A request
@@ -142,7 +143,7 @@ class BatchQueue(Generic[Request, Answer]):
             raise batch_attempt.queue_full()
         # A dead one, for example for lack of memory, would keep all callers waiting.
         if self._task is None or self._task.done():
-            # In a context of its own: the task works for all, and must not count as the first caller's.
+            # In a separate context: the task works for all, and must not count as the first caller's.
             self._task = asyncio.create_task(self._run(), name=f"batches of {self._operation.name}", context=Context())
         if request.holder_id == self._busy.holder_id:
             self._busy.wake()

@@ -83,7 +83,7 @@ class Changes:
 def _check_each_row(row: asyncpg.Record, present: Sequence[tuple[Part[Any], list[Any]]]) -> None:
     for part, rows in present:
         if part.returns == "each row":
-            # These rows are locked, so a missing one is a defect of ours: nothing of the batch may be committed.
+            # These rows are locked, so a missing one is an internal defect: nothing of the batch may be committed.
             errors.ensure(row[part.name] == len(rows), part.name)
 
 

@@ -125,7 +125,7 @@ def decode_contest(members: Mapping[str, object]) -> ListedContest:
         # With the maximum length of an answer, so that ours is found again.
         defence=wire.find_free_text(members, "defesa", 10_000),
         opened_at=opened_at,
-        # Without a deadline of its own it is the arrangement's time for an institution's analysis.
+        # Without its own deadline it is the arrangement's time for an institution's analysis.
         respond_by=wire.find_instant(analysis, "prazoFinalizacao")
         or opened_at + ARRANGEMENT.find("contest_analysis", opened_at).duration,
         told_at=wire.find_instant(members, "atualizadoEm") or wire.find_instant(analysis, "finalizacao") or opened_at,

@@ -5,7 +5,7 @@ first.
 
 A sent Pix has a code of Inter's, which only the answer contains, and is queried by that. If the answer is lost, the same
 request under the same ``x-id-idempotente`` gets the same answer; and later the statement has the code, beside a description
-that ends with a mark of ours.
+that ends with our mark.
 """
 
 from __future__ import annotations

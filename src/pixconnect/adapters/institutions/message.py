@@ -99,7 +99,7 @@ def write_request(
     headers: Mapping[str, str],
     body: bytes | None,
 ) -> bytes:
-    """A request's octets. Nothing in it can begin a line of its own: values are escaped, or refused.
+    """A request's octets. Nothing in it can begin its own line: values are escaped, or refused.
 
     Raises:
         ValueError: A header's value is invalid; it is not shown, as it may be secret.

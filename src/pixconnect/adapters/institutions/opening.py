@@ -139,7 +139,7 @@ def _open_sending_tokens(
     known = profile.account
     if not known.asked_to_send:
         return None
-    # With a pace of its own: repeated refusals here do not hinder receiving. If an institution publishes a number of tokens, it
+    # With a separate pace: repeated refusals here do not hinder receiving. If an institution publishes a number of tokens, it
     # has a part of those.
     others = [pace for pace in known.paces if "token" not in pace.routes]
     own = (_SENDING_TOKENS,) if len(others) < len(known.paces) else ()

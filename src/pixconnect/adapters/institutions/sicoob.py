@@ -113,7 +113,7 @@ def _find_instant(members: Mapping[str, object]) -> datetime | None:
     try:
         return wire.find_instant(members, "horario")
     except wire.Malformed:
-        return None  # a paid one is paid, whatever its age
+        return None  # a paid one is paid, regardless of its age
 
 
 def _plain(key: str) -> str:

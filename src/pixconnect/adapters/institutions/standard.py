@@ -344,7 +344,7 @@ class StandardInstitution:
 
     async def _try_key(self, key: str) -> PermissionTried:
         tried = await self._try(f"webhook.read {key}", "webhook", self._path("webhook", chave=key))
-        # The webhook of a key of ours may be absent, and an existing one proves the key ours.
+        # The webhook of one of our keys may be absent, and an existing one proves the key ours.
         told = tried.explanation or "whether it is a key of this account is known at its first use"
         return PermissionTried(name=tried.name, is_given=tried.is_given, explanation=told)
 

@@ -1,4 +1,4 @@
-"""An account at Woovi: charges by a name of ours, as it makes the txid itself; Pix both ways in one list; refunds by name.
+"""An account at Woovi: charges by our name, as it makes the txid itself; Pix both ways in one list; refunds by name.
 
 No text of its errors is conclusive, so that no sent call is ever finally refused; and each call that changes something is sent
 once.

@@ -1,4 +1,4 @@
-"""Sending at Woovi: a payment is created under a name of ours, which moves nothing, and approved, at once or by another call.
+"""Sending at Woovi: a payment is created under our name, which moves nothing, and approved, at once or by another call.
 
 Its errors are texts, of which two are known. A name is used once: the refusal of a second payment under it was tested in
 production. The refusal of a second approval is untested, so none is ever sent.

@@ -348,7 +348,7 @@ class InstitutionRail(RecordingRail):
         return is_doubted and step.called_at is not None and self._clock.real_now() >= step.called_at + BELIEVED_AFTER
 
     async def _hear(self, step: RailStep, heard: ListedOrder) -> Taken | Settled | Rejected:
-        """The institution's list is the truth, even if a row of ours cannot be advanced now."""
+        """The institution's list is the truth, even if one of our rows cannot be advanced now."""
         if heard.amount_cents not in (None, step.amount_cents) or not is_same_payee(heard.payee, step.payee):
             # Neither an end of the order nor a reason to resend it: a person has to look.
             _log.critical("an institution has an order of ours with other contents", order=step.order_name)

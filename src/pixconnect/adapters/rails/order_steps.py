@@ -39,7 +39,7 @@ def is_code_of(text: str, pix: OutgoingPix) -> bool:
 
 
 class ListedOrder(Struct, frozen=True, kw_only=True):
-    """The institution's report about an order of ours, a refund or a transfer."""
+    """The institution's report about one of our orders, a refund or a transfer."""
 
     status: Literal["under_way", "done", "refused"]
     amount_cents: int | None

@@ -212,7 +212,7 @@ class SandboxRail:
         status, body = await self._ask("/rail/lookup", question)
         return None if status == 404 else _read(_entry, status, body, RailUnavailable)
 
-    # Every transfer has a query of its own, under its own id, as the scheme requires: nothing is cached for the next one.
+    # Every transfer has its own query, under its own id, as the scheme requires: nothing is cached for the next one.
     async def _look_up(self, questions: Sequence[_Question]) -> list[DirectoryEntry | _Alone | None]:
         status, body = await self._ask("/rail/lookups", questions)
         answers = _read(_lookup_answers, status, body, RailUnavailable)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 SpanKind = Literal["server", "internal", "client"]
 Fact = str | int
-"""An attribute of a span: a word of ours, or a number."""
+"""An attribute of a span: one of our words, or a number."""
 NO_FACTS: Final[Mapping[str, Fact]] = {}
 
 _FORM: Final = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")

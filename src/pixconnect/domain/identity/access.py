@@ -225,7 +225,7 @@ def _find_sender(peer: str, forwarded_for: str, trusted: Sequence[Network]) -> I
     if address is None:
         return None
     # From right to left, and only as far as trusted proxies wrote it: any client can send this header, and if we trusted all of
-    # it, each guess at a secret could come from an address of its own.
+    # it, each guess at a secret could come from a separate address.
     for hop in reversed(forwarded_for.rsplit(",", _HOPS_MAX)):
         if not any(address in network for network in trusted):
             break

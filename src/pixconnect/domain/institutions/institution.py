@@ -56,7 +56,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     """Charges with a due date, as the central bank's API has them (``cobv``)."""
     refunds: bool = True
     repeats_refunds: bool = False
-    """By its documentation a second request under the same name returns no more money, whatever its answer."""
+    """By its documentation a second request under the same name returns no more money, regardless of its answer."""
     sends: Sequence[InitiationType] = ()
     """How payees may be named when sending; empty if it cannot send."""
     sends_per_s: float = 1.0
@@ -336,7 +336,7 @@ class Institution(Sender, Protocol):
     ) -> AsyncIterator[Sequence[ReceivedPix | MalformedItem]]:
         """Pages of received Pix of an interval (both ends included), in no order; one may come twice, as pages shift.
 
-        A Pix with an unreadable return comes without it; that return comes as an item of its own.
+        A Pix with an unreadable return comes without it; that return comes as a separate item.
 
         Args:
             since: By the institution's instant of the Pix.

@@ -327,7 +327,7 @@ def _name_lines(
     outcomes: Sequence[Outcome],
     evidence: Evidence,
 ) -> list[JudgedLine]:
-    """Each line under an id of its own: the file's if it is free, else one derived from it."""
+    """Each line under a separate id: the file's if it is free, else one derived from it."""
     taken, numbers = {*evidence.taken, *(item.item_id for item in evidence.known)}, Counter[str]()
     judged: list[JudgedLine] = []
     for line, match, outcome in zip(lines, matches, outcomes, strict=True):

@@ -1,4 +1,4 @@
-"""Which nameless reversals return the debit of an order of ours: both cancel, and move nothing."""
+"""Which nameless reversals return the debit of one of our orders: both cancel, and move nothing."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class LeftLines:
 
 
 def judge_left(item: InstitutionItem, lines_left: LeftLines, known: OpenAmounts) -> UnmatchedItem:
-    """Judge a line that counts and is not joined to a record of ours."""
+    """Judge a line that counts and is not joined to one of our records."""
     return structs.replace(count_as_movement(item), waits=_find_waiting(item, lines_left, known))
 
 
@@ -89,7 +89,7 @@ def _find_waiting(item: InstitutionItem, lines_left: LeftLines, known: OpenAmoun
     if not is_fee and any(name in known.our_names for name in item.names):
         # A return that a person made there, a second debit, another amount: the reading shows, or a person finds out.
         return "not_yet_read"
-    # Texts determine a kind, and people write texts: a line that may be ours waits, whatever its kind.
+    # Texts determine a kind, and people write texts: a line that may be ours waits, regardless of its kind.
     is_pix = item.kind in PIX
     is_whole = may_be_sum(item) and known.lone.get((item.direction, item.day)) == item.amount_cents
     # A line called a sum, and no Pix, may sum Pix that are not read yet.

@@ -205,7 +205,7 @@ def is_name(text: str) -> bool:
 
 
 def as_report(name: str, answer: Settled | Rejected | NeverTaken | Taken) -> Kept:
-    """Turn the rail's answer about an order of ours into a report of it."""
+    """Turn the rail's answer about one of our orders into a report of it."""
     match answer:
         case Settled(settled_at=settled_at, network_id=network_id):
             return SettledReport(report_id=name, id=name, settled_at=settled_at, network_id=network_id)

@@ -254,7 +254,7 @@ class ReturnReport(Struct, frozen=True, kw_only=True, tag="return"):
 
 
 class InstitutionReturn(Struct, frozen=True, kw_only=True, tag="institution_return"):
-    """A payment to one of our holders was returned, wholly or in part, without an order of ours.
+    """A payment to one of our holders was returned, wholly or in part, without one of our orders.
 
     A person did it in the institution's app, or the institution itself. It has settled and cannot be refused.
     """

@@ -205,7 +205,7 @@ def is_public(address: Address) -> bool:
     carried = _carried(address)
     if isinstance(carried, IPv4Address) and any(carried in network for network in _DENIED_IPV4):
         return False
-    # None of these leads anywhere else; the end of an ISATAP tunnel also has a network of its own.
+    # None of these leads anywhere else; the end of an ISATAP tunnel also has its own network.
     if isinstance(address, IPv4Address) or address.ipv4_mapped is not None or address in _NAT64:
         return True
     return (

@@ -1,7 +1,7 @@
 """Ids in blocks: one round trip for hundreds of ids.
 
-Each process keeps blocks of ids for new rows. Each batch takes a block of its own for its events and entries once it has locked
-the changed rows, so that ids rise in the order in which a resource changed.
+Each process keeps blocks of ids for new rows. Each batch takes its own block for its events and entries once it has locked the
+changed rows, so that ids rise in the order in which a resource changed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class IdBlocks:
             forgotten_count = self._forgotten_count
             # A block serves every later caller, so it does not wait in one holder's queue.
             with for_everybody():
-                # It is a commit of its own, which may wait for a standby.
+                # It is a separate commit, which may wait for a standby.
                 take: LiteralString = f"select nextval('{name}') where refuse_old_session()"
                 first = await self._pool.fetchval(take, timeout=COMMIT_TIMEOUT_S)
             if forgotten_count != self._forgotten_count:

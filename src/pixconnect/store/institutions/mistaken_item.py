@@ -108,7 +108,7 @@ _MAY_BE_FORGOTTEN: Final[LiteralString] = f"""
 async def may_be_forgotten(
     pool: Pool, institution_id: int, amount_cents: int, now: datetime, known_for: timedelta
 ) -> bool:
-    """Whether this amount left an account, without an order of ours, in a span that the database lost.
+    """Whether this amount left an account, without one of our orders, in a span that the database lost.
 
     Args:
         pool: Where to look.

@@ -194,7 +194,7 @@ async def lock(connection: Connection, wanted: Sequence[tuple[int, int]]) -> tup
         The charges as they are now, held until the transaction ends; and the first id of a block that was taken after that.
     """
     rows = await connection.fetch(_LOCK, *split_pairs(wanted))
-    # If no row was locked, the block stands in a row of its own.
+    # If no row was locked, the block stands in a separate row.
     found = [CHARGE.read(row) for row in rows if row["id"] is not None]
     return {(charge.id, charge.holder_id): charge for charge in found}, rows[0]["first_id"]
 

@@ -3,7 +3,7 @@
 The rules compute each digest from the present tables, and trust a link only as far as it follows from them. Rewriting history
 together with all later links breaks no link, but differs from every head recorded earlier.
 
-The audit has a chain of its own, with a link for each row in the order of ids, and the same rules.
+The audit has its own chain, with a link for each row in the order of ids, and the same rules.
 """
 
 from __future__ import annotations

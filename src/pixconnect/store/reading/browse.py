@@ -189,7 +189,7 @@ def _chunk(rows: Sequence[asyncpg.Record]) -> Chunk:
     if not rows:
         return Chunk(rows=[], looked_at_count=0, end=None)
     end = BrowsePosition(at=rows[0]["end_at"], id=rows[0]["end_id"])
-    # If nothing was found, the place stands in a row of its own.
+    # If nothing was found, the place stands in a separate row.
     found = [row for row in rows if row["id"] is not None]
     return Chunk(rows=found, looked_at_count=rows[0]["looked_at_count"], end=end)
 

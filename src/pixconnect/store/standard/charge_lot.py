@@ -345,7 +345,7 @@ class LockedCharges(Struct, frozen=True, kw_only=True):
 async def lock_charges(connection: Connection, wanted: Collection[tuple[str, int]]) -> LockedCharges:
     """Lock charges by txid and holder as ``charge.lock_by_txid``, and find which of these names lots hold."""
     rows = await connection.fetch(_LOCK_CHARGES, *split_pairs(wanted))
-    # If no row was locked, the rest stands in a row of its own.
+    # If no row was locked, the rest stands in a separate row.
     found = [charge_store.CHARGE.read(row) for row in rows if row["id"] is not None]
     return LockedCharges(
         charges={(charge.txid, charge.holder_id): charge for charge in found},

@@ -247,7 +247,7 @@ class _Reader:
             ),
             first_on=first_on,
             last_on=last_on,
-            # It is the balance before the span, whatever its hour.
+            # It is the balance before the span, regardless of its hour.
             opening=opening and StatedBalance(cents=opening.cents, on=first_on - timedelta(days=1)),
             closing=closing,
             items=self._items.items,

@@ -63,10 +63,7 @@ class InstitutionTraits(Struct, frozen=True, kw_only=True):
     sends_at_once: int = 1
     """So many are under way there together."""
     resend_for: timedelta = timedelta(0)
-    """How long from its first call an order may be resent under its name.
-
-    By its documentation a second call moves no more money.
-    """
+    """How long from its first call an order may be resent: by its documentation a second call moves no more money."""
     resends_after_restart: bool = True
     """Otherwise only the process that made the first call makes another."""
     compares_owner: bool = False

@@ -27,11 +27,11 @@ export interface AdjustmentPayload {
   impact_type: Direction;
   /** By how much. Cents. */
   amount: number;
-  /** The part of it that you did not have: you owe it, and whatever comes in repays it first. Cents. */
+  /** The part that exceeded your balance: you owe it, and incoming money repays it first. Cents. */
   deficit: number;
   /** The id of the adjustment that it undoes. */
   opposite_of?: number;
-  /** Only what moved money is told. */
+  /** Only movements that moved money are announced. */
   status: "POSTED";
   /** When it was posted: it is never dated back. RFC 3339, UTC, with microseconds. */
   create_timestamp: string;
@@ -243,7 +243,7 @@ export interface CreditHold {
   deliver: "NOT_YET";
   /** When the institution releases or returns it at the latest. RFC 3339, UTC, with microseconds. */
   until: string;
-  /** The charge that it will pay once it is released: until then it is pending, never expires, and nobody else can pay it. */
+  /** The charge that it will pay once it is released. Until then the charge is pending, never expires, and no other payment can pay it. */
   charge_id?: number;
   /** The txid that the payment names. */
   transaction_identification?: string;
@@ -425,7 +425,7 @@ export interface FaultRule {
   effect: string;
   /** To which messages. */
   match?: FaultMatch;
-  /** To what share of them, from 0 to 1. */
+  /** The affected share of them, from 0 to 1. */
   probability?: number;
   /** To how many of them at most; counts down. */
   times?: number;
@@ -593,7 +593,7 @@ export interface InfractionPayload {
   taken: number;
   /** What the payer's institution says: that the payer was deceived, or that the Pix went wrong by a fault. */
   reason: "fraud" | "operational_flaw";
-  /** What has happened, by the words of the directory of keys. */
+  /** The situation, in the words of the key directory. */
   situation: "account_takeover" | "coercion" | "fraudulent_access" | "other" | "scam";
   /** What the payer says. */
   words?: string;
@@ -739,13 +739,13 @@ export interface MovementPayload {
   impact_type: Direction;
   /** How much was moved. Cents. */
   amount: number;
-  /** The part of it that you did not have: you owe it, and whatever comes in repays it first. Cents. */
+  /** The part that exceeded your balance: you owe it, and incoming money repays it first. Cents. */
   deficit: number;
   /** The Pix that it is about, such as the one that a fee is taken of. */
   end_to_end_id?: string;
   /** The institution's text. */
   description?: string;
-  /** Only what moved money is told. */
+  /** Only movements that moved money are announced. */
   status: "POSTED";
   /** When it happened at the institution. RFC 3339, UTC, with microseconds. */
   settle_timestamp: string;

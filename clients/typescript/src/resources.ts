@@ -49,7 +49,7 @@ export interface ChargeOptions extends CallOptions {
 
 /** For a transfer to a key. */
 export interface ByKeyOptions extends CallOptions {
-  /** The CPF or CNPJ of the key's owner: the transfer is refused if the key is somebody else's. */
+  /** The CPF or CNPJ of the key's owner: the transfer is refused if the key belongs to another owner. */
   payeeTaxId?: string;
 }
 

@@ -1,11 +1,11 @@
-"""The interface as one ASGI application: from a request to its answer, in the order in which it may be refused.
+"""The interface as one ASGI application: from a request to its answer, in the order of possible refusals.
 
 ::
 
     404/405 route ► 401 token ► 403 scope ► 429 rate ► 503 full ► 413 size ► 400 shape ► (handler: 404, replay, 422, 503)
 
-``Application._pass`` is that order, with everything that lets a request wait. Operations are read from the table once, when the
-process starts. Every request comes through here, so whatever does not change from request to request is prepared then.
+``Application._pass`` is that order, with every wait of a request. Operations are read from the table once, when the process
+starts. Every request comes through here, so anything common to all requests is prepared then.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Progress:
         self.request_id = request_id
         self.started_s = started_s
         self.caller = NOBODY
-        # What decoding it took, if it was refused there.
+        # The decoding time of a request that was refused there.
         self.cost_s = 0.0
         self.operation: AnyOperation | None = None
 
@@ -125,7 +125,7 @@ class Application:
             status, content, own_headers = write_answer(
                 said, scope, request_id, self._now(), base_url=self._services.base_url
             )
-        except Exception as error:  # noqa: BLE001  whatever happens, an answer
+        except Exception as error:  # noqa: BLE001  in any case, an answer
             said = refusal = _refusal(error, progress)
             form = choose_refusal_form(progress.operation, scope["raw_path"], is_sandbox=self._is_sandbox)
             refused = form.write(refusal, request_id, self._now())
@@ -226,7 +226,7 @@ class Application:
         return structs.replace(request, caller=caller)
 
     def _authorize(self, progress: _Progress, scope: str | None) -> None:
-        """From here on the caller is known, to logs and to whatever is shared out; it must have the scope."""
+        """From here on logs and fair shares use the caller; it must have the scope."""
         current_request.set((progress.request_id, progress.caller.holder_id))
         current_party.set(progress.caller.holder_id)
         if scope is not None:
@@ -277,7 +277,7 @@ class Application:
             return None
 
     def answer_at_once(self, scope: Scope) -> WholeAnswer | None:
-        """Refuse without a task what a full process refuses; ``None`` for whatever needs ``__call__``."""
+        """Refuse without a task if the process is full; ``None`` if ``__call__`` is needed."""
         if not self._admission.is_full or self._rates is not None or self._access_log.wants(_FULL):
             return None
         headers = cast("Mapping[bytes, bytes]", scope["headers_by_name"] or {})
@@ -307,7 +307,7 @@ class Application:
         """Delay a refusal if this party gets many of them."""
         party: Hashable = progress.caller.holder_id
         if not party:
-            # While the database is away nobody can be let in, and who shares an address would wait for all others there.
+            # While the database is away no caller can be authorized, and a shared address would wait for all its callers.
             authorization = progress.headers.get(b"authorization")
             party = (authorization and self._services.verifier.recall_party(authorization)) or progress.address
         delay_s = self._refusal_pace.delay_s(party, self._monotonic_s(), interval_s, is_costly=is_costly)
@@ -351,23 +351,23 @@ def _refusal(error: Exception, progress: _Progress) -> errors.PixConnectError:
         _log.warning("the database gives no answer", error=type(error).__name__)
         error = errors.ServiceUnavailable(say_undone(error))
     elif isinstance(error, DATABASE_REFUSES):
-        # Its own words name the table: they are for whoever has taken the right away, and can give it back.
+        # Its own words name the table, for the operator who can restore the right.
         _log.critical("the database refuses the service a right: run `pixconnect migrate`", said=str(error))
         error = errors.ServiceUnavailable(say_undone(error))
     elif not isinstance(error, errors.PixConnectError) and lacks_memory(error):
         _log.error("no memory is left", operation=progress.operation.id if progress.operation else None)
         if progress.scope["method"] not in _READING:
-            # Whatever was asked of others before it ran out may have been done.
+            # Calls made before it ran out may have taken effect.
             return errors.OutcomeUnknown("the service ran out of memory on the way: look, or repeat the request")
         error = errors.ServiceUnavailable("the service has no memory left")
-    # Such as for what is read to show what was written.
+    # Such as reading the written rows for the answer.
     if isinstance(error, errors.ServiceUnavailable) and has_written.get():
         return errors.OutcomeUnknown(
             "it was written, and what it became cannot be read now: look, or repeat the request"
         )
     if isinstance(error, errors.PixConnectError):
         return error
-    # A defect of ours: the caller learns nothing of it, the log everything.
+    # An internal defect: the caller gets no details, the log gets all of them.
     operation_id = progress.operation.id if progress.operation else None
     _log.error("request failed", operation=operation_id, exc_info=error)
     return errors.InternalError("internal error")

@@ -14,7 +14,7 @@ from pixconnect.http.asgi import RESPONSE_START, TRACEPARENT, Message, Receive, 
 
 
 class TracedApplication:
-    """Takes in a ``traceparent``, and says to whom the request leads in which trace it is."""
+    """Accepts a ``traceparent``, and passes the trace on to the request's calls."""
 
     def __init__(self, application: Application, tracer: Tracer) -> None:
         self._application = application
@@ -29,7 +29,7 @@ class TracedApplication:
         # One that came twice is joined by a comma here, and so malformed.
         parent = headers.get(b"traceparent", b"").decode("latin-1")
         operation = self._application.find_operation(scope)
-        # Probes and pages, which anybody may read as often as they like, would bury all else.
+        # Probes and public pages, which may be read at any rate, would bury all else.
         if not parent and (operation is None or (operation.scope is None and operation.method == "GET")):
             current_trace.set(None)
             await self._application(scope, receive, send)

@@ -29,7 +29,7 @@ OF_HOLDER_MAX: Final = 2
 OF_HOLDERS_MAX: Final = 3
 """...and of all holders': an operator always has a place."""
 LEFT_AFTER_S: Final = 120.0
-"""A file whose page nobody has opened for this long makes room; one that was downloaded or interrupted does at once."""
+"""A file whose page has not been opened for this long is removed; a downloaded or interrupted one at once."""
 _READ_SIZE: Final = 64 * 1024
 _log = structlog.get_logger(__name__)
 
@@ -38,7 +38,7 @@ Parts = AsyncIterator[tuple[int, bytes]]
 
 
 class Export:
-    """One file, written by a task of its own.
+    """One file, written by a separate task.
 
     Raises:
         ServiceUnavailable: There is no folder for it.
@@ -83,7 +83,7 @@ class Export:
                 self.written_count += count
             # The disk may be too full for the rest as well, and a file without it is not whole.
             self._file.flush()
-        except Exception as error:  # noqa: BLE001 - the page says that it failed, and the log why
+        except Exception as error:  # noqa: BLE001 - the page shows that it failed, and the log why
             self.has_failed = True
             _log.error("export failed", name=self.name, exc_info=error)
 
@@ -94,12 +94,12 @@ class Export:
         return _read_all(file)
 
     def forget(self) -> None:
-        """End it. Nothing is waited for, so that nobody comes between; the file is closed when its task has ended."""
+        """End it without awaiting, so that no other task runs in between; the file is closed when its task has ended."""
         self._task.cancel()
         self._task.add_done_callback(self._close)
 
     def _close(self, _: asyncio.Task[None]) -> None:
-        # On a full disk what is left in the buffer fails once more.
+        # On a full disk writing the rest of the buffer fails once more.
         with suppress(OSError):
             self._file.close()
 

@@ -1,4 +1,4 @@
-"""Figures over time, from the hourly totals; and how long the newest took, of which there are none."""
+"""Figures over time, from the hourly totals; and the latest durations, which have no totals."""
 
 from __future__ import annotations
 

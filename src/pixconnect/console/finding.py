@@ -1,4 +1,4 @@
-"""One field that finds anything by any id, or by what else people know of it; and holders, with all that is theirs."""
+"""One field that finds anything by any id or other known fact; and holders, with their resources."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _place(visit: Visit, found: Found) -> str:
 
 
 def _kept_in(visit: Visit, holder_id: int | None) -> dict[str, object]:
-    """The address drops the chosen holder where it is not the holder of what was found."""
+    """The address drops the chosen holder if the found resource is another's."""
     return {} if holder_id is not None and holder_id == visit.chosen_id else dict(holder="")
 
 

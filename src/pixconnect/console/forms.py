@@ -1,4 +1,4 @@
-"""Reads forms: as many octets and fields as a form of ours can have, counted before anything is parsed."""
+"""Reads forms: at most as many octets and fields as our forms can have, counted before anything is parsed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def show_list(
     event_types: Sequence[str] = (),
     **values: Any,  # noqa: ANN401  what the template takes
 ) -> Response:
-    """The page of a list; filters that cannot be read are refused beside what was typed."""
+    """The page of a list; unreadable filters are refused beside the typed text."""
     try:
         wanted, complaint = read_wanted(visit, statuses, event_types), ""
     except errors.BadRequest as error:
@@ -65,7 +65,7 @@ def read_wanted(visit: Visit, statuses: Sequence[str] = (), event_types: Sequenc
 FORM_SIZE_MAX: Final = 64 * 1024
 FIELDS_MAX: Final = 200
 DOOR_SIZE_MAX: Final = 4 * 1024
-"""The limit for a form that anybody may send: a name, a password, a code, and the next address."""
+"""The limit for a public form: a name, a password, a code, and the next address."""
 DOOR_FIELDS_MAX: Final = 32
 _MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 

@@ -1,7 +1,7 @@
 """The console's two languages: its words, and how amounts, dates and durations are written in Brazil and elsewhere.
 
 Pages are written in English; a catalogue holds each text in Portuguese. Amounts are always in reais and dates always in the
-zone of Sao Paulo, whatever the language.
+zone of Sao Paulo, in both languages.
 """
 
 from __future__ import annotations

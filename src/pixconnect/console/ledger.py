@@ -79,7 +79,7 @@ async def take_export(visit: Visit) -> Response:
 
 
 async def _open_file(visit: Visit) -> tuple[str, str, int, Parts]:
-    """Name, media type, how many lines, and what is in it."""
+    """Name, media type, the number of lines, and the contents."""
     visit.viewer.require("ledger.read")
     if visit.holder_id is None:
         raise errors.BadRequest("holder: choose a holder first")

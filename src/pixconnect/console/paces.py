@@ -20,7 +20,7 @@ from pixconnect.domain.frame.rate import RatePolicy, TokenBuckets
 from pixconnect.foundation.bounded_cache import BoundedCache
 
 STRANGERS: Final = RatePolicy(name="strangers", tokens_max=120, refill_per_s=20)
-"""Requests of an address without a session: pages before the door, and what leads there."""
+"""Requests of an address without a session: pages before signing in, and redirects to them."""
 NEWCOMERS: Final = RatePolicy(name="newcomers", tokens_max=120, refill_per_s=20)
 """Requests of an address with a session that this process has not seen: only the database knows whether it is one."""
 SIGN_INS: Final = RatePolicy(name="sign-ins", tokens_max=20, refill_per_s=1)
@@ -34,7 +34,7 @@ KNOWN_MAX: Final = 4096
 
 
 class Paces:
-    """What is left to each, in this process."""
+    """Each one's remaining rate, in this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._monotonic_s = clock.monotonic_s

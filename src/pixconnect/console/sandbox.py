@@ -36,7 +36,7 @@ FAULTS: Final = (
 )
 
 
-# What is said about a payment and about a return, by how it ended.
+# The message about a payment or a return, by how it ended.
 _PAID: Final = dict(CONFIRMED="paid", PROCESSING="not_yet", ERROR="not_done")
 _GIVEN_BACK: Final = dict(CONFIRMED="returned", PROCESSING="not_yet", ERROR="not_done")
 
@@ -83,7 +83,7 @@ async def pay(visit: Visit) -> Response:
     visit = visit.about(subject.holder_id)
     path = f"/charges/{subject.id}"
     if read_field(form, "answer") != "pay":
-        # A payer who declines tells nobody: the charge goes on waiting.
+        # A payer who declines notifies no one: the charge goes on waiting.
         return visit.go(path, said="refused")
     caller, act = visit.act("sandbox pay", f"charge {subject.id}")
     payer = OutsidePayer(name=read_field(form, "name") or None)

@@ -78,7 +78,7 @@ def test_a_changed_unit_is_kept_and_ours_stands_beside_it(tmp_path: Path, capsys
     capsys.readouterr()
     assert _install(tmp_path) == 0
     assert (
-        "pixconnect-work@.service, which somebody has changed; ours is pixconnect-work@.service.new"
+        "pixconnect-work@.service, which was changed here; ours is pixconnect-work@.service.new"
         in capsys.readouterr().out
     )
     assert "MemoryMax=4G" in unit.read_text()

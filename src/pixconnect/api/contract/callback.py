@@ -1,4 +1,4 @@
-"""The addresses that institutions ring: whatever comes, the answer is the same and says nothing."""
+"""The addresses that institutions call: the answer is always the same and contains nothing."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ ADDRESS: Final = Parameter[CallbackAddress](name="name", read=_read_alone, schem
 
 
 def _read_path(raw: Sequence[bytes]) -> CallbackAddress:
-    # Not decoded strictly: octets that are no text are nobody's name and no secret.
+    # Not decoded strictly: octets that are no text match no name and no secret.
     name, secret = (part.decode("utf-8", "replace") for part in raw[:2])
     return CallbackAddress(name=name, secret=secret)
 
 
 class CallbackBody(Struct, frozen=True, kw_only=True):
-    """Whatever was sent."""
+    """Any body."""
 
     content: bytes
 
@@ -43,7 +43,7 @@ READER: Final = Reader(path=_read_path, query=lambda _: Anything(), body=lambda 
 
 
 async def take_callback(services: Services, request: Request[CallbackAddress, Anything, CallbackBody]) -> Reply:
-    """Look at an account now, because its institution says that something came in."""
+    """Read an account now, because its institution reports incoming money."""
     where = request.parameter
     await services.callbacks.take(
         where.name, where.secret, request.body.content, has_certificate=request.certificate is not None

@@ -90,7 +90,7 @@ class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class PaidBy(Struct, frozen=True, kw_only=True):
-    """By what a charge was paid."""
+    """The payment of a charge."""
 
     charge_id: Id
     """The charge's `id`."""
@@ -153,8 +153,8 @@ async def get_charge_by_txid(services: Services, request: Request[str, QrCodeQue
 async def get_charge_paid_by(services: Services, request: Request[int, Nothing, Nothing]) -> PaidBy:
     """Read the payment of a charge.
 
-    NOT_FOUND for a charge that nobody has paid, and for one whose payment the rail has accepted and not settled yet: its
-    message says which.
+    NOT_FOUND for an unpaid charge, and for one whose payment the rail has accepted and not settled yet: the message
+    distinguishes them.
     """
     transfer = await charge_usecases.read_paying_transfer(services.context, request.caller, request.parameter)
     return show_paid_by(request.parameter, transfer)
@@ -167,7 +167,7 @@ def show_paid_by(charge_id: int, transfer: Transfer) -> PaidBy:
         end_to_end_id=transfer.shown_id,
         amount=transfer.amount_cents,
         status=transfer.status,
-        paid_at=format_instant(errors.require(transfer.settled_at, "what has paid has settled")),
+        paid_at=format_instant(errors.require(transfer.settled_at, "a payment has settled")),
         payer=show_party(transfer.counterparty),
     )
 
@@ -267,7 +267,7 @@ class CreateDueChargeRequest(Struct, frozen=True, kw_only=True, forbid_unknown_f
     """A charge with a due date to be made."""
 
     amount: Amount
-    """What it asks for on the due date, without what is added and taken off."""
+    """The amount on the due date, before additions and deductions."""
     key: Annotated[str, Meta(min_length=1, max_length=77)]
     """One of your own Pix keys: it receives the payment."""
     due_on: _Day

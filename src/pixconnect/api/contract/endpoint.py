@@ -32,8 +32,7 @@ class CreateEndpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fi
     url: Url
     """A public https address."""
     secret: Secret
-    """Known to you and the service only; it signs what is sent. One that begins with `whsec_` is the base64 of 24
-    to 64 bytes."""
+    """Known to you and the service only; it signs deliveries. One that begins with `whsec_` is the base64 of 24 to 64 bytes."""
     event_types: EventTypes
     """The types of events that are posted to it. Beyond the contract's there are `movement.posted`,
     `transfer.in.completed`, `charge.diverged`, `adjustment.posted`, `transfer.out.waiting`, `transfer.in.held`,

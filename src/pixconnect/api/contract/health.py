@@ -1,4 +1,4 @@
-"""Health on the wire, and what probes ask, which is answered 503 where health answers 200 whatever it found.
+"""Health on the wire, and probes, which get 503 where health answers 200 for any finding.
 
 The names in ``system`` are the contract's, which was written for a program in Go.
 """
@@ -149,7 +149,7 @@ def _show_health(found: health_usecases.Health, services: Services) -> Health:
 async def check_liveness(services: Services, request: Request[None, Anything, Nothing]) -> Bare[Liveness]:
     """Ask whether the process lives.
 
-    For a probe that starts a process again: 200, whatever the database does. No envelope.
+    For a probe that restarts a process: 200, in any state of the database. No envelope.
     """
     return Bare(Liveness())
 

@@ -1,4 +1,4 @@
-"""What the sandbox does as the holder's institution: it moves money by itself, and decides on what it holds as suspect."""
+"""The sandbox's acts as the holder's institution: its own movements, and decisions on suspect credits."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ class MovementOutcome(Struct, frozen=True, kw_only=True):
 
 
 async def move(services: Services, request: Request[None, Nothing, MovementRequest]) -> MovementOutcome:
-    """Let the institution move money.
+    """Make the institution move money.
 
-    A fee, a wire, a boleto, or what a person does in its app: no transfer, but a line of your statement, and the event
-    `movement.posted`.
-    It takes no more than you have available, unless the rail takes no refusals: then you owe what was lacking.
+    A fee, a wire, a boleto, or an action in its app: no transfer, but a line of your statement, and the event
+    `movement.posted`. It takes at most your available balance, unless the rail takes no refusals: then you owe the missing
+    part.
     """
     body = request.body
     moved = await sandbox_usecases.move(
@@ -62,7 +62,7 @@ class VerdictRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 async def judge_credit(services: Services, request: Request[str, Nothing, VerdictRequest]) -> Payment:
-    """Release or return by hand what is held as suspect.
+    """Release or return a suspect credit by hand.
 
     The events are `transfer.in.confirmed`, and of a charge `qrcode.approved`; or `transfer.in.error`.
     """

@@ -27,7 +27,7 @@ from pixconnect.usecases.identity.token_issuer import ScopeNotGranted, TokenRequ
 TOKEN_PATH: Final = "/oauth/token"  # noqa: S105  a path
 METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
 
-# In octets: client_id and secret have 107 characters, of which each may be percent-encoded.
+# In octets: client_id and secret have 107 characters, each of which may be percent-encoded.
 _BASIC_MAX: Final = 1024
 _BASIC: Final = re.compile(rb"[Bb][Aa][Ss][Ii][Cc] +([A-Za-z0-9+/]+=*)")
 # RFC 6749, 5.2: neither quotes nor a backslash.
@@ -64,7 +64,7 @@ class OAuthError(Struct, frozen=True, kw_only=True):
     """Why there is no token (RFC 6749, 5.2)."""
 
     error: str
-    """For programs: `invalid_request`, `invalid_client`, `unsupported_grant_type`, `invalid_scope`, or of ours
+    """For programs: `invalid_request`, `invalid_client`, `unsupported_grant_type`, `invalid_scope`, or our additions
     `temporarily_unavailable`, `server_error`."""
     error_description: str
     """For developers."""
@@ -105,7 +105,7 @@ async def request_oauth_token(services: Services, request: Request[None, Anythin
     """Get an access token, as OAuth 2 libraries do.
 
     Name the client by HTTP Basic, or by `client_id` and `client_secret` in the body, which is a form or JSON. Answers and
-    errors have the form of RFC 6749: no envelope. `scope` in the answer says what was granted.
+    errors have the form of RFC 6749: no envelope. `scope` in the answer lists the granted scopes.
     """
     token = await give_token(services, request, tuple((request.body.scope or "").split()) or None)
     return show_token(token, " ".join(token.scopes))
@@ -119,10 +119,10 @@ async def give_token(
     *,
     by_certificate: bool = False,
 ) -> AccessToken:
-    """Log a client in that names itself as the standard has it.
+    """Log in a client that identifies itself by the standard.
 
     Args:
-        by_certificate: A certificate of ours that names the client is enough (RFC 8705, 2.1).
+        by_certificate: One of our certificates that names the client is enough (RFC 8705, 2.1).
     """
     named = request.body.client_id if request.body.client_secret is None else None
     is_certified = by_certificate and named is not None and named == request.certified_name

@@ -44,7 +44,7 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     direction: Literal["IN", "OUT"]
     """IN credited you, OUT debited you."""
     amount: Amount
-    """What was paid or returned."""
+    """The amount paid or returned."""
     settled_at: Instant
     """When, by the network's clock where it is known."""
     payer: ReceiptParty
@@ -58,7 +58,7 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
     transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
     """The txid of the code that was paid, if it has one."""
     code_kind: CodeKind
-    """By what the payer found the account: a dynamic or a static code, a key, or its branch and number."""
+    """How the payer found the account: by a dynamic or a static code, a key, or its branch and number."""
     amount_returned: Cents | None = None
     """Of a transfer: how much of it has been returned since, if any."""
     message: str | None = None
@@ -72,8 +72,8 @@ class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 async def get_transfer_receipt(services: Services, request: Request[int, Nothing, Nothing]) -> Receipt:
     """Read a transfer's receipt.
 
-    Of one that has settled; others have none (404). It may be shown to anybody: a CPF is masked. It has what an invoice needs:
-    the end-to-end id, the txid, the kind of code, and each side's institution as far as it is known.
+    Only a settled transfer has one (else 404). It may be shown to anyone: a CPF is masked. It has the data for an invoice: the
+    end-to-end id, the txid, the kind of code, and each side's institution as far as it is known.
     """
     return _show(await _read(services, request.caller, "transfer", request.parameter))
 

@@ -83,7 +83,7 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     running_balance: Cents
     """The balance after it."""
     counterparty: Counterparty | None = None
-    """The other side; deposits, what the institution moved by itself, and repayments of what was owed have none."""
+    """The counterparty; deposits, the institution's own movements and repayments of deficits have none."""
     description: Annotated[str, Meta(examples=["Pix received from Maria Silva"])]
     """The text on a refund or of the institution; for any other line its kind and the other side's name, in the `language`."""
     external_id: str | None = None
@@ -231,8 +231,8 @@ async def retrieve_balance(services: Services, request: Request[None, Nothing, N
 async def list_transactions(services: Services, request: Request[None, ListQuery, Nothing]) -> Listing[Transaction]:
     """List your transactions.
 
-    What changed your current funds: settled transfers and refunds, deposits, what your institution moved by itself and what was
-    repaid of what you owed it. Newest first. Reserving is not a transaction.
+    The changes of your current funds: settled transfers and refunds, deposits, your institution's own movements and repayments
+    of your deficit. Newest first. Reserving is not a transaction.
     """
     asked = paging.read_asked("transactions", request)
     page = await ledger_usecases.list_transactions(services.context, request.caller, asked.span)

@@ -43,7 +43,7 @@ async def write(statement: Statement, parts: AsyncIterable[Sequence[StatementLin
 def _make_header(statement: Statement) -> xml.Node:
     group = xml.make_group()
     header = xml.append(group, "GrpHdr")
-    # Unique for as long as it matters, as the standard demands: nobody exports twice in a microsecond.
+    # Unique for as long as it matters, as the standard demands: two exports need different microseconds.
     xml.append(header, "MsgId", f"{statement.holder_id}-{int(statement.made_at.timestamp() * 1_000_000)}")
     xml.append(header, "CreDtTm", xml.format_xml_instant(statement.made_at))
     return group
@@ -138,7 +138,7 @@ def _append_account(body: xml.Node, statement: Statement) -> None:
 def _append_balance(body: xml.Node, code: str, amount_cents: int, as_of: str) -> None:
     balance = xml.append(body, "Bal")
     xml.append_path(balance, "Tp/CdOrPrtry/Cd", code)
-    # No balance of ours is below zero.
+    # None of our balances is below zero.
     _append_amount(balance, amount_cents, is_credit=True)
     xml.append_path(balance, "Dt/DtTm", as_of)
 

@@ -1,7 +1,8 @@
 """A statement as CSV (RFC 4180): a header, then one row per line; unsigned cents; an empty cell for an absent value.
 
-Cells are exact, whatever they begin with: a program that reads them must get what is in the ledger. Names and descriptions are
-other people's words, and a spreadsheet may take ``=1+1`` for a formula; the reference page says how to open the file safely.
+Cells are exact, even if they begin like a formula: a program that reads them must get the ledger's contents. Names and
+descriptions are outside text, and a spreadsheet may take ``=1+1`` for a formula; the reference page describes how to open the
+file safely.
 """
 
 import csv

@@ -48,7 +48,7 @@ def _append_line(parent: xml.Node, line: StatementLine, language: Language) -> N
         xml.append(element, "REFNUM", line.end_to_end_id)
     if line.counterparty is not None and line.counterparty.name:
         xml.append(element, "NAME", xml.clean(line.counterparty.name, 32))
-    # What has no field of its own stands in the memo.
+    # Facts without a field stand in the memo.
     memo = " ".join(part for part in (line.return_id, line.describe(language)) if part)
     memo += f" | external_id {line.external_id}" if line.external_id else ""
     memo += f" | txid {line.txid}" if line.txid else ""
@@ -109,7 +109,7 @@ def _make_balances(statement: Statement) -> xml.Node:
     opening = xml.append(xml.append(group, "BALLIST"), "BAL")
     xml.append(opening, "NAME", "OPENING")
     xml.append(opening, "DESC", "Balance before the first line")
-    # OFX has no opening balance of its own; DOLLAR says that the value is money, in the account's currency.
+    # OFX has no opening balance; DOLLAR marks the value as money, in the account's currency.
     xml.append(opening, "BALTYPE", "DOLLAR")
     xml.append(opening, "VALUE", format_reais(statement.extent.opening_cents))
     xml.append(opening, "DTASOF", _instant(statement.initial_at))

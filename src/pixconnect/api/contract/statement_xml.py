@@ -1,7 +1,7 @@
 """Shared by statements in XML: elements, texts that XML can carry, and a document that is sent while it is written.
 
-Elements are built without a namespace and written into a document that has one by default, which is then theirs: with a
-namespace of its own each of them would repeat it.
+Elements are built without a namespace and written into a document that has a default one, which then applies: with their own
+namespace each of them would repeat it.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _FOREIGN: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010f
 
 
 class Output:
-    """A file in memory that holds what was written until it is sent."""
+    """A file in memory that holds written octets until they are sent."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -69,7 +69,7 @@ class Output:
         self._parts.append(part)
 
     def take(self) -> bytes:
-        """What was written since the last call."""
+        """The octets written since the last call."""
         taken, self._parts = b"".join(self._parts), []
         return taken
 

@@ -187,7 +187,10 @@ class TransferSearchQuery(ListQuery, frozen=True, kw_only=True):
     amount: Annotated[int, Meta(ge=AMOUNT_MIN_CENTS, le=AMOUNT_MAX_CENTS)] | None = None
     """Exactly this amount. Cents. A day is asked for by `initial_date` and `final_date`."""
     tax_id: Annotated[str, Meta(min_length=11, max_length=18)] | None = None
-    """The other side's CPF or CNPJ, with its marks or without. Found is only whom the network tells whole."""
+    """The counterparty's CPF or CNPJ, with or without punctuation.
+
+    Matches only counterparties that the network reports unmasked.
+    """
     end_to_end_id_part: Annotated[str, Meta(min_length=4, max_length=32)] | None = None
     """A part of its `end_to_end_id`, in capitals or not."""
 
@@ -247,9 +250,9 @@ async def get_transfer_by_end_to_end_id(services: Services, request: Request[str
 
 
 async def get_transfer_outcome(services: Services, request: Request[int, Nothing, Nothing]) -> TransferOutcome:
-    """Read what became of a transfer.
+    """Read the outcome of a transfer.
 
-    Says why a transfer is in ERROR or CANCELLED.
+    Contains the reason for ERROR or CANCELLED.
     """
     view = await transfer_usecases.read_transfer_by_id(services.context, request.caller, request.parameter)
     transfer = view.transfer
@@ -293,7 +296,7 @@ async def search_transfers(
 
 
 def _read_payee(header: bytes) -> str:
-    # No digit of a tax id is lost here: whatever is no ASCII is no tax id.
+    # No digit of a tax id is lost here: non-ASCII text is no tax id.
     return _read_tax_id(header.decode("ascii", "replace").strip(), PAYEE_HEADER_NAME)
 
 
@@ -306,7 +309,7 @@ def _read_tax_id(text: str, field: str = "tax_id") -> str:
 
 
 def show_party(party: Party) -> TransferParty:
-    # Institutions tell branches with a check digit and masks with points: whole at the operation for parties, cut here.
+    # Institutions report branches with a check digit and masks with points: whole at the operation for parties, cut here.
     return TransferParty(
         account_number=party.account_number[:_NUMBER_LENGTH_MAX],
         account_type=party.account_type,
@@ -322,7 +325,7 @@ def show_party(party: Party) -> TransferParty:
 
 def _show(view: TransferView) -> Transfer:
     transfer = view.transfer
-    # A transfer between two holders of ours is one name for two: the view has the side of the one who asks.
+    # A transfer between two of our holders is one name for two: the view has the caller's side.
     return Transfer(
         id=transfer.id,
         amount=transfer.amount_cents,

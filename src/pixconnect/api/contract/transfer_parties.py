@@ -1,4 +1,4 @@
-"""What is known of a transfer's parties, on the wire."""
+"""The known facts about a transfer's parties, on the wire."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PartyMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One member of a party, and how it is known."""
 
     certainty: Certainty
-    """`known` is whole, `masked` is with stars as the institution sends it, `unknown` is not told."""
+    """`known` is whole, `masked` has the institution's asterisks, `unknown` is not reported."""
     value: Annotated[str, Meta(examples=["Maria Silva"])] | None = None
     """What it is, unless it is unknown."""
 
@@ -31,7 +31,7 @@ class KnownParty(Struct, frozen=True, kw_only=True):
     account_number: PartyMember
     """With its check digit."""
     account_type: PartyMember
-    """The kind of account. No institution tells it of a payer."""
+    """The kind of account. No institution reports a payer's."""
     bank: PartyMember
     """The institution's name."""
     branch: PartyMember
@@ -39,7 +39,7 @@ class KnownParty(Struct, frozen=True, kw_only=True):
     ispb: PartyMember
     """The institution's identifier."""
     key: PartyMember
-    """The Pix key that was paid or found; of a payer it is never told."""
+    """The Pix key that was paid or found; a payer's is never reported."""
     key_type: PartyMember
     """The key's type."""
     name: PartyMember
@@ -49,7 +49,7 @@ class KnownParty(Struct, frozen=True, kw_only=True):
 
 
 class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of both sides of a transfer, and its names."""
+    """The known facts about both sides of a transfer, and its names."""
 
     payer: KnownParty
     """Who paid."""
@@ -61,23 +61,23 @@ class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether that name is this service's alone: the network does not know it, so no other institution finds the Pix by it.
     False once it is the network's."""
     transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
-    """The txid that it carries, if there is one; of a charge of yours this service's, wherever it was opened."""
+    """Its txid, if there is one; for one of your charges this service's, wherever it was opened."""
     network_transaction_identification: Annotated[str, Meta(min_length=1, max_length=35)] | None = None
-    """That txid as the institution made it itself and the network has it, where that institution takes none of ours."""
+    """That txid as made by the institution and used by the network, if the institution does not accept ours."""
     institution: Annotated[str, Meta(examples=["loja"])] | None = None
     """The account at an institution on which it lies, as the operator calls it."""
     waits_for: HoldsUp | None = None
-    """What a person has to see to before it goes on: an `operator` of this service has to approve it, within 11 hours; or at
-    the institution its `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`."""
+    """The pending task of a person: an `operator` of this service has to approve it, within 11 hours; or at the institution its
+    `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`."""
     waits_since: Instant | None = None
     """Since when, or when that was first seen."""
 
 
 async def get_transfer_parties(services: Services, request: Request[int, Nothing, Nothing]) -> TransferParties:
-    """Read what is known of a transfer's parties.
+    """Read the known facts about a transfer's parties.
 
-    An institution may tell nothing of a payer, or a part with stars, or more of it later. The transfer itself always has all
-    members: here is said which of them are known. What became known later was told by `transfer.in.completed`.
+    An institution may report a payer not at all, masked, or later. The transfer itself always has all members: here you see
+    which of them are known. The event `transfer.in.completed` announces members that became known later.
     """
     return show_parties(await receipt_usecases.read_parties(services.context, request.caller, request.parameter))
 
@@ -101,7 +101,7 @@ def show_parties(found: PartiesView) -> TransferParties:
 
 def _show_known(party: Party, *, is_told: bool) -> KnownParty:
     members = {member: _show_member(party, member) for member in KnownParty.__struct_fields__}
-    # An account's kind looks the same whether it is that or unknown: institutions never tell it.
+    # An account's kind looks the same whether known or unknown: institutions never report it.
     kind = PartyMember(certainty="unknown") if is_told else PartyMember(certainty="known", value=party.account_type)
     return KnownParty(**members | dict(account_type=kind))
 

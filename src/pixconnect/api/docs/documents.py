@@ -1,4 +1,4 @@
-"""The OpenAPI documents, the documentation site, and whom to tell of a weakness, as they are served."""
+"""The OpenAPI documents, the documentation site, and security contacts, as they are served."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PageHandler = Handler[Any, Anything, Nothing, Document]
 
 @cache
 def _lead_to(address: str) -> KeptDocument:
-    """A page that leads to an address, which is relative: a proxy may serve us below a path of its own."""
+    """A redirect page with a relative address: a proxy may serve us below another path."""
     content = f"""<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
@@ -81,14 +81,14 @@ async def get_pix_openapi(services: Services, request: Request[None, Anything, N
 
 CONTACTS_PATH: Final = "/.well-known/security.txt"
 CONTACTS_TYPE: Final = "text/plain; charset=utf-8"
-# RFC 9116 recommends less than a year. It is true for as long as the operator lets the service say so.
+# RFC 9116 recommends less than a year. It is true for as long as the operator keeps the setting.
 _VALID: Final = timedelta(days=180)
 
 
 async def get_security_contacts(services: Services, request: Request[None, Anything, Nothing]) -> Document:
-    """Read whom to tell of a weakness."""
+    """Read the security contacts."""
     if not services.security_contacts:
-        raise errors.NotFound("the operator names nobody here")
+        raise errors.NotFound("the operator has set no security contacts")
     expires_at = services.context.clock.real_now() + _VALID
     lines = [
         *(f"Contact: {contact}" for contact in services.security_contacts),

@@ -35,7 +35,7 @@ RULES: Final[Mapping[str, tuple[str, ...]]] = dict(
     sandbox_add_key=("INVALID_PIX_KEY", "INVALID_TAX_ID"),
     sandbox_make_qr_code=("AMOUNT_OUT_OF_RANGE",),
 )
-"""The codes of status 422 of each operation that has rules of its own, for which the OpenAPI document has no place."""
+"""The codes of status 422 of each operation with its own rules, for which the OpenAPI document has no place."""
 
 
 def list_errors() -> list[tuple[int, str, str]]:

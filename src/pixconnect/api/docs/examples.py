@@ -121,7 +121,7 @@ _BY_RECORD: Final[Mapping[str, Mapping[str, object]]] = {
     "KeyRequest": dict(key="maria@outside.example", key_type="EMAIL"),
     "PaidBy": dict(status="CONFIRMED"),
     "Pagination": {"page_size": 10, "has_next": False, "has_prev": False},
-    # By key: a code would have to be that of a charge that is there.
+    # By key: a code would have to belong to an existing charge.
     "PaymentRequest": {"emv": LEFT_OUT, "location": LEFT_OUT, "payer_message": "Pedido 42"},
     "PublishedKey": _PUBLIC_KEY,
     "QrCode": {"emv": format_static_br_code(_OTHER_KEY, "Sandbox Settle", "Sao Paulo", amount_cents=1234)},
@@ -246,7 +246,7 @@ def example_of_answer(row: AnyOperation, schemas: Mapping[str, Schema]) -> objec
 
 
 def example_of_event(event: EventName, schema: Schema, schemas: Mapping[str, Schema]) -> object:
-    # The name says what has become of it, and of all but charges the direction.
+    # The name contains the outcome, and except for charges the direction.
     _, *direction, became = event.upper().split(".")
     # More is known then of one that was accepted before.
     payload: dict[str, object] = dict(

@@ -77,7 +77,7 @@ _FILES: Final = {
     documents.OPENAPI_TYPE: ("OpenApiDocument", typed("object", description="OpenAPI.")),
     documents.DOCS_TYPE: ("HtmlPage", typed("string", description="HTML.")),
 }
-"""What is answered outside the envelope, by its media type: its name and its schema."""
+"""Answers outside the envelope, by media type: their name and schema."""
 
 _DESCRIPTION: Final = """\
 Charges, transfers, refunds and a ledger over Pix. Served by pixconnect {version}.
@@ -98,7 +98,7 @@ def describe_interface(sections: Sequence[Section], *, base_url: str, auth_url: 
     for section in sections:
         for row in section.operations:
             item = _describe_operation(row, section.title, schemas)
-            # Only tokens and public keys are served by the identity service, and only where it has an address of its own.
+            # The identity service serves only tokens and public keys, and only at its own address.
             if row.path.startswith(("/v1/iam/", "/oauth/", "/.well-known/")) and auth_url != base_url:
                 item["servers"] = [{"url": auth_url}]
             paths.setdefault(row.path, {})[row.method.lower()] = item
@@ -150,8 +150,9 @@ IDEMPOTENCY_KEY_PARAMETER: Final = _parameter(
 _PAYEE_PARAMETER: Final = _parameter(
     "header",
     transfer.PAYEE_HEADER_NAME,
-    "The CPF or CNPJ of the key's owner, with its marks or without. The transfer is refused if the key is somebody else's; "
-    "where the account is at an institution that tells no owners, the institution compares it or the transfer is refused.",
+    "The CPF or CNPJ of the key's owner, with or without punctuation. The transfer is refused if the key belongs "
+    "to another owner; if the account's institution does not report owners, the institution compares it or the "
+    "transfer is refused.",
     typed("string"),
 )
 _BEARER_AUTH: Final = typed(
@@ -298,7 +299,7 @@ def _describe_failure(status: str, error: errors.PixConnectError) -> Schema:
 
 
 def convert(document: Mapping[str, Any]) -> Schema:
-    """Write an OpenAPI 3.1 document of ours as 3.0.3."""
+    """Write one of our OpenAPI 3.1 documents as 3.0.3."""
     components: Schema = document["components"]
     parameters = {name: part for name, part in components["parameters"].items() if name not in HEADER_PARAMETERS}
     license_name = document["info"]["license"]["name"]

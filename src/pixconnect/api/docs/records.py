@@ -1,7 +1,7 @@
 """Schemas of OpenAPI, read from the records and from the sentences under their fields.
 
-They are written as code generators want them: an integer says that it has 64 bits, no field is null, no object has a default,
-and what comes up in several places has a name.
+They are written as code generators want them: an integer has the format of 64 bits, no field is null, no object has a default,
+and repeated values have a name.
 
 Descriptions of records' fields: the sentences under them, which Python keeps nowhere but in the source.
 
@@ -42,7 +42,7 @@ _CLASS: Final = re.compile(r"^class (\w+)(?:\(\n(?: .*\n)+\))?.*\n(?:(?: .*)?\n)
 def describe_fields(record: type) -> dict[str, str]:
     """The sentence under each field, by the field's name on the wire; inherited fields are included."""
     found: dict[str, str] = {}
-    # From the base to the record itself, so that a sentence of its own wins.
+    # From the base to the record itself, so that its own sentence wins.
     for ancestor in reversed(record.__mro__):
         if issubclass(ancestor, msgspec.Struct) and ancestor is not msgspec.Struct:
             found |= _read_module(ancestor.__module__).get(ancestor.__name__, {})
@@ -81,7 +81,7 @@ _ENUMERATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Direction": get_args(Direction),
     "EndpointStatus": get_args(EndpointStatus),
     "ErrorCode": tuple(envelope.STATUSES),
-    # As the contract has them: generated programs stay as they are. Ours beyond it are named where they may be asked for.
+    # The contract's names: generated programs stay as they are. Our further ones are named where callers may use them.
     "EventName": tuple(name for name in get_args(EventName) if name not in OWN_EVENT_NAMES),
     "HealthStatus": get_args(HealthStatus),
     "InitiationType": get_args(InitiationType),
@@ -131,7 +131,7 @@ def describe_records(operations: Iterable[AnyOperation], others: Iterable[type])
             schema["properties"][name] = field | described(f"{description} {field.get('description', '')}".strip())
         # What holds between fields: a type cannot say it.
         schema |= getattr(record, "schema_rules", {})
-    # The record has any text there, because only errors.py and STATUSES list the codes.
+    # The record accepts any text here, because only errors.py and STATUSES list the codes.
     code = schemas["ErrorInfo"]["properties"]["code"]
     schemas["ErrorInfo"]["properties"]["code"] = {**to_schema("ErrorCode"), "description": code["description"]}
     schemas |= {name: typed("string", enum=list(values)) for name, values in _ENUMERATIONS.items()}
@@ -197,7 +197,7 @@ def polish(schema: Schema) -> Schema:
     if "properties" in schema:
         schema["description"] = " ".join(split_docstring(schema.get("description", ""))).strip()
         schema["properties"] = {name: polish(field) for name, field in schema["properties"].items()}
-        # OpenAPI 3.0 has no empty list there.
+        # OpenAPI 3.0 permits no empty list here.
         if not schema.get("required"):
             schema.pop("required", None)
     return schema

@@ -1,10 +1,10 @@
 """Around the application where faces are: their listeners, our port for TLS, and the log of what was asked and answered.
 
-What libraries ask for below ``/`` of a listener is looked for below the face's prefix. On the port for TLS no header says who
-asks, because a proxy before it passes octets on and writes none: what looks like its header was written by the client.
+Paths below ``/`` of a listener are looked up below the face's prefix. On the port for TLS no header identifies the client,
+because a proxy before it passes octets on and writes none: such a header there comes from the client.
 
-The log is for ``pixconnect face log``, and secrets are never in it. Bodies are read as JSON, since a secret may be written in
-more ways than a pattern knows. What cannot be read is not shown.
+The log is for ``pixconnect face log``, without secrets. Bodies are read as JSON, since a secret may be written in more
+ways than a pattern covers. Unreadable bodies are not shown.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def mask_body(octets: bytes | bytearray) -> str:
     except (ValueError, RecursionError):
         return f"({len(octets)} octets that are no JSON)"
     masked = _mask(body)
-    # Whoever looks for a mistake wants to see what was written.
+    # When debugging, developers want the exact text.
     shown = bytes(octets) if masked == body else json.dumps(masked, ensure_ascii=False).encode("utf-8", "replace")
     return shown[:SHOWN_MAX].decode("utf-8", "replace")
 
@@ -137,7 +137,7 @@ def _fold(name: str) -> str:
 
 
 def _mask_text(text: str) -> str:
-    """A text that may be a URL, such as a refused one that is told of; sentences are none."""
+    """A text that may be a URL, such as a refused one in a message; sentences are none."""
     is_sentence = any(letter.isspace() for letter in text) and "=" not in text.partition("?")[2]
     return text if is_sentence and "://" not in text else _mask_url(text)
 
@@ -219,7 +219,7 @@ class FaceLog:
             face, path = split_path(scope["raw_path"])
             query: bytes = scope["query_string"]
             if path.endswith("token"):
-                # All that is said there is a secret, in more forms than can be known.
+                # Everything there is a secret, in more forms than can be known.
                 asked, answered, query = bytearray(), bytearray(), b""
             exchange = FaceExchange(
                 at=format_milliseconds(self._clock.now()),
@@ -233,5 +233,5 @@ class FaceLog:
 
 
 def _keep(kept: bytearray, message: Message) -> None:
-    # One more than can be read tells that there was more.
+    # One more than can be read shows that there was more.
     kept += message.get("body", b"")[: READ_MAX + 1 - len(kept)]

@@ -62,11 +62,11 @@ async def answer_token(services: Services, path: str, respond: Respond[AnswerT])
 async def answer(
     services: Services, method: str, path: str, request: Asked, respond: RespondTo, traits: ListTraits
 ) -> Reply | Document | Later:
-    """What an operation answers, after what the first rule that matches does to it."""
+    """An operation's answer, after the first matching rule is applied to it."""
     operation: Operation = "face_read" if method == "GET" else "face_write"
     members = request.body.members if method not in ("GET", "DELETE") else None
     key, amount_cents = _read_body(members or {})
-    # What is no text can be asked of nobody: its reader refuses it.
+    # A value that is no text matches nothing: its reader refuses it.
     key = key if key is None or is_storable(key) else None
     name = f"{method} {path} {' '.join(request.parameter or ())}"
     message = Message(operation=operation, id=name, key=key, amount_cents=amount_cents)
@@ -90,7 +90,7 @@ async def _answer(effect: str, respond: Respond[AnswerT]) -> AnswerT | Document 
         case "unavailable":
             raise errors.ServiceUnavailable("a fault rule keeps this from being answered; nothing was done")
         case "too_many":
-            raise errors.RateLimited("a fault rule says that there were too many requests", int(argument), _SPENT)
+            raise errors.RateLimited("a fault rule simulates too many requests", int(argument), _SPENT)
         case "token_ended":
             raise errors.Unauthorized("a fault rule has ended this token")
         case "delay":
@@ -100,7 +100,7 @@ async def _answer(effect: str, respond: Respond[AnswerT]) -> AnswerT | Document 
         case "html" if argument == "before":
             return _PAGE_OF_A_PROXY
         case "no_answer" | "html" | "duplicate_answer":
-            # Somebody on the way repeats the request, loses its answer, or puts a page in its place.
+            # An intermediary repeats the request, loses its answer, or replaces it by a page.
             with suppress(errors.Refusal):
                 await respond()
             if kind == "no_answer":
@@ -144,7 +144,7 @@ async def _answer_late_news(request: Asked, respond: RespondTo, until: datetime)
     if "parametros" not in record:
         made_at = _find_instant(record)
         if made_at is not None and made_at > until:
-            raise errors.NotFound("a fault rule lets this be found later")
+            raise errors.NotFound("a fault rule delays this resource")
         return reply
     asked = record["parametros"]
     if "fim" not in asked or datetime.fromisoformat(asked["fim"]) <= until:
@@ -157,7 +157,7 @@ async def _answer_late_news(request: Asked, respond: RespondTo, until: datetime)
 
 
 def _end_before(query: Query, interval: Sequence[str], until: datetime) -> Query:
-    """The query of a list that ends by then; what is no interval is left to whoever reads it."""
+    """The query of a list that ends by then; invalid intervals are left to their reader."""
     start, end = interval
     values = query.read(interval)
     try:
@@ -173,7 +173,7 @@ async def _answer_shifted(request: Asked, respond: RespondTo, traits: ListTraits
     """Answer a later page as if something new had come before the first of them."""
     reply, record = _open(await respond(request))
     parameter = traits.page or frame.PAGE
-    # What is no number was refused just now.
+    # Any other text was refused just now.
     number = int(request.query.read((parameter,)).get(parameter) or 0)
     lists = [name for name, value in record.items() if isinstance(value, list)]
     if not number or not lists:
@@ -189,7 +189,7 @@ async def _answer_shifted(request: Asked, respond: RespondTo, traits: ListTraits
 async def _answer_skipping_one_less(request: Asked, respond: RespondTo, traits: ListTraits) -> Reply | Document:
     """Answer the rest of a list as if something new had come before its first item."""
     reply, record = _open(await respond(request))
-    # What is no number was refused just now.
+    # Any other text was refused just now.
     skipped = int(request.query.read((traits.skip,)).get(traits.skip) or 0)
     if not skipped:
         return reply

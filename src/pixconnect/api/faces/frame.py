@@ -65,7 +65,7 @@ _KEPT_MAX: Final = 1024
 
 
 class AppIdLogin:
-    """Lets a client in by its AppID: we get it a token, keep that, and verify it each time as any other.
+    """Logs a client in by its AppID: we get it a token, keep that, and verify it each time as any other.
 
     So a client that is disabled is refused within a second here too.
     """
@@ -84,7 +84,7 @@ class AppIdLogin:
             try:
                 return await authenticate(services.verifier, {b"authorization": known}, certificate)
             except errors.Unauthorized:
-                # It has ended; whether the credentials are still good the next one tells.
+                # It has ended; the next request shows whether the credentials are still valid.
                 self._tokens.pop(app_id, None)
         token = await services.token_issuer.login(
             TokenRequest(
@@ -118,7 +118,7 @@ PREFIX: Final = FACES_PATH
 
 
 class Face(Struct, frozen=True, kw_only=True):
-    """An institution's interface, or that of its own test environment, with the rules of that."""
+    """An institution's interface, or that of its own test environment, with the latter's rules."""
 
     profile: InstitutionProfile
     is_homologation: bool = False
@@ -132,7 +132,7 @@ class Face(Struct, frozen=True, kw_only=True):
         return PREFIX + self.name
 
     def choose(self, services: Services, choice: str) -> str:
-        """The answer that was chosen, or is taken otherwise, where no source says which."""
+        """The chosen answer, or the default, where an answer is undocumented."""
         return self.profile.choose(services.context.policy.face_answers, choice)
 
 
@@ -171,7 +171,7 @@ class FaceOperation(Struct, frozen=True):
     handler: FaceResponder
     known: Known
     differs: str = ""
-    """What is otherwise than at the institution, and why."""
+    """The difference from the institution, and the reason."""
     members: Collection[str] | None = None
     """All that the body may have; ``None`` is not judged here."""
     listed: fault.ListTraits = fault.ListTraits()
@@ -182,7 +182,7 @@ class FaceOperation(Struct, frozen=True):
 
 
 def list_standard_rows(profile: InstitutionProfile) -> tuple[FaceOperation, ...]:
-    """What the profile says that the institution speaks of the standard."""
+    """The operations of the standard that the institution offers, by its profile."""
     traits = profile.standard.operations
     return tuple(_adapt(profile, row, traits[row.id]) for row in SPOKEN if row.id in traits)
 
@@ -312,9 +312,9 @@ async def _answer_token(
 async def _give_token(
     face: Face, services: Services, request: Request[None, Anything, oauth.Grant]
 ) -> Bare[oauth.OAuthToken]:
-    """Ask for the client's scopes in our words, and say them in the institution's.
+    """Request the client's scopes in our words, and answer in the institution's.
 
-    What it has no word for is granted to nobody here.
+    A scope without a word in the institution's interface is not granted here.
     """
     ours: Mapping[str, str] = face.profile.scopes
     words = (request.body.scope or "").split() or ours
@@ -379,7 +379,7 @@ def read_days(parameters: Parameters, values: Mapping[str, str]) -> tuple[date, 
 async def read_statement(
     services: Services, request: Asked, days: tuple[date, date], too_many: str
 ) -> tuple[Statement, list[StatementLine]]:
-    """The statement of these days, and its lines, the oldest first; ``too_many`` begins what is said of too many days."""
+    """The statement of these days, and its lines, the oldest first; ``too_many`` begins the error for too many days."""
     context = services.context
     statement = await statement_usecases.open_statement(context, request.caller, *instants_of(*days), language="pt")
     if statement.extent.lines_count > LINES_MAX:

@@ -1,4 +1,4 @@
-"""All faces: their tables, and what is served of them."""
+"""All faces: their tables, and the served operations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def list_face_routes() -> tuple[AnyOperation, ...]:
 
 
 def find_face_form(raw_path: bytes) -> RefusalForm | None:
-    """How whoever asks below a face for what is not there is refused; ``None`` where there is no such face."""
+    """The form of refusals for unknown paths below a face; ``None`` if there is no such face."""
     name, path = split_path(raw_path)
     face = _all_faces().get(name)
     if face is None:

@@ -19,12 +19,12 @@ from pixconnect.domain.profiles.profile import InstitutionProfile, RefusalTempla
 
 
 class NamedRefusal(errors.BadRequest):
-    """A rule of the institution's own.
+    """A rule of the institution.
 
     Args:
         kind: Its name in the profile.
-        reason: For callers, in Portuguese; told where the profile has no text of the institution's.
-        rows: What of the request it is about.
+        reason: For callers, in Portuguese; used if the profile has no text of the institution's.
+        rows: The affected members of the request.
     """
 
     def __init__(self, kind: str, reason: str, rows: Sequence[Violation] = ()) -> None:
@@ -50,7 +50,7 @@ def _refuse(
     form = profile.forms[traits.form or profile.errors[group].form]
     reasons = "; ".join(f"{row.property}: {row.reason}" for row in rows)
     text = traits.text or reasons or (error.message if isinstance(error, NamedRefusal) else describe_refusal(error))
-    # A body that is wrong is told row by row; how things stand has a name of its own.
+    # A wrong body is reported row by row; a refusal by state has its own name.
     malformed = profile.find_refusal(group, "BAD_REQUEST")
     shown = rows if traits.name == ("" if malformed is None else malformed.name) else ()
     return Refused(
@@ -79,7 +79,7 @@ def _find_traits(
     properties = profile.errors[group].properties
     named = next((properties[row.property] for row in rows if row.property in properties), None)
     code = named or (error.kind if isinstance(error, NamedRefusal) else error.code)
-    # Whatever has no name there is the nearest of what has one: the caller's mistake, or ours.
+    # An error without a name there gets the nearest one: the caller's mistake, or ours.
     otherwise = "BAD_REQUEST" if isinstance(error, errors.Refusal) else "INTERNAL_ERROR"
     found = profile.find_refusal(group, code) or profile.find_refusal(group, otherwise)
     return errors.require(found, f"the profile {profile.name} names no general refusal")

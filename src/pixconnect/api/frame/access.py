@@ -22,7 +22,7 @@ async def authenticate(verifier: TokenVerifier, headers: Mapping[bytes, bytes], 
     Args:
         certificate: The thumbprint of the client certificate that the connection showed.
     """
-    # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they say.
+    # Two Authorization headers come joined with a comma, which no token contains: they are malformed, whatever they contain.
     authorization = headers.get(b"authorization")
     # Most tokens were verified a moment ago, and are answered from memory.
     caller = verifier.recall(authorization) if authorization is not None else None
@@ -100,7 +100,7 @@ class PublishedKey(Struct, frozen=True, kw_only=True):
 
 
 class CurrentKey(PublishedKey, frozen=True, kw_only=True):
-    """The key that signs now, and all that are needed to verify what was signed before."""
+    """The present signing key, and all keys needed to verify earlier signatures."""
 
     pem: str
     """The same key as PEM."""
@@ -128,8 +128,8 @@ async def request_token(services: Services, request: Request[None, Anything, Tok
 async def get_public_key(services: Services, request: Request[None, Anything, Nothing]) -> CurrentKey:
     """Read the public key.
 
-    It verifies tokens, `X-Webhook-Signature-JWS` and QR code payloads. Keys are replaced without notice: look for the `kid`
-    in `keys`, and read them again when it is not there.
+    It verifies tokens, `X-Webhook-Signature-JWS` and QR code payloads. Keys are replaced without notice: look for the `kid` in
+    `keys`, and read them again if it is missing.
     """
     # Another process may have made a key since: it must be published here before it signs.
     await services.keys.reload_if_older()

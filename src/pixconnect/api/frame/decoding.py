@@ -61,8 +61,8 @@ _SUSPICIOUS: Final = re.compile(rb"\\u(?:0000|[dD][89a-fA-F])")
 _NUL: Final = b"\\u0000"
 _UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 _UNREADABLE: Final = (
-    f"body: must be valid JSON of the declared form, without NUL and half surrogate pairs; where it is wrong is said of bodies "
-    f"of less than {READ_SLOWLY_MAX} bytes"
+    "body: must be valid JSON of the declared form, without NUL and half surrogate pairs; bodies of less than "
+    f"{READ_SLOWLY_MAX} bytes get the position of the fault"
 )
 _INTEGER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)")
 # ASCII, because \d takes the digits of every script otherwise.
@@ -107,7 +107,7 @@ class BodyDecoder(Generic[Record]):
         return _convert(_read_json(body), self._record)
 
     def _find_media_type(self, given: bytes | None) -> bytes:
-        # Parameters such as charset are allowed and ignored: JSON is UTF-8 whatever they say.
+        # Parameters such as charset are allowed and ignored: JSON is UTF-8 in any case.
         media_type = (given or b"").partition(b";")[0].strip().lower()
         if media_type not in self._media_types:
             raise errors.BadRequest(f"Content-Type: must be {b' or '.join(self._media_types).decode()}")

@@ -1,11 +1,11 @@
-"""Answers that are not JSON of ours; of those, documents that are the same for every caller are made once.
+"""Answers other than our JSON; documents that are the same for every caller are made once.
 
-Each form of such a document is made at the first request for it, packed if that was asked for, and stays for as long as the
-process lives. There are no more of them than pages, so nothing evicts them: a walk over all pages costs each page once.
+Each form of such a document is made at the first request for it, packed if requested, and stays for as long as the process
+lives. There are no more of them than pages, so nothing evicts them: a walk over all pages costs each page once.
 
-Headers that tell browsers what they may do with our answers: show the documentation, save a statement, and no more.
+Headers for browsers that limit the use of our answers: show the documentation, save a statement, and no more.
 
-Browsers must not guess another type, frame an answer, or tell other sites the address of the page.
+Browsers must not guess another type, frame an answer, or send the page's address to other sites.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ACCEPT_ENCODING_MAX: Final = 256
 
 
 class Document(Struct, frozen=True, kw_only=True):
-    """An answer that is not JSON of ours, as it is sent."""
+    """An answer other than our JSON, as it is sent."""
 
     content: bytes | AsyncIterator[bytes]
     """The body; in parts, it is sent in chunks without a length."""

@@ -89,7 +89,7 @@ class BoundedAmount:
     def __post_init__(self) -> None:
         bounded = clamp_cents(self.amount_cents)
         if bounded != self.amount_cents:
-            # Frozen, but nobody has seen it yet.
+            # Frozen, but not yet shared.
             structs.force_setattr(cast("Struct", self), "amount_cents", bounded)
 
 
@@ -150,7 +150,7 @@ Headers = list[tuple[bytes, bytes]]
 # It goes into headers and log lines as it is.
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _ITEMS_AT_ONCE: Final = 50
-"""A page of 1,000 takes milliseconds, of which each request beside it would wait for all."""
+"""A page of 1,000 takes milliseconds, and each concurrent request would wait for all of them."""
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -276,7 +276,7 @@ def error_headers(error: errors.PixConnectError) -> Headers:
 
 
 def rate_headers(*rates: tuple[RatePolicy, int, int]) -> Headers:
-    """Headers on rates: the policy, what is left of it, and seconds until there is more.
+    """Headers on rates: the policy, the remainder, and seconds until there is more.
 
     Source:
         draft-ietf-httpapi-ratelimit-headers-10.

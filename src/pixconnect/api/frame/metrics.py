@@ -21,7 +21,7 @@ REQUESTS: Final = MetricFamily(
 DURATIONS: Final = MetricFamily(
     name="pixconnect_request_duration_seconds",
     kind="histogram",
-    meaning="Time from a request's head until its answer was ready, whatever the answer; by operation.",
+    meaning="Time from a request's head until its answer was ready, for any answer; by operation.",
     labels=("operation",),
 )
 CERTIFICATES: Final = MetricFamily(
@@ -40,8 +40,11 @@ CHECKS: Final = MetricFamily(
 STANDBY_READS: Final = MetricFamily(
     name="pixconnect_standby_reads_total",
     kind="counter",
-    meaning="Requests that a standby may answer (`PIXCONNECT_READ_DATABASE_URL`), by outcome: it `answered`; or the primary "
-    "did, because the standby is `not_used`, has `failed`, has `cancelled` it, or what was asked for was `missing` there.",
+    meaning=(
+        "Requests that a standby may answer (`PIXCONNECT_READ_DATABASE_URL`), by outcome: it `answered`; "
+        "or the primary did, because the standby is `not_used`, has `failed`, has `cancelled` it, or the "
+        "resource was `missing` there."
+    ),
     labels=("outcome",),
 )
 STANDBY_AGE: Final = MetricFamily(
@@ -75,7 +78,7 @@ def make_api_read(
 
     async def read() -> Sequence[Measured]:
         requests = {(operation, str(status)): count for (operation, status), count in answers.items()}
-        # Operations that nobody has asked for would be most of the page.
+        # Unused operations would be most of the page.
         durations = {(operation,): histogram for operation, histogram in durations_s.items() if histogram.total}
         checks = (await read_health()).checks
         failed = {(name,): float(result.status != "healthy") for name, result in checks.items()}

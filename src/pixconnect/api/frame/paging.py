@@ -72,7 +72,7 @@ def link_next(base_url: str, path: bytes, query: bytes, next_after: str) -> tupl
         b'<https://pix.example/v1/webhook/events?page_size=50&after=AQID>; rel="next"'
     """
     kept: list[str] = []
-    # Encoded anew, since the query is the caller's and the header is ours.
+    # Encoded again, since the query is the caller's and the header is ours.
     for part in query.split(b"&"):
         name, _, value = part.partition(b"=")
         if part and unquote_to_bytes(name) not in (b"page", b"after"):

@@ -1,10 +1,10 @@
-"""A row of the operations table, made ready to serve requests: whatever does not change from one to the next.
+"""A row of the operations table, prepared for serving: everything that is the same for all requests.
 
 The header ``Idempotency-Key``: another place for a request's ``external_id``.
 
 Its value is a string of structured fields (RFC 9651, 3.3.3), or, as many libraries send it, the same without quotes. It becomes
-the request's ``external_id`` before anything else looks at it, so it is no part of the fingerprint, and a request that comes
-again may use either place.
+the request's ``external_id`` before any other step, so it is no part of the fingerprint, and a repeated request may use either
+place.
 
 Source:
     draft-ietf-httpapi-idempotency-key-header-07.
@@ -104,7 +104,7 @@ class PreparedOperation(Struct, frozen=True, kw_only=True):
     def decode(
         self, raw_parameters: Sequence[bytes], raw_query: bytes, raw_body: bytes, headers: Mapping[bytes, bytes]
     ) -> tuple[Any, Any, Any]:
-        """The parameter of the path, the query and the body; raises a ``Refusal`` for what is malformed."""
+        """The parameter of the path, the query and the body; raises a ``Refusal`` for malformed ones."""
         parameter = None
         if self.read_path is not None:
             parameter = self.read_path([unquote_to_bytes(raw) for raw in raw_parameters])
@@ -156,7 +156,7 @@ def read_headers(raw: list[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
 
 async def receive_body(headers: Mapping[bytes, bytes], receive: Receive, octets_max: int) -> bytes:
     """The whole body; raises ``PayloadTooLarge``."""
-    # What is declared too large is refused unread; what is sent in chunks is counted as it comes.
+    # A declared length that is too large is refused unread; chunks are counted as they come.
     if int(headers.get(b"content-length", b"0")) > octets_max:
         raise too_large(octets_max)
     message = await receive()

@@ -1,8 +1,8 @@
-"""Rate limits of requests: of one address where an operation is public, and of one client and one holder where it is not.
+"""Rate limits of requests: of one address for public operations, and of one client and one holder for the others.
 
-The operator may set the latter; every answer then carries what is allowed and what is left in its headers. The former are
-constants, one for each kind of public operation, so that a flood of one kind uses up no other. An address that exceeds one
-gets 429 before any work is done, on whatever connection. Each process counts for itself, in memory.
+The operator may set the latter; every answer then carries the limit and the remainder in its headers. The former are constants,
+one for each kind of public operation, so that a flood of one kind uses up no other. An address that exceeds one gets 429 before
+any work is done, on any connection. Each process counts for itself, in memory.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OCTETS_EACH: Final = 64 * 1024
 """An answer counts as one more request for each so many octets of its body."""
 WINDOW_S: Final = 60
 _OWED_MAX: Final = 1000
-"""As many as one request may do beside itself: all of them count, whatever the limit is."""
+"""As many as one request may do beside itself: all of them count, under any limit."""
 
 
 class PublicRates:

@@ -1,4 +1,4 @@
-"""From what a handler answered, or from a refusal, to the status, the headers and the octets that are sent."""
+"""From a handler's answer, or from a refusal, to the status, the headers and the octets that are sent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BODILESS: Final = frozenset({204, 304})
 
 
 def write_answer(answer: object, scope: Scope, request_id: str, now: datetime, *, base_url: str) -> Written:
-    """What is sent for what a handler answered; ``base_url`` is for the link to a list's next page."""
+    """The response for a handler's answer; ``base_url`` is for the link to a list's next page."""
     if type(answer) is Document:
         return answer.status, answer.content, _document_headers(answer)
     if type(answer) is Bare:
@@ -64,7 +64,7 @@ async def send_response(
         await send({"type": RESPONSE_BODY, "body": content})
         return
     await send({"type": RESPONSE_START, "status": status, "headers": headers})
-    # Nobody hears the parts of an answer to HEAD, so they are not made.
+    # The body of an answer to HEAD is not sent, so it is not made.
     if scope["method"] != "HEAD":
         async for part in content:
             await send({"type": RESPONSE_BODY, "body": part, "more_body": True})

@@ -1,7 +1,7 @@
-"""Says what is wrong with a value that is not as a record declares it, in a sentence about one field.
+"""Describes a value that violates its record's declaration, in a sentence about one field.
 
 Only values that msgspec has refused come here. Its own messages may change with any release, and callers read ours; so the
-value is compared again with the declared types, in msgspec's order: the fields as they were sent, then what is missing.
+value is compared again with the declared types, in msgspec's order: the fields as they were sent, then missing ones.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _broken_rule(value: object, kind: inspect.Type) -> str | None:
         case inspect.StrType():
             text = cast(str, value)
             broken = _broken_length(len(text), kind.min_length, kind.max_length, "characters")
-            # Patterns are for programs: a sentence that quotes one helps nobody.
+            # Patterns are for programs: a sentence that quotes one does not help people.
             if broken is None and kind.pattern is not None and re.search(kind.pattern, text) is None:
                 return _DECLARED_FORM
             return broken

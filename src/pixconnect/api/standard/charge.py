@@ -213,7 +213,7 @@ def _read_new_txid(request: Asked, entity: LocationKind) -> str:
 
 
 def _read_txid(request: Asked) -> str:
-    # What has another form names nothing.
+    # Any other form names nothing.
     (txid,) = request.parameter
     if not TXID.fullmatch(txid):
         raise errors.NotFound("txid: there is no such charge")
@@ -267,7 +267,7 @@ def _show_both(services: Services, shown: StandardCharge, pix: Pix | None) -> di
 
 
 def _find_external_location(charge: Charge) -> str | None:
-    """Where an institution serves it, as its code says; a static code leads nowhere, and locations of ours are unbound."""
+    """Where an institution serves it, by its code; a static code leads nowhere, and our own locations are unbound."""
     if charge.institution_id is None:
         return None
     try:
@@ -281,7 +281,7 @@ def _show_tax_id(number: str) -> dict[str, str]:
 
 
 def _show_debtor(contents: ChargeContents) -> DevedorEndereco:
-    payer = errors.require(contents.payer, "a charge of this kind says of whom it asks")
+    payer = errors.require(contents.payer, "a charge of this kind names its payer")
     address = contents.address or PayerAddress()
     return DevedorEndereco(
         nome=payer.name,

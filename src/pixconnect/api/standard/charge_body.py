@@ -1,7 +1,7 @@
 """Bodies of charges, immediate ones and those with a due date: read member by member.
 
-So one answer names everything that is wrong. Terms of a due date are judged by ``domain/due`` once their form is right, with
-what a revision leaves as it was.
+So one answer names all faults. ``domain/due`` judges terms of a due date once their form is right, merged with a revision's
+unchanged terms.
 """
 
 from __future__ import annotations

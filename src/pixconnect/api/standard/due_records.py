@@ -1,4 +1,4 @@
-"""Charges with a due date as the standard writes them: what is sent, which is read by these records, and what is answered."""
+"""Charges with a due date as the standard writes them: requests, which these records parse, and answers."""
 
 from __future__ import annotations
 

@@ -63,21 +63,21 @@ class Query:
         return Query(self._raw, names, self._until)
 
     def ending(self, until: datetime) -> Query:
-        """The same, asked of an institution that does not show yet what was made after ``until``."""
+        """The same, for an institution that does not show facts made after ``until`` yet."""
         return Query(self._raw, self._names, until)
 
     def hides(self, made_at: datetime) -> bool:
-        """Whether what was made then is not shown yet."""
+        """Whether facts made then are not shown yet."""
         return self._until is not None and made_at > self._until
 
     def refuse_hidden(self, made_at: datetime) -> None:
-        """Raise ``NotFound`` for what was made then, where it is not shown yet."""
+        """Raise ``NotFound`` for facts made then, if they are not shown yet."""
         if self.hides(made_at):
-            raise errors.NotFound("a fault rule lets this be found later")
+            raise errors.NotFound("a fault rule delays this resource")
 
     @property
     def page_size(self) -> int:
-        """By which the application tells long requests; 0 where it is left out or is no number."""
+        """Lets the application recognize long requests; 0 if it is absent or no number."""
         found = _PAGE_SIZE.search(self._raw)
         return int(found[1]) if found else 0
 
@@ -108,7 +108,7 @@ class Query:
         return found
 
     def under(self, record: type[Struct], found: Violations | str) -> Parameters:
-        """The parameters that a record describes; ``found`` is what is wrong so far, or the entity where nothing is."""
+        """The parameters of a record; ``found`` has the faults so far, or the entity if there are none."""
         violations = Violations(found) if isinstance(found, str) else found
         return Parameters(violations, self.read(list_members(record)), record)
 
@@ -146,13 +146,13 @@ class StandardOperation(Struct, frozen=True):
     scope: NeededScope
     types: Types
     query: type
-    """What the description says of the query, a record."""
+    """The query's description, a record."""
     body: type
     """The same of the body; ``Nothing`` is not read."""
     status: int
     """The status of a success."""
     answer: type
-    """What the description says of the answer; ``Nothing`` has no body."""
+    """The answer's description; ``Nothing`` has no body."""
     handler: Responder
     body_max: int = decoding.BODY_MAX
     """In bytes."""
@@ -166,7 +166,7 @@ def list_door_routes(rows: Sequence[StandardOperation]) -> tuple[AnyOperation, .
 
 
 def is_of_the_door(raw_path: bytes) -> bool:
-    """Whether a path is below this door's prefixes, whatever may be there."""
+    """Whether a path is below this API's prefixes, existing or not."""
     # Those who look for a later version of the contract's paths are answered in the contract's words.
     if raw_path.startswith(_OF_THE_CONTRACT):
         return False
@@ -196,7 +196,7 @@ def _route(row: StandardOperation, path: str) -> AnyOperation:
 
 
 def _read_path(raw: Sequence[bytes]) -> tuple[str, ...]:
-    # What is no text names nothing: the handler's pattern refuses it.
+    # Octets that are no text name nothing: the handler's pattern refuses them.
     return tuple(octets.decode("utf-8", "replace") for octets in raw)
 
 
@@ -204,7 +204,7 @@ def _read_body(names: Sequence[bytes] | None, raw: bytes, headers: Mapping[bytes
     if not raw:
         return Body()
     media_type = headers.get(b"content-type", b"")
-    # Parameters such as charset are ignored: JSON is UTF-8 whatever they say.
+    # Parameters such as charset are ignored: JSON is UTF-8 in any case.
     if media_type != _JSON and media_type.partition(b";")[0].strip().lower() != _JSON:
         raise UnsupportedMediaType("Content-Type: must be application/json")
     if headers.get(b"content-encoding", b"").strip().lower() not in (b"", b"identity"):
@@ -346,7 +346,7 @@ def refuse_both_tax_ids(parameters: Parameters, cpf: str | None, cnpj: str | Non
 def make_span(interval: Interval, page: StandardPageRequest) -> Span:
     """The part of the list, for the store."""
     inicio, fim = interval.inicio, interval.fim
-    # What is shown as an earlier millisecond is not in it. (Of the last one there is, all of it may be.)
+    # Facts shown with an earlier millisecond are excluded. (Of the last one there is, all of it may be included.)
     if inicio is not None and inicio.microsecond % 1000 and inicio.year < MAXYEAR:
         inicio = _cut(inicio) + _MILLISECOND
     if fim is not None:

@@ -140,7 +140,7 @@ def show(services: Services, location: Location, txid: str | None) -> PayloadLoc
 
 
 def read_id(request: Asked) -> int:
-    # What has another form names nothing.
+    # Any other form names nothing.
     text = request.parameter[0]
     if not _ID.fullmatch(text) or int(text) > _ID_MAX:
         raise errors.NotFound("id: there is no such location")

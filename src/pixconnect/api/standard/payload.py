@@ -1,6 +1,6 @@
-"""The addresses that the QR codes of charges name: any payer's institution reads the payload there before it pays.
+"""The addresses in charges' QR codes: any payer's institution reads the payload there before it pays.
 
-They are public: a token is at least 22 random characters, and whoever has it has seen the code.
+They are public: a token is at least 22 random characters, and only readers of the code have it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DUE_PATH: Final = f"{WITH_DUE_DATE}/"
 REFUSALS: Final = make_form(Types(invalid=GENERAL.invalid, missing="CobPayloadNaoEncontrado"))
 DUE_REFUSALS: Final = make_form(Types(invalid="CobPayloadOperacaoInvalida", missing="CobPayloadNaoEncontrado"))
 _ANYTHING: Final = re.compile(".*", re.DOTALL)
-"""As the central bank's API has them: whoever reads here speaks that, whichever door made the charge."""
+"""As in the central bank's API: readers here use that, whichever API made the charge."""
 
 
 async def get_payload(services: Services, request: Request[str, Anything, Nothing]) -> Document:
@@ -39,7 +39,7 @@ async def get_payload(services: Services, request: Request[str, Anything, Nothin
 
     A compact JWS (ES256, header `alg kid jku typ x5t#S256`) over the Pix scheme's charge payload.
     """
-    # Signed anew at each reading, because the payload says how the charge stands now.
+    # Signed again at each reading, because the payload has the charge's present state.
     path = request.parameter
     signed = await payload_usecases.read_payload(services.context, path)
     return Document(content=signed.encode(), media_type=JOSE_TYPE)
@@ -57,7 +57,7 @@ class DuePayloadQuery(Struct, frozen=True, kw_only=True):
 async def get_due_payload(services: Services, request: Request[Any, Any, Any]) -> Document:
     """Read the payload of a QR code with a due date, with the amount of a day.
 
-    As `get_location`; what is added and taken off on that day is in it.
+    As `get_location`; with the additions and deductions of that day.
     """
     # Read as at that door, so that one answer names everything that is wrong.
     asked: Asked = request

@@ -99,7 +99,7 @@ async def list_pix(services: Services, request: Asked) -> Reply:
 
 
 def read_end_to_end_id(text: str) -> str:
-    """What has another form names nothing: raises ``NotFound``."""
+    """Raise ``NotFound`` for any other form, which names nothing."""
     if not _END_TO_END_ID.fullmatch(text):
         raise errors.NotFound("e2eid: there is no such Pix")
     return text

@@ -1,7 +1,7 @@
 """Refusals as the central bank's Pix API writes them: ``application/problem+json`` (RFC 9457) with the standard's types.
 
-Types and statuses are the standard's, the sentences are ours. What the standard has no type for is ``about:blank``, whose
-title is that of the status.
+Types and statuses are the standard's, the sentences are ours. Refusals without a type of the standard are ``about:blank``,
+whose title is that of the status.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def _judge(types: Types, error: errors.PixConnectError) -> tuple[int, str]:
         case errors.OutcomeUnknown():
             return 504, "IndisponibilidadePorTempoEsgotado"
         case errors.Refusal():
-            # There is neither 409 nor 422 here: whatever else is refused is an invalid operation.
+            # There is neither 409 nor 422 here: any other refusal is an invalid operation.
             return 400, GENERAL.invalid if isinstance(error, MalformedRequest) else types.invalid
         case _:
             return 500, "ErroInternoDoServidor"

@@ -1,8 +1,8 @@
-"""Reads the members of a body and the parameters of a query one by one, and collects everything that is wrong with them.
+"""Reads the members of a body and the parameters of a query one by one, and collects all their faults.
 
-The record that a body is described by says what each of its members may be. A handler reads what it wants in the standard's
-order and then calls ``raise_if_any``: so the rows of the answer are in that order too. A reader answers ``None`` where the
-member is absent and where it is wrong. What needs the state is judged after that, by the use case.
+The record of a body defines the permitted values of its members. A handler reads its members in the standard's order and then
+calls ``raise_if_any``: so the rows of the answer are in that order too. A reader returns ``None`` for an absent and for a
+faulty member. The use case then judges against the state.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ NO_PIX_KEY: Final = "não é uma chave Pix: CPF, CNPJ, telefone com +55, e-mail 
 
 
 class Violations:
-    """What is wrong with one request, in the order in which it was read: the first of it, and how much more there is."""
+    """The faults of one request, in the order of reading: the first ones, and the number of the rest."""
 
     def __init__(self, entity: str) -> None:
         self.entity = entity
@@ -83,10 +83,10 @@ def show_value(value: object) -> str:
 class Members:
     """The members of one object of a body, under the limits of its record.
 
-    ``null`` is absence in what creates or replaces, and refused in what changes: nothing can be removed by it.
+    ``null`` is absence when creating or replacing, and refused when changing: nothing can be removed by it.
 
     Args:
-        path: What rows name before each member; ``None`` is the entity, and an empty one nothing.
+        path: The prefix of each member in rows; ``None`` is the entity, and an empty one nothing.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Members:
         self._refuses_null = refuses_null
 
     def has(self, name: str) -> bool:
-        """Whether the member was sent, in whatever form; ``null`` counts only where it is refused."""
+        """Whether the member was sent, in any form; ``null`` counts only if it is refused."""
         return name in self._members and (self._refuses_null or self._members[name] is not None)
 
     def is_empty(self, name: str) -> bool:
@@ -186,7 +186,7 @@ class Members:
         return value if value is None or isinstance(value, bool) else self.refuse(name, "deve ser true ou false")
 
     def choice(self, name: str, *, also: Sequence[str] = ()) -> str | None:
-        """One of some words; ``also`` are those that the handler has a reason of its own to refuse."""
+        """One of some words; ``also`` are those that the handler itself refuses."""
         value, described = self._take(name, inspect.LiteralType)
         if value is None:
             return None

@@ -1,4 +1,4 @@
-"""Webhooks at the standard's door, one for a key, and what they are told: deliveries, which are sent again on request."""
+"""Webhooks in the standard API, one for a key, and their notices: deliveries, which are sent again on request."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def set_up(
     violations.raise_if_any()
     key, url = key or "", url or ""
     if probe is not None:
-        # Nobody else's receiver is called for a key that is not the caller's.
+        # Only the receiver of the caller's own key is called.
         await key_webhook_usecases.judge_webhook(services.context, request.caller, key, url, profile)
         await probe(url)
     await key_webhook_usecases.set_webhook(services.context, request.caller, key, url, profile)
@@ -305,7 +305,7 @@ async def replay(services: Services, request: Asked) -> Reply:
     body.raise_if_any()
     interval = read_interval(Parameters(body.violations, {name: text or "" for name, text in texts.items()}))
     body.raise_if_any()
-    first, last = (errors.require(each, "what is missing is a violation") for each in (interval.inicio, interval.fim))
+    first, last = (errors.require(each, "a missing value is a violation") for each in (interval.inicio, interval.fim))
     count = await key_webhook_usecases.redeliver_events(services.context, request.caller, key, first, last)
     return Reply(status=200, record=Reenvio(reenviados=count))
 

@@ -1,7 +1,6 @@
-"""What is not safe in live mode: such a part refuses to start, in a sentence that names the setting.
+"""Unsafe settings in live mode: such a part refuses to start, in a sentence that names the setting.
 
-A state that may be intended is a risk: the part logs it at its start, and ``doctor`` shows it. In the sandbox anything
-goes.
+A state that may be intended is a risk: the part logs it at its start, and ``doctor`` shows it. In the sandbox anything goes.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ def list_refusals(settings: Settings) -> Iterator[str]:
     if (settings.home_path / DEMONSTRATION_FILE).exists():
         yield f"PIXCONNECT_HOME: {settings.home_path} holds a sandbox's demonstration: in live mode, name another folder"
     yield from _list_unsafe_databases(settings)
-    # Who takes no part in Pix has no ISPB, and none is asked for; a name stands in what others read.
+    # Without a part in Pix there is no ISPB, and none is required; a name appears in texts for others.
     usual = Settings()
     if settings.institution_name == usual.institution_name:
         yield f"PIXCONNECT_INSTITUTION_NAME: {usual.institution_name} is the sandbox's; in live mode, set your institution's"
@@ -76,12 +75,13 @@ def list_risks(settings: Settings) -> Iterator[str]:
         return
     if settings.lacks_proxies:
         yield (
-            "PIXCONNECT_TRUSTED_PROXIES: not set, so behind a proxy on this machine all callers have one address, and "
-            "anybody's failed logins lock everybody out; name the proxy's network, such as 127.0.0.1/32"
+            "PIXCONNECT_TRUSTED_PROXIES: not set, so behind a proxy on this machine all callers have one address, "
+            "and one caller's failed logins lock out all; name the proxy's network, such as 127.0.0.1/32"
         )
     yield (
-        "accounts: live mode moves money over accounts at institutions alone: a holder without one hands out charges that "
-        "nobody can pay, and its transfers are cancelled after a minute with their money kept; `pixconnect institution add`"
+        "accounts: live mode moves money over accounts at institutions alone: a holder without one issues charges "
+        "that cannot be paid, and its transfers are cancelled after a minute with their money kept; `pixconnect "
+        "institution add`"
     )
 
 
@@ -101,7 +101,7 @@ def _list_unsafe_urls(settings: Settings) -> Iterator[str]:
 def _list_unsafe_proxies(settings: Settings) -> Iterator[str]:
     named = settings.read_networks("trusted_proxies")
     for network in named:
-        # No proxies need more: anybody within them chooses the address that is believed.
+        # No proxies need more: any host within them chooses the trusted address.
         if network.prefixlen < _PREFIXES_MIN[network.version]:
             yield f"PIXCONNECT_TRUSTED_PROXIES: {network} is too wide; in live mode, name the networks of your proxies only"
     # Without them tokens and sessions would cross a network in the clear, or every address would be the proxy's.

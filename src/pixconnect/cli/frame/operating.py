@@ -88,7 +88,7 @@ def run_writing(
 
 
 def wait_until_in_force() -> None:
-    """Wait until every process refuses what was just shut out, so that whoever reads our exit status may rely on it.
+    """Wait until every process refuses the revoked access, so that callers can rely on our exit status.
 
     Call it last: the verb has then printed its result, such as a new secret, even if the operator interrupts the wait.
     """
@@ -96,7 +96,7 @@ def wait_until_in_force() -> None:
 
 
 def load_file(file: Path, length_max: int) -> bytes:
-    """What is in a regular file of at most so many octets.
+    """The contents of a regular file of a bounded length.
 
     Raises:
         CommandError: It cannot be read, is something else, or is longer.
@@ -115,7 +115,7 @@ def run_with_opener(
     *args: Given.args,
     **kwargs: Given.kwargs,
 ) -> Result:
-    """As ``operating.run``, with what opens accounts."""
+    """As ``operating.run``, with the opener of accounts."""
     return run(use_case, make_opener(), *args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Prints a verb's result on standard output, and nothing else there.
+"""Prints a verb's result on standard output, and nothing else.
 
 People at a terminal get tables and colours; a pipe gets plain text, and ``--json`` one object on one line for scripts.
 """
@@ -98,7 +98,7 @@ def _show_blocks(items: Sequence[Shown], money: Collection[str]) -> None:
 
 
 def _draw_table(items: Sequence[Shown], columns: Sequence[str], money: Collection[str]) -> list[str] | None:
-    """The lines of a table; ``None`` where it has no room, or nobody looks who could read one."""
+    """The lines of a table; ``None`` if it does not fit, or the output is no terminal."""
     if not columns and not terminal.is_terminal():
         return None
     flat = [_flatten(item) for item in items]
@@ -129,7 +129,7 @@ def _pick(item: Shown, columns: Sequence[str]) -> Shown:
 
 
 def _flatten(shown: Shown) -> dict[str, Any]:
-    """What is inside of objects under names such as ``payer.name``."""
+    """Members of objects under names such as ``payer.name``."""
     flat: dict[str, Any] = {}
     for name, value in _present(shown).items():
         if isinstance(value, dict):

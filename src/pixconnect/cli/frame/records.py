@@ -88,11 +88,11 @@ def find(
     *,
     is_external_id: bool = False,
 ) -> Named:
-    """Find the thing with this name, whichever kind of name it is; if two things have it, print a line that says which.
+    """Find a resource by any of its names; if two have the name, print a line that says which was taken.
 
     Args:
         by_name: By its name on the network.
-        is_external_id: It is named by that, and by nothing else.
+        is_external_id: Search by external id only.
     """
     if is_external_id:
         found = _look(by_external_id, any_id)

@@ -56,7 +56,7 @@ FACES = "PIXCONNECT_FACES"
 
 
 def read_listeners(settings: Settings) -> Sequence[FaceListener]:
-    """The faces that get a listener; raises ``SettingsError``, also for all else that tests are given beforehand."""
+    """The faces that get a listener; raises ``SettingsError``, also for all other settings of tests."""
     try:
         parse_answers(settings.face_answers, settings.sandbox_seed)
     except ValueError as error:
@@ -84,7 +84,7 @@ def read_settings() -> Settings:
         raise SettingsError(
             "--operator: must not begin with console or client: the audit names people so who come by those doors"
         )
-    # With a database of its own, the environment means another service than the one that may run here.
+    # With its own database, the environment means another service than the one that may run here.
     if settings.database_url:
         return settings
     try:
@@ -110,7 +110,7 @@ def read_database_settings() -> Settings:
     live_mode.refuse_unsafe_database(settings)
     if settings.operators_url:
         return settings
-    # If `pixconnect run` was started with a database of its own, the verbs use that one.
+    # If `pixconnect run` was started with another database, the verbs use that one.
     if (settings.home_path / PLACEMENT_FILE).exists():
         raise nothing_runs(settings)
     raise CommandError(
@@ -120,7 +120,7 @@ def read_database_settings() -> Settings:
 
 @contextmanager
 def complaining_of_home(settings: Settings) -> Generator[None]:
-    """Where the database's address came from a home and leads nowhere, say that nothing runs there."""
+    """If the database's address came from a home and leads nowhere, report that nothing runs there."""
     try:
         yield
     except Exception as error:
@@ -151,16 +151,16 @@ def find_port(settings: Settings) -> int:
     if known is None or settings.port != Settings().port:
         return settings.port
     address = urlsplit(known.base_url)
-    # An address that others see, such as a proxy's, says nothing about ours.
+    # A public address, such as a proxy's, reveals nothing about ours.
     is_ours = address.hostname in {settings.host, "127.0.0.1", "localhost", "::1"}
     return address.port or settings.port if is_ours else settings.port
 
 
 def make_secret_files(given: Settings) -> dict[str, str]:
-    """Paths where the secrets that this process was given can be read for as long as it lives, by setting.
+    """Paths of readable files with this process's secrets, for its lifetime, by setting.
 
-    A secret that came in a file stays there. One from the environment goes into an anonymous file in memory, which only
-    processes that may inspect this one can open. On systems without such files the verbs need the variable too.
+    A secret from a file stays there. One from the environment goes into an anonymous file in memory, which only processes that
+    may inspect this one can open. On systems without such files the verbs need the variable too.
     """
     files = {name: str(path) for name, path in environment.secret_files().items()}
     for name in config.SECRETS:
@@ -174,7 +174,7 @@ def make_secret_files(given: Settings) -> dict[str, str]:
 
 
 def _read_secret(path: str) -> str:
-    # A file in memory ends with its process; the verb then says which setting is missing.
+    # A file in memory ends with its process; the verb then names the missing setting.
     try:
         return read_named_file(path).decode().strip()
     except (OSError, UnicodeDecodeError):

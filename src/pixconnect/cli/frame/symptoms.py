@@ -1,4 +1,4 @@
-"""What ``pixconnect doctor`` finds: each symptom says what is well or wrong, and what to do about it."""
+"""The findings of ``pixconnect doctor``: each symptom states what is well or wrong, and the remedy."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ class ReaderGone(Exception):  # noqa: N818  it is what happened
 
 
 def say(text: str) -> None:
-    """Lines of ours. Values of others come by ``outgoing_text.on_terminal`` first, or one may look like two lines."""
+    """Our own lines. Outside values go through ``outgoing_text.on_terminal`` first, or one may look like two lines."""
     _write(sys.stdout, text)
 
 
 def on_one_line(text: str) -> str:
-    """Text from another system within a line of ours."""
+    """Text from another system within one of our lines."""
     return outgoing_text.on_terminal(text)
 
 
@@ -57,12 +57,12 @@ def is_terminal(stream: TextIO | None = None) -> bool:
 
 
 def paint(text: str, colour: Colour) -> str:
-    """The text in a colour, where it goes to a terminal and nobody has asked for none."""
+    """The text in a colour, if it goes to a terminal and colours are not disabled."""
     return text if wants_no_style() or not text or not is_terminal() else f"\033[{_CODES[colour]}m{text}\033[0m"
 
 
 def wants_no_style() -> bool:
-    # As in logs: what a person asks of all programs is no setting of ours.
+    # As in logs: a user's convention for all programs is no setting of ours.
     return bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"  # noqa: TID251
 
 

@@ -1,4 +1,4 @@
-"""Says in one line what is wrong with a command line, in the words that the person typed: options, and their types."""
+"""Describes a fault of a command line in one line, in the words that the person typed: options, and their types."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def explain(error: CycloptsError) -> str:
             if len(several) > 1 and set(several) <= set(words):
                 option = token.keyword or spell(argument)
                 return f"{option}: takes one at a time: {' '.join(f'{option} {word}' for word in several)}"
-            # Among a few words everybody sees it.
+            # Among a few words it is obvious.
             meant = f"; did you mean {near[0]}?" if near and len(words) > _FEW_WORDS else ""
             must = _describe(argument)
             return f"{token.keyword or spell(argument)}: must be {must}; it is {token.value!r}{in_cents}{meant}"
@@ -63,8 +63,10 @@ def explain(error: CycloptsError) -> str:
 
 
 _REMOVED: Final = {
-    "pixconnect cell": "an installation has one database; for holders in another one, make another installation with a host "
-    "name of its own: `PIXCONNECT_HOME=FOLDER pixconnect run`",
+    "pixconnect cell": (
+        "an installation has one database; for holders in another one, make another installation with its "
+        "own host name: `PIXCONNECT_HOME=FOLDER pixconnect run`"
+    ),
     "pixconnect operator endpoint redeliver": "for the events of an interval use `pixconnect operator endpoint replay ID "
     "--since TIME`",
 }
@@ -72,7 +74,7 @@ _REMOVED: Final = {
 
 
 def _find_near(word: str, words: Sequence[str]) -> list[str]:
-    """What was probably meant; nothing where only the family of a name is right, and its last part is another word."""
+    """The probable word; empty if only the family of a name is right, and its last part is another word."""
     family, _, last = word.rpartition(".")
     if ends := [each.removeprefix(f"{family}.") for each in words if family and each.startswith(f"{family}.")]:
         return [f"{family}.{end}" for end in difflib.get_close_matches(last, ends, n=1)]

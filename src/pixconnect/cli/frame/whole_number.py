@@ -21,7 +21,7 @@ def read_whole_number(_type: Any, tokens: Sequence[Token]) -> int:  # noqa: ANN4
     text = tokens[0].value
     digits = text.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal()):
-        # `usage` says what it must be.
+        # `usage` states the rule.
         raise CoercionError(token=tokens[0], target_type=int)
     return int(text)
 

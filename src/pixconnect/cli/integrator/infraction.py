@@ -14,7 +14,7 @@ from pixconnect.cli.frame.records import AnyId, Limit
 from pixconnect.cli.integrator.session import open_session
 from pixconnect_client import Client, Infraction, NotFound
 
-app = App(name="infraction", help="Answer what payers contest of what you received.")
+app = App(name="infraction", help="Answer contests of received Pix.")
 
 TheInfraction = Annotated[AnyId, Parameter(help="Its id, its infraction_id, or the end_to_end_id of the Pix.")]
 Status = Literal["OPEN", "ANSWERED", "TAKEN", "RELEASED"]
@@ -59,7 +59,7 @@ def _find(client: Client, any_id: str) -> Infraction:
             return client.infractions.get(int(any_id))
         except NotFound:
             raise CommandError(f"there is no infraction {any_id} of this holder") from None
-    # There are few: whoever has thousands of them asks by id.
+    # There are few: with thousands of them, callers use ids.
     for each in client.infractions.list(page_size=100):
         if any_id in (each.infraction_id, each.end_to_end_id):
             return each

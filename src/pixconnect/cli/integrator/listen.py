@@ -1,7 +1,7 @@
 """``pixconnect listen``: events as they come, printed and posted to a program on this machine.
 
-An event is taken once it is printed, or once the program has answered 2xx; only then is the place in the feed kept. So whoever
-dies, this, the program or the service, at whatever instant: nothing is left out, and at most the last event comes again.
+An event is done once it is printed, or once the program has answered 2xx; only then is the place in the feed stored. So if this
+process, the program or the service dies at any instant, no event is left out, and at most the last one comes again.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ class _Listener:
         for number in count(1):
             attempt = await self._forwarder.post(event, number)
             if attempt.is_taken:
-                # We store the place before we print: nobody may be reading.
+                # We store the place before we print: the output may have no reader.
                 self._state.keep(event["cursor"])
                 self._tell(event, attempt, number)
                 return

@@ -65,7 +65,7 @@ class ListenerState:
             self._cursors = self._begin_cursors()
         except BlockingIOError:
             raise CommandError(
-                "another `pixconnect listen` already does this: end it, or give this one a place of its own with --name"
+                "another `pixconnect listen` already does this: end it, or give this one its own place with --name"
             ) from None
         except OSError as error:
             raise CommandError(f"{self.folder} cannot be written ({error.strerror})") from None

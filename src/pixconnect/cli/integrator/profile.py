@@ -42,7 +42,7 @@ def add(
         client_id=client_id,
         client_secret=secret,
         mode=None,
-        source=f"what is to be the profile {name}",
+        source=f"the future profile {name}",
     )
     with explaining(tried), connect(tried) as client:
         mode = "sandbox" if is_sandbox(client) else "live"

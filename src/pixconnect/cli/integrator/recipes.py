@@ -249,7 +249,7 @@ def _with_rule(client: Client, rule: FaultRule) -> Generator[None]:
     try:
         yield
     finally:
-        # Used up it stays there, with nothing left; another's may have come since.
+        # A used-up rule stays, with nothing left; another's may have come since.
         rules = client.sandbox.faults().rules
         left = [one for one in rules if (one.effect, one.match) != (rule.effect, rule.match)]
         client.sandbox.replace_faults(left)

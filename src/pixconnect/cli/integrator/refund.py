@@ -1,4 +1,4 @@
-"""``pixconnect refund``: give back what was received."""
+"""``pixconnect refund``: return received money."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _find_received(client: Client, received: str) -> Transfer:
     try:
         return transfer.find(client, received)
     except CommandError:
-        # People give back "an order": what has its name is the charge, and what is given back is what paid it.
+        # People refund "an order": that is the charge's name, and the refund returns its payment.
         try:
             charge = client.charges.get_by_external_id(received)
             paid_by = client.charges.payment(charge.id)

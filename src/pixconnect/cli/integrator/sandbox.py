@@ -50,7 +50,7 @@ def pay(
         known = None if is_code else charge.find(session.client, code, is_external_id=external_id)
         payer = OutsidePayer(name=payer_name, tax_id=payer_tax_id)
         paid = session.client.sandbox.pay(known.emvqrcps if known else code, amount=amount, payer=payer)
-    # What paid it before: a charge that is paid now stays paid, whatever became of this payment.
+    # Its earlier payment: a charge that is paid now stays paid, regardless of this payment.
     _show_payment(paid, as_json=json, reason=_WHY_UNPAYABLE.get(known.status) if known else None)
 
 
@@ -129,7 +129,7 @@ def move(
 def _show_payment(paid: Payment, *, as_json: bool, reason: str | None = None) -> None:
     records.show(paid, as_json=as_json)
     if paid.status == "ERROR":
-        # Why the network says so is among what is printed.
+        # The network's reason is part of the output.
         why = f"; {reason}" if reason else ""
         raise CommandError(f"it was refused with {paid.code}: no money moved{why}", status=ExitStatus.ENDED_BADLY)
 
@@ -229,9 +229,9 @@ def reset(*, json: Json = False) -> None:
         clock = session.client.sandbox.reset_clock()
     if before - clock.now > _SLIGHTLY:
         terminal.notice(
-            f"the clock was at {before:%Y-%m-%d %H:%M}: accounts that moved meanwhile date their entries so until that "
-            "time has come, and what was made meanwhile stays the newest of every list; "
-            f"`pixconnect statement --until {before:%Y-%m-%d}` has them"
+            f"the clock was at {before:%Y-%m-%d %H:%M}: accounts that moved meanwhile date their entries so until "
+            "that time has come, and records made meanwhile stay the newest of every list; `pixconnect statement "
+            f"--until {before:%Y-%m-%d}` has them"
         )
     records.show(clock, as_json=json)
 

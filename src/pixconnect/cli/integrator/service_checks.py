@@ -24,7 +24,7 @@ def look() -> Iterator[Symptom]:
     try:
         credentials = find_credentials()
     except SettingsError:
-        # Another symptom has said what is wrong with it.
+        # Another symptom has reported its fault.
         return
     except CommandError as error:
         yield symptoms.note("credentials", str(error), "only one holder's verbs need them")

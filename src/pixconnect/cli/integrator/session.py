@@ -94,7 +94,7 @@ def advise_scope(error: Forbidden, credentials: Credentials) -> str:
 
 @contextmanager
 def explaining(credentials: Credentials) -> Generator[None]:
-    """Tell in one sentence what the service refuses, and that it does not answer."""
+    """Turn the service's refusals, and its silence, into one sentence."""
     try:
         yield
     except PixConnectError as error:
@@ -106,7 +106,7 @@ def _explain(error: PixConnectError, credentials: Credentials) -> CommandError:
         # What a home's file names is only there while something runs on it.
         start = credentials.start
         hint = f"start `{start}` (or the same with `pixconnect run`)" if start else "is it the right address?"
-        # What the system says; the address behind which it stands is ours.
+        # The system's words, without our address before them.
         reason = str(error).rpartition(": ")[2]
         return CommandError(
             f"nothing answers at {credentials.api_url} (of {credentials.source}; {reason}): {hint}",

@@ -1,4 +1,4 @@
-"""``pixconnect balance`` and ``statement``: what is in the account, and its history on the terminal or as a file."""
+"""``pixconnect balance`` and ``statement``: the account's balances, and its history on the terminal or as a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``pixconnect transfer``: send money, and see what was sent and received."""
+"""``pixconnect transfer``: send money, and list sent and received transfers."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def show(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json
 
 @app.command
 def parties(transfer: TheTransfer, *, external_id: ByExternalId = False, json: Json = False) -> None:
-    """Print what is known of both sides of a transfer, and whether its name is the network's or ours."""
+    """Print the known facts about both sides of a transfer, and whether its name is the network's or ours."""
     with open_session() as session:
         found = find(session.client, transfer, is_external_id=external_id)
         known = session.client.transfers.parties(found.id)

@@ -20,7 +20,7 @@ def list_entries(
     subject: str | None = None,
     json: Json = False,
 ) -> None:
-    """Print operators' acts, newest first: who, when, which verb, on what, and the state before and after.
+    """Print operators' acts, newest first: operator, time, verb, subject, and the state before and after.
 
     Args:
         limit: The most rows to print.

@@ -21,7 +21,7 @@ app = App(name="database", help="Check the service's database.")
 
 @app.command
 def show(*, json: Json = False) -> None:
-    """Print the database's mode, its server, and the settings that decide whether what was answered survives a crash."""
+    """Print the database's mode, its server, and the settings for durable answers."""
     output.show(dict(operating.run(installation_usecases.describe_database)), as_json=json)
 
 
@@ -32,13 +32,13 @@ def recovered(
     statement_was_read: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Say that what the database has forgotten is in the books again: money leaves accounts again, and health is well.
+    """Confirm that the facts lost by the database are in the books again: money leaves accounts again, and health is well.
 
     An account must have been read whole since, which a worker does by itself.
 
     Args:
-        institution: Say it of this account alone; otherwise of all accounts, and the rail.
-        statement_was_read: You have read the statement of accounts whose institution's API tells none.
+        institution: Confirm for this account alone; otherwise for all accounts, and the rail.
+        statement_was_read: You have read the statement of accounts whose institution's API has none.
     """
     opener = make_opener()
 

@@ -66,7 +66,7 @@ def show(name: FaceName, *, json: Json = False) -> None:
 
 @app.command
 def add(name: FaceName, *, holder_id: HolderId, json: Json = False) -> None:
-    """Make a client of a holder for a face; prints its credentials, of which the secret is shown only once."""
+    """Make a client of a holder for a face; prints its credentials, with the secret shown only once."""
     settings = _read_sandbox()
     _check_name(name)
     issued = operating.run(access_usecases.create_client, holder_id, f"face {name}", ())
@@ -75,7 +75,7 @@ def add(name: FaceName, *, holder_id: HolderId, json: Json = False) -> None:
 
 @app.command
 def log(name: FaceName, *, last: Last = 20, json: Json = False) -> None:
-    """Print what was last asked at a face and what was answered, the newest last; secrets are not kept."""
+    """Print a face's last requests and answers, the newest last; secrets are not kept."""
     settings = _read_sandbox()
     _check_name(name)
     folder = settings.home_path / "faces"

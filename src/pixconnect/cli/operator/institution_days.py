@@ -45,12 +45,12 @@ def statement(
     confirm: Annotated[bool, Parameter(negative=())] = False,
     json: Json = False,
 ) -> None:
-    """Record a statement file of an account, join its lines to what of ours they are, and post what is nobody's.
+    """Record a statement file of an account, join its lines to our records, and post unclaimed ones.
 
-    The same lines again are nothing new. A file that could mean two things is refused, and nothing of it is taken.
+    The same lines again are nothing new. An ambiguous file is refused as a whole.
 
     The first file of a form (OFX, camt.053, CNAB 240, the institution's own) is only shown: the account that it names, its
-    balances, and what it would post. Look at these, and run the verb again with `--confirm`; until then it ends with 1.
+    balances, and the postings it would make. Check these, and run the verb again with `--confirm`; until then it ends with 1.
 
     Args:
         file: OFX, camt.053, CNAB 240, or Efi's conciliation file; without it, the institution's own file that waits.
@@ -127,7 +127,7 @@ def days(
     as_csv: Annotated[bool, Parameter(name="--csv", negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Print an account's last days: their balances, what moved, and what is unmatched.
+    """Print an account's last days: their balances, movements and unmatched lines.
 
     Args:
         count: How many.

@@ -1,7 +1,7 @@
-"""``pixconnect institution check --penny`` and ``rehearse``: tries of an account.
+"""``pixconnect institution check --penny`` and ``rehearse``: tests of an account.
 
-One cent leaves for a key that an operator names, and one comes back by hand; a rehearsal asks once all that receiving asks,
-where no money of anybody moves.
+One cent leaves for a key that an operator names, and one comes back by hand; a rehearsal makes every call of receiving once,
+with play money.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def _ask(plan: PennyTerms, key: str, *, is_agreed: bool) -> None:
         f"R$ 0,01 will leave {account.name}, from holder {account.house_id}, for {terminal.on_one_line(key)}."
     )
     terminal.notice(
-        "What the institution takes for it nobody has read yet: see your contract."
+        "The institution's fee for it is not read yet: see your contract."
         if fee is None
         else f"For the last transfer whose fee was read the institution took R$ {fee / 100:.2f}."
     )
     if is_agreed:
         return
     if not terminal.is_terminal(sys.stdin):
-        raise CommandError("--yes: must be there where nobody can be asked; nothing was sent")
+        raise CommandError("--yes: required without a terminal; nothing was sent")
     terminal.notice("Send it? Type yes:")
     if sys.stdin.readline().strip() != "yes":
         raise CommandError("nothing was sent")
@@ -104,13 +104,13 @@ def _shown(sent: PennySent) -> Shown:
 
 
 def rehearse(name: AccountName, *, record: Path | None = None, json: Json = False) -> None:
-    """Walk through all that receiving asks there, in the institution's tests or at a counterpart; says what differs.
+    """Make every call of receiving once, in the institution's tests or at a counterpart; prints the differences.
 
     It opens a charge and removes it, and returns one cent, under one id twice, where `institution allow --refunds` allows it
-    and something came in. It ends with 5 where anything differs from the profile.
+    and something came in. It ends with 5 if anything differs from the profile.
 
     Args:
-        record: A new file: what was said, without secrets, documents and names. Read it before you pass it on.
+        record: A new file: the exchange, without secrets, documents and names. Read it before you pass it on.
     """
     if record is not None and record.exists():
         raise CommandError(f"{record}: is there already; name another file")
@@ -128,5 +128,5 @@ def rehearse(name: AccountName, *, record: Path | None = None, json: Json = Fals
     output.show_list("steps", rows, as_json=json)
     if found.differs_count:
         raise CommandError(
-            f"{found.differs_count} differ from what the profile says of the institution", status=ExitStatus.ENDED_BADLY
+            f"{found.differs_count} differ from the institution's profile", status=ExitStatus.ENDED_BADLY
         )

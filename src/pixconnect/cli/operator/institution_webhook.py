@@ -1,4 +1,4 @@
-"""``pixconnect institution webhook``: who is told at an institution that something came in."""
+"""``pixconnect institution webhook``: the addresses that an institution calls about incoming money."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pixconnect.cli.frame.output import Json, Shown
 from pixconnect.usecases.institutions import webhook as webhook_usecases
 from pixconnect.usecases.institutions.webhook import RegisteredWebhooks
 
-app = App(name="webhook", help="What is registered at the institution for an account's keys.")
+app = App(name="webhook", help="An account's webhooks registered at the institution.")
 
 
 @app.command
 def show(name: AccountName, *, json: Json = False) -> None:
-    """List what is registered there, and whose it is."""
+    """List the registered webhooks, and their owners."""
     _show(run_with_opener(webhook_usecases.read_webhooks, name), json=json)
 
 
@@ -41,7 +41,7 @@ def register(
 
 @app.command
 def restore(name: AccountName, *, json: Json = False) -> None:
-    """Put back what stood there before ours, or nothing."""
+    """Restore the webhook that ours replaced, or none."""
     there = run_with_opener(webhook_usecases.restore_webhooks, name)
     _show(there, json=json)
 

@@ -68,7 +68,7 @@ secrets_app = App(name="secrets", help="Reseal stored secrets after a change of 
 
 @secrets_app.command
 def reseal(*, json: Json = False) -> None:
-    """Encrypt with PIXCONNECT_SECRET_KEY all that another key encrypted; prints what was done and what is left.
+    """Encrypt with PIXCONNECT_SECRET_KEY all values that another key encrypted; prints the done and the remaining ones.
 
     The service keeps running meanwhile. If this command is interrupted, run it again: it continues where it stopped.
     """
@@ -78,7 +78,7 @@ def reseal(*, json: Json = False) -> None:
     kinds = ("webhook_endpoints", "signing_keys", "authorities", "operators", "institution_accounts")
     resealed = output.pick(done, " ".join(f"{kind}_resealed={kind}_count" for kind in kinds))
     output.show(resealed | {"secrets_left": len(broken), "clients_left": done.clients_left_count}, as_json=json)
-    # The result is printed all the same; the exit status says that something is left to do.
+    # The result is printed all the same; the exit status shows that work remains.
     if broken:
         raise CommandError(
             f"neither key opens {', '.join(broken[:_NAMED_MAX])}{', ...' if len(broken) > _NAMED_MAX else ''}: "

@@ -1,4 +1,4 @@
-"""``pixconnect completion``: what lets a shell complete our words."""
+"""``pixconnect completion``: completion of our words in a shell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pixconnect.cli.frame import terminal
 
 
 def completion(shell: Literal["bash", "zsh", "fish"]) -> None:
-    """Print what lets a shell complete these words.
+    """Print a shell's completion of these words.
 
     For bash write it to `~/.local/share/bash-completion/completions/pixconnect`, for zsh to a file `_pixconnect` in a folder of
     `$fpath`, for fish to `~/.config/fish/completions/pixconnect.fish`.

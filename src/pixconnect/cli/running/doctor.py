@@ -39,7 +39,7 @@ def look(*, looks_at_tables: bool = True) -> Iterator[Symptom]:
     try:
         settings = environment.read_settings()
     except SettingsError as error:
-        yield symptoms.wrong("settings", str(error), "set it to what it must be, or not at all")
+        yield symptoms.wrong("settings", str(error), "set it to a valid value, or unset it")
         return
     yield from _look_at_live(settings)
     yield from _look_at_home(settings)
@@ -130,7 +130,7 @@ def _look_at_port(settings: Settings) -> Iterator[Symptom]:
             tried.bind((settings.host.strip("[]"), port))
         except OSError as error:
             where = f"{settings.host}:{port} cannot be listened on ({error.strerror})"
-            yield symptoms.wrong("port", where, "end what listens there, or set PORT to another")
+            yield symptoms.wrong("port", where, "end the program that listens there, or set PORT to another")
             return
     yield symptoms.ok("port", f"{settings.host}:{port} is free")
 
@@ -142,7 +142,7 @@ def _look_at_database() -> Symptom:
         found = operating.run(installation.describe_database)
     except Exception as error:
         line = failures.explain(error)
-        # A defect of ours keeps its traceback.
+        # An internal defect keeps its traceback.
         if line is None:
             raise
         return symptoms.split("database", line)

@@ -50,7 +50,7 @@ def migrate(*, roles_only: bool = False) -> None:
     with complaining_of_home(settings):
         if roles_only:
             asyncio.run(_make_roles(settings))
-            terminal.say("the roles are there")
+            terminal.say("the roles exist")
             return
         applied = asyncio.run(bring_up_to_date(settings))
     for step in applied:
@@ -110,7 +110,7 @@ def schemas_of(settings: Settings) -> list[tuple[str, str, str]]:
 
 
 async def _make_tables(connection: asyncpg.Connection, settings: Settings, login: str) -> list[migrations.Migration]:
-    """Apply what each schema lacks, and let whoever uses it take its role."""
+    """Apply each schema's missing steps, and permit the login to take its role."""
     applied: list[migrations.Migration] = []
     for schema, package, role in schemas_of(settings):
         applied += await schema_history.migrate(connection, schema, migrations.read_steps(package))
@@ -132,7 +132,7 @@ async def _make_roles(settings: Settings) -> None:
 
 
 async def connect_as_owner(settings: Settings) -> tuple[str, asyncpg.Connection]:
-    """A connection to a database that may have no tables yet, and the address of whoever is to own them."""
+    """A connection to a database that may have no tables yet, and the future owner's address."""
     url = settings.owner_database_url or settings.database_url
     connect = partial(pool.connect, url, role=None, schema="public", name="pixconnect migrate")
     connection = await connect()
@@ -178,7 +178,7 @@ def look_at_upgrade() -> Iterator[Symptom]:
 
 
 def _explain_failure(error: Exception) -> list[Symptom]:
-    """What an operator can mend; nothing of a defect of ours, which keeps its traceback."""
+    """Failures that an operator can mend; an internal defect keeps its traceback."""
     line = failures.explain(error)
     return [] if line is None else [symptoms.split(_UPGRADE, line)]
 

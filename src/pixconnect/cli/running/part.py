@@ -57,7 +57,7 @@ def lean_imports() -> Generator[None]:
     # Modules never become garbage, so the collector need not look at them: not while they are imported, where it takes a
     # quarter of the time, and not afterwards, which freeze() sees to.
     gc.disable()
-    # structlog imports rich where it is there, to draw what no part prints: 4 MiB of each process. This makes that fail.
+    # structlog imports rich if it is installed, for output that no part prints: 4 MiB of each process. This makes that fail.
     sys.modules["rich"] = None  # type: ignore[assignment]  importlib knows None
     yield
     gc.freeze()

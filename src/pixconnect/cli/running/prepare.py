@@ -1,6 +1,6 @@
 """The preparation, which ``run`` starts first: it brings the tables up to date and, in the sandbox, makes the demonstration.
 
-It is a process of its own so that the supervisor stays small. What it made it reports to ``run``.
+It is a separate process so that the supervisor stays small. It reports its results to ``run``.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from pixconnect.usecases.simulation.demonstration import DemoCredentials
 
 
 def prepare_under(lifeline: Lifeline) -> None:
-    """Prepare, and report to the supervisor what was made."""
+    """Prepare, and report the results to the supervisor."""
     settings = read_settings()
     lifeline.wait_for_start()
     lifeline.report_ready(msgspec.json.encode(asyncio.run(_prepare(settings))))

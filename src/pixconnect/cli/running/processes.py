@@ -48,7 +48,7 @@ def serve() -> None:
 
 
 def work() -> None:
-    """Do what has a time: settle, expire, deliver webhooks, tidy up. Start as many as needed."""
+    """Do timed work: settle, expire, deliver webhooks, tidy up. Start as many as needed."""
     live_mode.complain_of_open(read_settings())
     work_under(Lifeline())
 

@@ -39,7 +39,7 @@ def run(
     """Run everything on this machine until interrupted: PostgreSQL, the API, the worker and, unless live, the sandbox.
 
     Args:
-        face: A face that gets a listener of its own, such as `efi` or `efi+homologation:8111`; repeat it for more.
+        face: A face that gets its own listener, such as `efi` or `efi+homologation:8111`; repeat it for more.
     """
     # `make run` starts it so: when make is killed, nothing may remain.
     if end_with_parent:
@@ -69,8 +69,8 @@ def run(
 def _complain_of_root(settings: Settings) -> None:
     if settings.mode == "live" and not settings.database_url and os.geteuid() == 0:
         terminal.complain(
-            "as root the embedded PostgreSQL runs as nobody, and any other process of that user can read live money: "
-            "start it as a user of its own, or set DATABASE_URL"
+            "as root the embedded PostgreSQL runs as nobody, and any other process of that user can read live "
+            "money: start it as a dedicated user, or set DATABASE_URL"
         )
 
 
@@ -116,11 +116,11 @@ async def _unless_stopped(start: Coroutine[Any, Any, Prepared], stop: asyncio.Ev
 
 
 def _write_files(given: Settings, settings: Settings, home: Home, file: SandboxFile | None) -> None:
-    """Write what operators' verbs and callers' scripts need to find us.
+    """Write the files that operators' verbs and callers' scripts need to find us.
 
     Args:
         given: As the environment has them.
-        settings: With what the stack added, such as the embedded database's address.
+        settings: With the stack's additions, such as the embedded database's address.
     """
     running = Running(
         mode=settings.mode,
@@ -165,9 +165,7 @@ def _announce(settings: Settings, prepared: Prepared, seconds: float) -> None:
         terminal.say(f"  holder_id      {file.holder_id}")
         terminal.say(f"  Pix keys       {', '.join(file.pix_keys)}")
         terminal.say(f"  all of this    {settings.home_path / SANDBOX_FILE}")
-    terminal.say(
-        "\nTo have the verbs in another terminal, paste there (`pixconnect` alone says which you need first):\n"
-    )
+    terminal.say("\nTo have the verbs in another terminal, paste there (`pixconnect` alone names the next step):\n")
     terminal.say(_alias(settings.home_path))
     if settings.mode == "live":
         terminal.say(

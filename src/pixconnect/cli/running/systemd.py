@@ -1,8 +1,8 @@
 """``pixconnect systemd install``: units, settings, users and the secret key, where systemd looks for them.
 
-It may be run again at any time, and be interrupted: each file is written whole or not at all, and settings, passwords and
-the key that are there stay. A unit that somebody has changed stays too. Ours are in /usr/local/lib, so that /etc/systemd has
-nothing but what operators put there (`systemctl edit`).
+It may be run again at any time, and be interrupted: each file is written whole or not at all, and existing settings, passwords
+and the key stay. A changed unit stays too. Ours are in /usr/local/lib, so that /etc/systemd has only operators' files
+(`systemctl edit`).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NAMED_BY_UNITS: Final = ("PORT", "PIXCONNECT_PORT", "PIXCONNECT_HOME", "PIXCONN
 
 
 def choose_passwords(known: str | None, entropy: Entropy) -> Mapping[str, str]:
-    """Those of the logins in a `logins.sql` that is there; without one, new ones."""
+    """The passwords of the logins in an existing `logins.sql`; without one, new ones."""
     if known is not None:
         return dict(_LOGIN.findall(known))
     return {login: entropy.token(24) for login in ("owner", "app", "ops", "console", "verify")}
@@ -47,7 +47,7 @@ def choose_passwords(known: str | None, entropy: Entropy) -> Mapping[str, str]:
 
 def fill_in(template: str, passwords: Mapping[str, str]) -> str:
     """The file with the passwords in place of the template's, as far as they are known."""
-    # One that is not known stays the example's, of which `list_unfilled` tells.
+    # An unknown one stays the example's, which `list_unfilled` reports.
     return _PASSWORD.sub(lambda found: passwords.get(found[1], found[0]), template)
 
 
@@ -76,7 +76,7 @@ def read_file(path: Path) -> dict[str, str]:
 
 
 def refuse_wrong(folder: Path) -> None:
-    """Refuse files in which a part would not start; ``CommandError`` names the file, the setting and what was meant."""
+    """Refuse files in which a part would not start; ``CommandError`` names the file, the setting and the probable name."""
     for_all = read_file(folder / FOR_ALL)
     for name in _NAMED_BY_UNITS:
         if name in for_all:
@@ -96,7 +96,7 @@ def refuse_wrong(folder: Path) -> None:
 
 
 def list_unfilled(folder: Path) -> Sequence[str]:
-    """What is still the template's, or will be refused in live mode: a line for each."""
+    """Settings still as in the template, or refused in live mode: a line for each."""
     lines: list[str] = []
     for name in (FOR_ALL, *OF_PARTS):
         for variable, value in read_file(folder / name).items():
@@ -135,9 +135,9 @@ ENABLE: Final = (
 
 @app.command
 def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
-    """Put units, settings, users and the secret key where systemd finds them, and say what to do next.
+    """Put units, settings, users and the secret key where systemd finds them, and print the next steps.
 
-    It keeps settings, passwords, the key and changed units that are there, so it may be run again. For root.
+    It keeps existing settings, passwords, the key and changed units, so it may be run again. For root.
 
     Args:
         root: Of a machine that does not run, such as an image's folder.
@@ -158,7 +158,7 @@ def install(*, root: Path = Path("/"), program: Path | None = None) -> None:
         if shutil.which(needed) is None:
             raise CommandError(f"this machine has no {needed}: it needs systemd 250 or later")
     folder = root / _SETTINGS
-    # Before anything is written: with a wrong file no part would start, whatever we install.
+    # Before any write: with a wrong file no part would start, whatever we install.
     refuse_wrong(folder)
     for line in (*_write_settings(templates, folder), *_write_units(templates, root, program)):
         terminal.say(line)
@@ -179,7 +179,7 @@ def _find_templates() -> Path:
 def _find_program() -> Path:
     program = Path(sys.prefix) / "bin" / "pixconnect"
     if not program.exists():
-        raise CommandError(f"{program} is not there: install the package, or run `make environment`")
+        raise CommandError(f"{program} does not exist: install the package, or run `make environment`")
     # The units hide these folders from the parts, and others may not pass through most of them.
     for path in (program, Path(sys.executable).resolve()):
         for unseen in _UNSEEN:
@@ -201,7 +201,7 @@ def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
 
     entropy = SystemEntropy()
     folder.mkdir(parents=True, exist_ok=True)
-    # A folder that was there before may be open to everybody.
+    # An existing folder may be open to all users.
     folder.chmod(0o700)
     logins = folder / LOGINS
     known = logins.read_text(encoding="utf-8") if logins.exists() else None
@@ -224,7 +224,7 @@ def _write_settings(templates: Path, folder: Path) -> Iterator[str]:
 def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
     for template in sorted(templates.rglob("*")):
         name = template.relative_to(templates)
-        # Settings and logins have passwords: `_write_settings` writes them, and never over what is there.
+        # Settings and logins have passwords: `_write_settings` writes them, and never overwrites existing ones.
         if template.is_dir() or name.suffix in {".env", ".sql"}:
             continue
         target = root / _PLACES.get(name.name, _UNITS / name)
@@ -235,10 +235,10 @@ def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
         if found == text:
             continue
         if found is not None and not _is_ours(found):
-            # Theirs may be what keeps this machine running, so ours stands beside it for them to compare.
+            # Theirs may keep this machine running, so ours is written beside it for comparison.
             beside = target.with_name(f"{target.name}.new")
             _write_whole(beside, text, mode)
-            yield f"kept      {target}, which somebody has changed; ours is {beside.name}"
+            yield f"kept      {target}, which was changed here; ours is {beside.name}"
             continue
         _write_whole(target, text, mode)
         yield f"written   {target}"
@@ -246,7 +246,7 @@ def _write_units(templates: Path, root: Path, program: Path) -> Iterator[str]:
 
 def _is_ours(text: str) -> bool:
     body, stamp, digest = text.rpartition(_STAMP)
-    # The digest is of what we wrote, so whatever was changed by hand agrees with it no more.
+    # The digest is of our text, so a file changed by hand no longer matches.
     return bool(stamp) and digest.strip() == _digest(body)
 
 
@@ -257,7 +257,7 @@ def _digest(body: str) -> str:
 def _write_whole(path: Path, text: str, mode: int) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    # It may have passwords: nobody else may read it before it has its own mode.
+    # It may have passwords: other users must not read it before it has its own mode.
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, mode)
@@ -271,7 +271,7 @@ def _write_whole(path: Path, text: str, mode: int) -> None:
 def _tell_systemd(root: Path) -> None:
     _run("systemd-sysusers", f"--root={root}", str(root / _PLACES["sysusers.conf"]))
     _run("systemd-tmpfiles", "--create", f"--root={root}", str(root / _PLACES["tmpfiles.conf"]))
-    # In an image, or in a container without it, no systemd runs that could be told.
+    # In an image, or in a container without it, no systemd runs that could be notified.
     if root == Path("/") and Path("/run/systemd/system").is_dir():
         _run("systemctl", "daemon-reload")
 

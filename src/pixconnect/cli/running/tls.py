@@ -1,4 +1,4 @@
-"""Finds, and in the sandbox makes, the files by which the API speaks TLS, and says before anything starts what is wrong."""
+"""Finds, and in the sandbox makes, the API's TLS files, and reports faults before anything starts."""
 
 import dataclasses
 from urllib.parse import urlsplit

@@ -1,8 +1,8 @@
 """Balance, the file of a day's movements, and how many keys may still be looked up, as Efi has them.
 
-Efi's file of a day that is over: its records are the lines of the account's statement, between the balances of its two ends.
+Efi's file of a past day: its records are the lines of the account's statement, between the balances of its two ends.
 
-An order that failed was debited and given back: here both are written at its end, so that what is under way is in neither day.
+An order that failed was debited and given back: here both are written at its end, so that a pending order is in neither day.
 
 Source:
     Efi, "Extrato de Conciliacao API Pix", layout 4.0 of July 2023.
@@ -97,7 +97,7 @@ def _write(line: StatementLine, own: Party, orders: dict[str, Transfer]) -> str:
 
 
 def _write_other(line: StatementLine, own: Party, protocol: str, valor: str, at: str) -> str:
-    """What is no Pix of ours: fees, wires, boletos, and what people do in the bank's app."""
+    """A line other than a Pix: fees, wires, boletos, and actions in the bank's app."""
     moved, is_in = line.movement, line.direction == "IN"
     about = None if moved is None else moved.end_to_end_id
     if moved is not None and moved.kind == "fee":

@@ -1,4 +1,4 @@
-"""What Efi's own test environment does by itself, by amount: what is sent comes back, and a refund is rejected."""
+"""The automatic acts of Efi's own test environment, by amount: a send comes back, and a refund is rejected."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def pay_soon(services: Services, caller: Caller, code: str) -> None:
     async def pay() -> None:
         await sandbox_usecases.pay_by_code(services.context, caller, code, None, OutsidePayer())
 
-    # A charge is paid once, so what was done unseen is not done again.
+    # A charge is paid once, so a step of unknown outcome is not repeated.
     passing = (errors.ServiceUnavailable, errors.OutcomeUnknown)
     try:
         await pay()
@@ -54,7 +54,7 @@ def give_back_later(face: Face, services: Services, caller: Caller, transfer: Tr
 
 
 def _try_later(step: Callable[[], Awaitable[None]], passing: tuple[type[errors.PixConnectError], ...]) -> None:
-    """Do it in the background, again and again while it fails by what passes."""
+    """Do it in the background, repeatedly while it fails by a passing error."""
     task = asyncio.create_task(_repeat(step, passing))
     _under_way.add(task)
     task.add_done_callback(_under_way.discard)
@@ -73,7 +73,7 @@ async def _repeat(step: Callable[[], Awaitable[None]], passing: tuple[type[error
 
 
 def reject_small_refunds(rows: Sequence[FaceOperation]) -> list[FaceOperation]:
-    """Let the network reject the one amount whose refund fails there."""
+    """Make the network reject the one amount whose refund fails there."""
     return [structs.replace(row, handler=_rejecting(row)) if row.id == "devolucao.solicitar" else row for row in rows]
 
 

@@ -1,4 +1,4 @@
-"""Efi's interface as one table: what the standard has by its profile, what is its own, and what payers contest (MED)."""
+"""Efi's interface as one table: the standard by its profile, its own operations, and contests (MED)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _WORDS: Final = dict[InfractionState, str](
     (("open", "ABERTA"), ("answered", "EM_DEFESA"), ("taken", "ACEITA"), ("released", "REJEITADA"))
 )
 _READ_MAX: Final = 1000
-"""Nobody has more in a sandbox."""
+"""A sandbox has no more."""
 _REASONS: Final = dict(fraud="FRAUDE", operational_flaw="FALHA_OPERACIONAL")
 
 
@@ -93,7 +93,7 @@ async def defend_contest(face: Face, services: Services, request: Asked) -> Repl
     found = next((one for one in await _read_all(services, request) if one.infraction.name == name), None)
     if found is None:
         raise errors.NotFound("id: there is no such infraction")
-    # Here a second answer is refused whatever it says.
+    # A second answer is refused here, with any contents.
     if found.infraction.defence is not None:
         raise errors.InfractionAnswered("justificativa: it was answered before")
     context, caller = services.context, request.caller
@@ -162,7 +162,7 @@ _TOLD: Final[Mapping[str, tuple[Direction, Sequence[EventName]]]] = {
     "PIX_RECEBIDO": ("IN", ("transfer.in.confirmed",)),
     "PIX_ENVIADO": ("OUT", ("transfer.out.confirmed", "transfer.out.error")),
     "DEVOLUCAO_ENVIADA": ("IN", ("refund.out.returned", "refund.out.error")),
-    # No webhook is told of these here.
+    # No webhook reports these here.
     "DEVOLUCAO_RECEBIDA": ("OUT", ("refund.in.returned",)),
 }
 
@@ -292,17 +292,19 @@ _OWN: Final = (
         "linkVisualizacao leads to the payload and not to a page."),
     Row("webhook.configurar", "PUT", "/v2/webhook/{chave}", "webhook.write", "webhook", put_probed_webhook, "read",
         "One probe, with our certificate if there is one; what it posts is inferred. That a request without the "
-        "certificate is refused is not tested, whatever x-skip-mtls-checking says. Retries come as our own webhooks' do.",
+        "certificate is refused is not tested, whatever x-skip-mtls-checking says. Retries come as our own "
+        "webhooks' do.",
         ("webhookUrl",)),
     Row("webhook.reenviar", "POST", "/v2/gn/webhook/reenviar", "webhook.write", "resend", resend_notices, "read",
-        "What was told goes again in the bodies that it was told in, and retries come as our own webhooks' do. That 202 "
-        "without a body is the answer, and that ids of which nothing was told are passed over, is inferred. "
-        "DEVOLUCAO_RECEBIDA sends nothing: no webhook is told of it here.", ("tipo", "e2eids")),
+        "Notices are resent in their original bodies, and retries come as our own webhooks' do. That 202 without a "
+        "body is the answer, and that ids without a notice are skipped, is inferred. DEVOLUCAO_RECEBIDA sends "
+        "nothing: no webhook reports it here.", ("tipo", "e2eids")),
     Row("qrcode.detalhar", "POST", "/v2/gn/qrcodes/detalhar", "transfer.read", "qrcode", detail_code, "read",
         "The recebedor has no address. A charge with a due date is 400.", ("pixCopiaECola",)),
     Row("chaves.listar_evp", "GET", "/v2/gn/evp", "ledger.read", "general", account.list_random_keys, "read"),
     Row("pix.enviar", "PUT", "/v3/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "read",
-        "The end-to-end id names the sandbox's institution. Too little money is refused at once: no source says what happens.",
+        "The end-to-end id names the sandbox's institution. Insufficient money is refused at once: the "
+        "institution's behaviour is undocumented.",
         ("valor", "pagador", "favorecido")),
     Row("pix.enviar_v2", "PUT", "/v2/gn/pix/{idEnvio}", "transfer.write", "send", send.send_pix, "one source",
         "As version 3.", ("valor", "pagador", "favorecido")),
@@ -316,21 +318,21 @@ _OWN: Final = (
     Row("chaves.balde", "GET", "/v2/gn/chaves/balde", "transfer.read", "general", account.read_buckets, "one source",
         "Both buckets are one here, and each process counts its own; a key that is paid costs nothing in the end."),
     Row("pix.enviados", "GET", "/v2/gn/pix/enviados", "transfer.read", "sent", send.list_sent, "read",
-        "Filters devolucaoPresente, cpf, cnpj are ignored; what was returned wholly is not found by status."),
+        "Filters devolucaoPresente, cpf, cnpj are ignored; wholly returned Pix are not found by status."),
     Row("pix.enviado_por_id", "GET", "/v2/gn/pix/enviados/id-envio/{idEnvio}", "transfer.read", "sent",
         send.get_sent_by_name, "read"),
     Row("pix.enviado", "GET", "/v2/gn/pix/enviados/{e2eid}", "transfer.read", "sent", send.get_sent_by_e2eid, "read",
         "favorecido has identificacao only where it is chosen."),
     Row("saldo", "GET", "/v2/gn/saldo", "ledger.read", "general", account.read_balance, "read",
-        "All that is blocked is told as med."),
+        "All blocked money is reported as med."),
     Row("infracoes.listar", "GET", "/v2/gn/infracoes", "infraction.read", "infraction", list_contests, "read",
-        "What the list's member and its pages are called is inferred from other lists; razao and tipoSituacao are the "
-        "directory's words. What was decided for you is REJEITADA."),
+        "The names of the list's member and of its pages are inferred from other lists; razao and tipoSituacao are "
+        "the directory's words. A decision for you is REJEITADA."),
     Row("infracoes.defender", "POST", "/v2/gn/infracoes/{id}/defesa", "infraction.write", "infraction",
         defend_contest, "read", "The names of its refusals are inferred. The analysis aceito is 400: the library "
         "has rejeitado alone.", ("analise", "justificativa")),
     Row("relatorio.solicitar", "POST", "/v2/gn/relatorios/extrato-conciliacao", "ledger.read", "report",
-        account.request_report, "read", "All kinds of records are written, whichever were asked for."),
+        account.request_report, "read", "All kinds of records are written, regardless of the requested ones."),
     Row("relatorio.consultar", "GET", "/v2/gn/relatorios/{id}", "ledger.read", "report", account.get_report, "one source",
         "Ready after a second. An order that failed has both its records at its end; a day of more than 1000 lines has none."),
 )

@@ -92,14 +92,14 @@ class OrderPayer(Struct, frozen=True):
 
 
 def read_order(request: Asked) -> tuple[OrderPayer, int, OrderPayee]:
-    """Who pays, how many cents, and whom."""
+    """The payer, the cents and the payee."""
     body = request.body.under(EnvioSolicitado, "pix", "")
     amount_cents = body.amount("valor")
     if amount_cents == 0:
         body.refuse("valor", "deve ser maior que zero")
     payer, payee = _read_payer(body, request), _read_payee(body)
     body.raise_if_any()
-    missing = "what is missing is a violation"
+    missing = "a missing value is a violation"
     return payer, errors.require(amount_cents, missing), errors.require(payee, missing)
 
 
@@ -153,7 +153,7 @@ def _read_account(account: Members) -> Party | None:
 
 _ID: Final = re.compile(r"[a-zA-Z0-9]{1,35}")
 _END_TO_END_ID: Final = re.compile(r"[a-zA-Z0-9]{32}")
-# What is wrong with the code alone; other refusals keep their own answers.
+# Faults of the code alone; other refusals keep their own answers.
 _OF_THE_CODE: Final = (
     errors.InvalidQrCode,
     errors.QrCodeExpired,
@@ -161,7 +161,7 @@ _OF_THE_CODE: Final = (
     errors.PixKeyNotFound,
     errors.SameAccount,
 )
-# The documentation has one word for what is done, and the library another.
+# The documentation and the library have different words for a completed one.
 _SEARCHED: Final = dict[str, TransferStatus](
     EM_PROCESSAMENTO="PROCESSING", CONCLUIDA="CONFIRMED", REALIZADO="CONFIRMED", NAO_REALIZADO="ERROR"
 )
@@ -228,14 +228,14 @@ async def _send(
         "endToEndId": transfer.shown_id,
         "valor": format_reais(transfer.amount_cents),
         "horario": {"solicitacao": format_milliseconds(transfer.created_at)},
-        # Whatever has become of it already: the outcome is told later.
+        # In any state: the outcome is reported later.
         "status": "EM_PROCESSAMENTO",
     }
     return Reply(status=201, record=record)
 
 
 async def _check_payer(face: Face, services: Services, caller: Caller, payer: OrderPayer) -> OrderPayer:
-    """The payer with the caller's key, which must have a webhook: the outcome is told there."""
+    """The payer with the caller's key, which must have a webhook: it receives the outcome."""
     # Otherwise a name that was used is refused only after all that may be wrong with the request.
     is_first = face.choose(services, "repeat_checked") == "first"
     if is_first and await find_sent(services.context, caller, id_envio=payer.id_envio) is not None:
@@ -260,10 +260,10 @@ def _make_request(
 
 
 def _find_test_payee(face: Face, services: Services, key: PixKey, amount_cents: int) -> PixKey:
-    """Whom the test environment's one key leads to, by the amount."""
+    """The payee of the test environment's one key, by the amount."""
     rules = face.profile.homologation
     if key.key != rules.test_key:
-        raise errors.PixKeyNotFound("favorecido.chave: only the test key is known there")
+        raise errors.PixKeyNotFound("favorecido.chave: only the test key exists there")
     if amount_cents > rules.rejected_cents_max:
         kind = dict(denied="DENIED", invalid="AMOUNT")[face.choose(services, "above_limit")]
         raise NamedRefusal(kind, "valor: passa do que o ambiente de testes envia")

@@ -119,7 +119,7 @@ async def list_complete(face: Face, services: Services, request: Asked) -> Shown
 
 async def _read_lines(face: Face, services: Services, request: Asked, days: tuple[date, date] | None) -> list[Shown]:
     """All lines of these days, the oldest first."""
-    span, returned = errors.require(days, "what is missing is a violation"), face.choose(services, "return_line")
+    span, returned = errors.require(days, "a missing value is a violation"), face.choose(services, "return_line")
     statement, lines = await read_statement(services, request, span, "dataInicio, dataFim: este período tem")
     return [_show(line, statement.account, returned) for line in lines]
 
@@ -228,16 +228,17 @@ async def _pay(services: Services, request: Asked, code: str, amount_cents: int 
 # fmt: off
 _OWN: Final = (
     Row("webhook.configurar", "PUT", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", put_webhook, "read",
-        "A URL that cannot be is 400: no source says what happens. Notices have no x-conta-corrente; retries come as our own "
-        "webhooks' do."),
+        "An invalid URL is 400: the institution's behaviour is undocumented. Notices have no x-conta-corrente; "
+        "retries come as our own webhooks' do."),
     Row("webhook.consultar", "GET", "/pix/v2/webhook/{chave}", "webhook.read", "webhook", get_webhook, "read"),
     Row("webhook.remover", "DELETE", "/pix/v2/webhook/{chave}", "webhook.write", "webhook", remove_webhook, "read"),
     Row("pix.enviar", "POST", "/banking/v2/pix", "transfer.write", "banking", send.send_from_account, "read",
-        "A later dataPagamento is refused: nothing is scheduled. Too little money is refused at once, and what waits for a "
-        "person is reserved meanwhile: no source says what happens. x-conta-corrente is ignored."),
+        "A later dataPagamento is refused: nothing is scheduled. Insufficient money is refused at once, and an "
+        "order that waits for a person is reserved meanwhile: the institution's behaviour is undocumented. "
+        "x-conta-corrente is ignored."),
     Row("pix.enviado", "GET", "/banking/v2/pix/{codigoSolicitacao}", "transfer.read", "banking", send.get_sent, "read",
-        "What is under way is ENVIADO, or AGUARDANDO_APROVACAO: the states between are not told apart. That instants have no "
-        "offset is inferred."),
+        "A pending send is ENVIADO, or AGUARDANDO_APROVACAO: the states between are not distinguished. That "
+        "instants have no offset is inferred."),
     Row("envios.webhook.configurar", "PUT", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
         partial(account_webhook.put, 204), "read",
         "Only pix-pagamento, and one body for each send. The API document hints that it goes to the URL with /pix-pagamento at "
@@ -247,7 +248,7 @@ _OWN: Final = (
     Row("envios.webhook.remover", "DELETE", "/banking/v2/webhooks/{tipoWebhook}", "webhook.write", "banking",
         account_webhook.delete, "read"),
     Row("saldo", "GET", "/banking/v2/saldo", "ledger.read", "banking", read_balance, "read",
-        "Nothing is ever blocked. The balance of a past day has in it what was reserved then."),
+        "Nothing is ever blocked. The balance of a past day includes money reserved then."),
     Row("extrato", "GET", "/banking/v2/extrato", "ledger.read", "banking", list_simple, "read",
         "At most 10,000 lines; their titles and their order are inferred."),
     Row("extrato.completo", "GET", "/banking/v2/extrato/completo", "ledger.read", "banking", list_complete, "read",

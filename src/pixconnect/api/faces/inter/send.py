@@ -68,7 +68,7 @@ class PixSolicitado(Struct, frozen=True, kw_only=True):
 
 
 def read_payee(body: Members, amount_cents: int) -> Callable[..., TransferRequest] | None:
-    """Whom to pay: what makes the request, once its name is known."""
+    """The payee: the maker of the request, once its name is known."""
     payee = body.object("destinatario")
     kind = payee and payee.choice("tipo")
     if payee is None or kind is None:
@@ -100,7 +100,7 @@ def _read_account(payee: Members) -> Party | None:
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _CODE_MAX: Final = 1000
-# The code of a send is made of its key, so that a repeat is found by what it says, and nothing more is kept.
+# The code of a send is derived from its key, so that a repeat is found without further records.
 _CODES: Final = UUID("6f0f2c52-6a0e-5d0c-9f43-00c1cf416968")
 _DAY: Final = timedelta(days=1)
 _ASKED_FOR: Final = timedelta(days=90)
@@ -110,7 +110,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> S
     context, caller = services.context, request.caller
     violations = Violations("pix")
     key = _read_key(violations, request, is_required=face.choose(services, "idempotency_header") == "required")
-    # What was sent under this key is answered as it is, also on a later day.
+    # A send under this key is answered in its present state, also on a later day.
     code = None if key is None or violations.rows else await _find_code(face, services, caller, key)
     is_repeat = code is not None and await find_sent(context, caller, id_envio=code) is not None
     body = request.body.under(PixSolicitado, violations, "")
@@ -124,7 +124,7 @@ async def send_from_account(face: Face, services: Services, request: Asked) -> S
     message = body.text("descricao")
     payee = read_payee(body, amount_cents or 0)
     violations.raise_if_any()
-    asked = errors.require(payee, "what is missing is a violation")
+    asked = errors.require(payee, "a missing value is a violation")
     if day is not None and day > today:
         raise NamedRefusal("SCHEDULED", "dataPagamento: aqui nada é agendado")
     code = code or str(context.entropy.uuid4())
@@ -188,7 +188,7 @@ def _read_key(violations: Violations, request: Asked, *, is_required: bool) -> s
 
 
 async def _find_code(face: Face, services: Services, caller: Caller, key: str) -> str:
-    """The code of what was sent under this key; a new one where it is not known any more."""
+    """The code of the send under this key; a new one if the key is no longer known."""
     for number in count():
         code = str(uuid5(_CODES, f"{key}/{number}"))
         if face.choose(services, "key_memory") == "ever" or number == _CODE_MAX:

@@ -64,7 +64,7 @@ async def list_month(face: Face, services: Services, request: Asked) -> Shown:
     if await _check_account(services, request, parameters) is None and "numeroContaCorrente" not in values:
         parameters.refuse("numeroContaCorrente", "é obrigatório")
     violations.raise_if_any()
-    span = errors.require(days, "what is missing is a violation")
+    span = errors.require(days, "a missing value is a violation")
     statement, lines = await read_statement(services, request, span, "diaInicial, diaFinal: estes dias têm")
     balance = await ledger_usecases.read_balance(services.context, request.caller)
     is_end_to_end = face.choose(services, "transaction_id") == "end_to_end_id"
@@ -219,7 +219,7 @@ _ACCOUNT: Final = "/conta-corrente/v4"
 # fmt: off
 _OWN: Final = (
     Row("cob.imagem", "GET", f"{_PIX}/cob/{{txid}}/imagem", "cob.read", "pix", partial(draw_charge, AT_ONCE), "read",
-        "The picture has one width, whatever largura says."),
+        "The picture has one width, regardless of largura."),
     Row("cobv.imagem", "GET", f"{_PIX}/cobv/{{txid}}/imagem", "cobv.read", "pix", partial(draw_charge, WITH_DUE_DATE),
         "read", "As above."),
     Row("loc.imagem", "GET", f"{_PIX}/loc/{{id}}/imagem", "payloadlocation.read", "pix", draw_located_charge, "read",
@@ -233,14 +233,14 @@ _OWN: Final = (
     Row("pagamentos.webhook.remover", "DELETE", f"{_SENDING}/webhook", "webhook.write", "payments",
         account_webhook.delete, "read"),
     Row("pagamentos.iniciar", "POST", _SENDING, "transfer.write", "payments", send.initiate, "read",
-        "That a key which nobody has is 400 is inferred. A dataAgendamento other than today is refused. The id names the "
-        "sandbox's institution; the network refuses it after 12 hours. Below `/faces/sicoob+homologation` the answer is always "
-        "one, as one source saw."),
+        "That an unknown key is 400 is inferred. A dataAgendamento other than today is refused. The id names the "
+        "sandbox's institution; the network refuses it after 12 hours. Below `/faces/sicoob+homologation` the "
+        "answer is always one, as one source saw."),
     Row("pagamentos.confirmar", "POST", f"{_SENDING}/confirmacao", "transfer.write", "payments", send.confirm, "read",
-        "Too little money is 400 at once, QRCODE is as CHAVE, and MANUAL takes no endToEndId: no source says what happens. "
-        "Of origem and destino the owner, the branch and the account are compared. Nothing is scheduled. Below "
-        "`/faces/sicoob+homologation` it is always refused, as two sources saw; a token and a certificate are asked for there "
-        "all the same."),
+        "Insufficient money is 400 at once, QRCODE is as CHAVE, and MANUAL takes no endToEndId: the institution's "
+        "behaviour is undocumented. Of origem and destino the owner, the branch and the account are compared. "
+        "Nothing is scheduled. Below `/faces/sicoob+homologation` it is always refused, as two sources saw; it "
+        "requires a token and a certificate all the same."),
     Row("pagamentos.pagar_qrcode", "POST", f"{_SENDING}/qrcode", "transfer.write", "payments", send.pay_qr_code, "read",
         "No code has fine or interest. Names of refusals are inferred."),
     Row("pagamentos.consultar", "GET", f"{_SENDING}/{{id}}", "transfer.read", "payments", send.get_by_end_to_end_id, "read",

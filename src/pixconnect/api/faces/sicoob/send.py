@@ -1,6 +1,6 @@
-"""Sending as Sicoob has it, in two steps: the first tells the end-to-end id and moves nothing, the second pays.
+"""Sending as Sicoob has it, in two steps: the first returns the end-to-end id and moves nothing, the second pays.
 
-An account or a code is paid in one step, without an id beforehand: if the answer is lost, only the statement knows.
+An account or a code is paid in one step, without an id in advance: if the answer is lost, only the statement has it.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def read_amount(body: Members, *, has_comma: bool) -> int | None:
 
 
 def read_payee_account(body: Members) -> Party | None:
-    """The account in ``destino``, all of which must be there."""
+    """The account in ``destino``, with all its members."""
     payee = body.object("destino")
     if payee is None:
         if not body.has("destino"):
@@ -125,7 +125,7 @@ def read_payee_account(body: Members) -> Party | None:
 
 
 def check_given(body: Members, member: str, known: Party) -> None:
-    """Refuse what ``origem`` or ``destino`` says otherwise than it is; what is left out is not compared."""
+    """Refuse an ``origem`` or ``destino`` that contradicts the known account; omitted members are not compared."""
     given = body.object(member) if body.has(member) else None
     if given is None:
         return
@@ -144,7 +144,7 @@ def read_owner(body: Members) -> str | None:
 
 
 def unreachable() -> errors.InvariantBroken:
-    return errors.InvariantBroken("what is missing is a violation")
+    return errors.InvariantBroken("a missing value is a violation")
 
 
 _KEY_WORDS: Final = dict(CPF="CPF", CNPJ="CNPJ", EMAIL="EMAIL", PHONE="TELEFONE", EVP="EVP")

@@ -109,7 +109,7 @@ async def create_charge(face: Face, services: Services, request: Asked) -> Shown
     try:
         made = await standard_charge_usecases.put_charge(context, caller, txid, contents, is_new=True)
         charge = made.charge
-    # The name is taken. Who asks with ``return_existing`` gets the charge that has it, whatever this request says.
+    # The name is taken. With ``return_existing`` the caller gets the existing charge, whatever this request contains.
     except errors.ExternalIdConflict:
         if not answers_existing:
             raise
@@ -289,7 +289,7 @@ async def get_named_refund(face: Face, services: Services, request: Asked) -> Sh
     try:
         found = await refund_usecases.read_refund_by_external_id(context, caller, name)
     except errors.NotFound:
-        # What is beyond the largest number names nothing, and the database would refuse it.
+        # A number beyond the largest names nothing, and the database would refuse it.
         is_id = _REFUND_ID.fullmatch(name) and int(name, 16) <= _ID_MAX
         if not is_id or face.choose(services, "refund_by_id") == "absent":
             raise

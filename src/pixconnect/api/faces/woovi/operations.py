@@ -1,4 +1,4 @@
-"""Woovi's interface as one table, all of it its own, and its webhooks: each is told of one event."""
+"""Woovi's interface as one table, all of it its own, and its webhooks: each has one event."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def add_event_webhook(face: Face, services: Services, request: Asked) -> S
     whole = request.body.under(NovoWebhook, "webhook", "")
     sent = whole.object("webhook")
     whole.raise_if_any()
-    body = errors.require(sent, "what is missing is a violation")
+    body = errors.require(sent, "a missing value is a violation")
     event, url, name = body.text("event") or _USUAL, body.text("url"), body.text("name")
     authorization = body.text("authorization", pattern=_HEADER, reason="deve poder ser um cabeçalho, em ASCII")
     is_active = body.boolean("isActive")
@@ -326,10 +326,10 @@ _SLICED: Final = ListTraits(skip="skip")
 # fmt: off
 _OWN: Final = (
     Row("cobranca.criar", "POST", "/api/v1/charge", "charge.write", "general", charge.create_charge, "read",
-        "Only DYNAMIC. Of a customer the name and the taxID are kept; splits, subaccounts, ensureSameTaxID and the like are "
+        "Only DYNAMIC. A customer's name and taxID are kept; splits, subaccounts, ensureSameTaxID and the like are "
         "ignored. Links of pages and pictures lead nowhere. Bounds of texts are ours."),
     Row("cobranca.consultar", "GET", "/api/v1/charge/{id}", "charge.read", "general", charge.get_named_charge, "read",
-        "By correlationID or transactionID. One that was removed is EXPIRED: no source says what it is then."),
+        "By correlationID or transactionID. A removed one is EXPIRED: its real status is undocumented."),
     Row("cobranca.listar", "GET", "/api/v1/charge", "charge.read", "general", charge.list_charges, "read",
         "By when it was made, the newest first, which is inferred. Filters customer and subscription are ignored.",
         listed=_SLICED),
@@ -354,10 +354,10 @@ _OWN: Final = (
     Row("webhook.listar", "GET", "/api/v1/webhook", "webhook.read", "general", list_event_webhooks, "read"),
     Row("webhook.remover", "DELETE", "/api/v1/webhook/{id}", "webhook.write", "general", remove_event_webhook, "read"),
     Row("webhook.chaves", "GET", "/api/v1/webhook/public-keys", None, "general", list_public_keys, "read",
-        "The key is ours: what has theirs built in refuses our callbacks."),
+        "The key is ours: a library with Woovi's key built in refuses our callbacks."),
     Row("pagamento.criar", "POST", "/api/v1/payment", "transfer.write", "payment", send.prepare_send, "read",
-        "metadata, sourceAccountId and pixKeyEndToEndId are ignored. No correlationID is approve, which is a path. A psp is an "
-        "ISPB. That a key which nobody has is refused already here is inferred."),
+        "metadata, sourceAccountId and pixKeyEndToEndId are ignored. No correlationID is approve, which is a path. "
+        "A psp is an ISPB. That an unknown key is refused already here is inferred."),
     Row("pagamento.aprovar", "POST", "/api/v1/payment/approve", "transfer.write", "payment", send.approve_send, "read",
         "A limit that is exceeded, or a payee that is gone, is refused at once, and it can be approved later."),
     Row("pagamento.consultar", "GET", "/api/v1/payment/{id}", "transfer.read", "payment", send.get_send, "read",
@@ -365,7 +365,7 @@ _OWN: Final = (
     Row("pagamento.listar", "GET", "/api/v1/payment", "transfer.read", "payment", send.list_sends, "read",
         listed=_SLICED),
     Row("contas.listar", "GET", "/api/v1/account", "ledger.read", "general", list_accounts, "read",
-        "There is one account; what is reserved for sends is blocked.",
+        "There is one account; money reserved for sends is blocked.",
         listed=_SLICED),
     Row("conta.consultar", "GET", "/api/v1/account/{accountId}", "ledger.read", "general", get_account, "read"),
     Row("extrato", "GET", "/api/v1/statement", "ledger.read", "general", read_statement, "read",

@@ -47,8 +47,8 @@ class Slice(Struct, frozen=True, kw_only=True):
         }
 
     async def read(self, read: Callable[[Span], Awaitable[Page[ItemT]]]) -> tuple[Sequence[ItemT], Shown]:
-        """The items and the page; two pages of ours where it begins within one."""
-        # Our lists go by pages: what is skipped need not be a whole number of these.
+        """The items and the page; two of our pages if it begins within one."""
+        # Our lists go by pages: the skipped number need not be a multiple of these.
         number, within = divmod(self.skip, self.limit)
         page = await read(self._span(number))
         items = page.items[within:]
@@ -70,7 +70,7 @@ def read_slice(violations: Violations, request: Asked) -> Slice:
 
 
 def read_name(request: Asked) -> str:
-    """What stands in the path; what can name nothing is not there."""
+    """The name in the path; an impossible name is not found."""
     (name,) = request.parameter
     if not NAME.fullmatch(name) or not is_storable(name):
         raise errors.NotFound("id: there is nothing of this name")

@@ -91,10 +91,10 @@ class SendRequest(Struct, frozen=True, kw_only=True):
 
 
 def read_send(violations: Violations, members: Mapping[str, object], psp_form: str) -> SendRequest:
-    """What is asked for; what is wrong is noted among the violations.
+    """The requested send; faults are added to the violations.
 
     Args:
-        violations: What is wrong.
+        violations: The faults.
         members: Of the body.
         psp_form: How an institution is named: ``object``, ``text`` or ``either``.
     """
@@ -255,7 +255,7 @@ def _prepare(face: Face, services: Services, caller: Caller, asked: SendRequest,
 
 
 async def _show_approved(face: Face, services: Services, caller: Caller, approval: Approval) -> Shown:
-    # Whatever has become of it already: the outcome is told later.
+    # In any state: the outcome is reported later.
     taken = face.profile.sent.statuses["TAKEN"]
     return {**_show(face, approval, await read_own(services, caller)), "payment": show_order(approval.prepared, taken)}
 

@@ -1,1 +1,1 @@
-"""Verbs that prove the books, and end what is found."""
+"""Verbs that prove the books, and end findings."""

@@ -36,10 +36,10 @@ heads_app = App(name="heads", help="What the chains have come to.")
 
 @heads_app.command
 def write(file: Path | None = None, *, json: Json = False) -> None:
-    """Write the last head of each chain to a new file, to be kept where nobody who writes the database can.
+    """Write the last head of each chain to a new file, to be kept out of reach of everyone who can write the database.
 
     Args:
-        file: Where to; a file that is there is never written over. Without one, the lines go to standard output.
+        file: A new file; an existing one is never overwritten. Without one, the lines go to standard output.
     """
     heads = run_with_settings(_list_heads)
     if file is None:
@@ -126,16 +126,16 @@ def verify(
     heads: operating.Many[Path] = (),
     json: Json = False,
 ) -> None:
-    """Look for whatever is wrong in the books, and print it.
+    """Check the books, and print the faults.
 
-    It reads and changes nothing, beside the service. The exit status is 0 where nothing is wrong, 7 where something is, and 3
-    where it could not look. Interrupted, a whole run goes on where it was when it is run again.
+    It reads and changes nothing, beside the service. The exit status is 0 if nothing is wrong, 7 if something is, and 3 if it
+    could not look. An interrupted whole run continues when it is run again.
 
     Args:
-        whole: Look at everything, and not only at what has changed since the last run.
-        rule: Look at this rule only, at everything.
-        again_after_s: What is found is looked at again after so many seconds, and counts if it is still there.
-        heads: A file that `verify heads write` wrote, or a worker's log of JSON lines: the chains must have what is in it.
+        whole: Check everything, and not only changes since the last run.
+        rule: Check this rule only, on everything.
+        again_after_s: Findings are checked again after so many seconds, and count if they persist.
+        heads: A file from `verify heads write`, or a worker's log of JSON lines: the chains must contain its heads.
     """
     settings = read_database_settings()
     set_up_logging(settings.log_format, "warning")
@@ -170,7 +170,7 @@ async def _look(settings: Settings, request: ProofRequest) -> Verification:
 
 
 def _refuse(found: Verification) -> None:
-    """Raise ``CommandError`` for what was found, and what could not be looked at."""
+    """Raise ``CommandError`` for findings and for failed checks."""
     if found.findings:
         raise CommandError(f"{len(found.findings)} findings", status=ExitStatus.BROKEN)
     if found.unreadable_count:
@@ -201,7 +201,7 @@ def _shown(found: Verification, rules: Mapping[str, Rule]) -> output.Shown:
 def _tell(found: Verification, rules: Mapping[str, Rule]) -> None:
     for finding in found.findings:
         whose = "" if finding.holder_id is None else f" of holder {finding.holder_id}"
-        # What callers and institutions call their things stands in it, and may look like a line of ours.
+        # It contains names given by callers and institutions, which may look like one of our lines.
         terminal.say(
             f"{terminal.paint('!', 'red')} {finding.rule}: {terminal.on_one_line(' '.join(finding.ids))}{whose}"
         )

@@ -1,1 +1,1 @@
-"""Verbs that look across subjects: at an id, and at what is held about a person."""
+"""Verbs that look across subjects: at an id, and at a person's data."""

@@ -1,4 +1,4 @@
-"""``pixconnect find``: what has an id, and what the rail has not ended, of all holders."""
+"""``pixconnect find``: resources by id, and orders that the rail has not ended, of all holders."""
 
 from datetime import date, datetime, timedelta
 from typing import Annotated
@@ -38,36 +38,34 @@ def find(  # noqa: PLR0913  each narrows the search
     tax_id: str | None = None,
     json: Json = False,
 ) -> None:
-    """Print what has an id, of all holders: at most a hundred of each kind.
+    """Print the resources with an id, of all holders: at most a hundred of each kind.
 
-    It may be an id of ours (each kind numbers its own, so several things may have it), an external_id, a txid (ours, or the
-    institution's own), the reference of a charge's static code, an end-to-end id or a return id (of these two, also the
-    first half), an institution's name of an infraction, a client_id, a Pix key, an account number, or the request_id of an
-    answer: that leads to what the request made, which is nothing where it was refused. For requests of the last 400 days it
-    says who made them: the client and its token, the address, the request, or the operator.
+    It may be one of our ids (each kind numbers its own, so several resources may have it), an external_id, a txid (ours, or the
+    institution's own), the reference of a charge's static code, an end-to-end id or a return id (of these two, also the first
+    half), an institution's name of an infraction, a client_id, a Pix key, an account number, or the request_id of an answer:
+    that leads to the resources made by the request, which are none if it was refused. Requests of the last 400 days are shown
+    with their origin: the client and its token, the address, the request, or the operator.
 
-    A CPF or CNPJ and a name lead to holders, and to what was paid by or to others of it. An amount, '123,45' or
-    '123,45 20/11/2026', leads to what has it. By these, rows are looked at back from the newest, for a bounded time: how far
-    that was is said.
+    A CPF or CNPJ and a name lead to holders, and to payments by or to others of it. An amount, '123,45' or '123,45 20/11/2026',
+    leads to payments of it. These search rows back from the newest, for a bounded time: the output names the oldest row read.
 
-    Where more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all
-    that are given must hold.
+    If more is known, `--part`, `--name`, `--amount`, `--day` and `--tax-id` look for charges, transfers and refunds; all that
+    are given must hold.
 
     With `--unresolved` print what the rail has not ended: transfers and refunds that were sent to it, payments that it
-    accepted, and charges at institutions that are being opened or changed, the longest silent first. The service goes on
-    asking about what was sent, for as long as it takes. There is no verb to settle or fail one by hand: that is how money
-    is paid twice.
+    accepted, and charges at institutions that are being opened or changed, the longest silent first. The service keeps querying
+    sent orders, for as long as it takes. There is no verb to settle or fail one by hand: that is how money is paid twice.
 
     Args:
-        any_id: The id, or what is known.
+        any_id: The id, or another known fact.
         part: A part of an end-to-end id, a return id or a charge's txid.
-        name: A part of the name of the other side.
+        name: A part of the counterparty's name.
         amount: In cents.
         day: The day in Sao Paulo on which it settled (of a charge: was made), such as 2026-11-20.
-        tax_id: The CPF or CNPJ of the other side.
-        unresolved: What the rail has not ended; with an id, this transfer, payment or refund only.
+        tax_id: The CPF or CNPJ of the counterparty.
+        unresolved: Orders that the rail has not ended; with an id, this transfer, payment or refund only.
         silent_for_s: With `--unresolved`: only those sent or accepted at least this many seconds ago.
-        holder_id: With `--unresolved`, or where no id is known: of this holder only.
+        holder_id: With `--unresolved`, or without an id: of this holder only.
     """
     if unresolved:
         show_unresolved(any_id, silent_for_s, holder_id, as_json=json)
@@ -76,7 +74,7 @@ def find(  # noqa: PLR0913  each narrows the search
         _look_for(holder_id, _read_wanted(part, name, amount, tax_id), _read_day(day), as_json=json)
         return
     if any_id is None:
-        raise CommandError("--any-id: missing; name an id, say what is known, or ask for orders with `--unresolved`")
+        raise CommandError("--any-id: missing; give an id or another known fact, or list orders with `--unresolved`")
     found, searched_to = operating.run(search_usecases.find_with_origins, any_id)
     shown = [_shown(one, origin) for one, origin in found]
     output.show_list("found", shown, as_json=json)
@@ -86,7 +84,7 @@ def find(  # noqa: PLR0913  each narrows the search
 def _read_wanted(part: str | None, name: str | None, amount_cents: int | None, tax_id: str | None) -> Wanted:
     if name is not None and tax_id is not None:
         raise CommandError("--name: name it or the tax id, not both")
-    # An institution that tells no payer leaves a CPF of zeros, which is nobody's.
+    # An institution that does not report the payer leaves a CPF of zeros, which belongs to no person.
     bare = None if tax_id is None else unmask_tax_id(tax_id)
     if bare is not None and not (is_cpf(bare) or is_cnpj(bare)):
         raise CommandError("--tax-id: must be a CPF or a CNPJ")
@@ -125,7 +123,7 @@ def _shown(found: Found, origin: Origin | None) -> output.Shown:
 
 
 Unresolved = tuple[list[tuple[OpenOrder, Transfer | Refund | None]], list[Transfer], list[WaitingCharge]]
-"""Orders with what they are of, payments that were accepted, and charges at institutions."""
+"""Orders with their subjects, accepted payments, and charges at institutions."""
 
 
 def show_unresolved(name: str | None, silent_for_s: int, holder_id: int | None, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""``pixconnect person``: answer a person who asks what is held about them, or wants it erased."""
+"""``pixconnect person``: answer a person's request for their data, or for its erasure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pixconnect.usecases.frame.context import Operator
 from pixconnect.usecases.reading import person as person_usecases
 from pixconnect.usecases.reading.person import ErasedRow, Erasure
 
-app = App(name="person", help="What is held about people, for whoever answers their requests.")
+app = App(name="person", help="Personal data, for answering people's requests.")
 
 TaxId = Annotated[str, Parameter(help="The person's CPF or CNPJ, with its mask or without.")]
-NoteFile = Annotated[Path, Parameter(help="The file of what was erased: ids alone, and no person.")]
+NoteFile = Annotated[Path, Parameter(help="The file of erased rows: ids alone, and no person.")]
 
 _encode = msgspec.json.Encoder().encode
 _decode_note = msgspec.json.Decoder(ErasedRow).decode
@@ -31,9 +31,9 @@ _decode_note = msgspec.json.Decoder(ErasedRow).decode
 
 @app.command
 def export(*, tax_id: TaxId, file: Path | None = None, json: Json = False) -> None:
-    """Write out everything that is held about a person, one JSON object a line, as it is read.
+    """Write all data about a person, one JSON object a line, as it is read.
 
-    Each line says of which kind it is, as what it is kept by the register of people's data, and until when.
+    Each line has its kind, the rule of the register of personal data that keeps it, and until when.
 
     Args:
         file: A new file, which only you can read. Without one, the lines go to standard output.
@@ -83,14 +83,14 @@ def erase(
     yes: Annotated[bool, Parameter(negative=(), show_default=False)] = False,
     json: Json = False,
 ) -> None:
-    """Empty the texts about a person that no rule keeps, say what stays, why and until when, and who was told before.
+    """Erase a person's texts that no rule keeps; print what stays, why and until when, and earlier receivers.
 
-    Books, their chain and heads that were written down stay valid. What was erased does not come back.
+    Books, their chain and recorded heads stay valid. Erased texts do not come back.
 
     Args:
-        tax_id: Whose request it is.
+        tax_id: The requesting person's.
         note: A file, kept where backups are, to which every row is added before it is erased.
-        again: Instead: erase what this file names once more, in a database that was restored.
+        again: Instead: erase the rows in this file once more, in a database that was restored.
         yes: Do not ask.
     """
     if (again is None) == (tax_id is None):
@@ -101,8 +101,8 @@ def erase(
         output.show({"erased": done}, as_json=json)
         return
     if tax_id is None or note is None:
-        raise CommandError("--note: name a file, or what is erased comes back with a restored backup, and nobody knows")
-    # The number is judged before the question, so that nobody types a wrong one twice.
+        raise CommandError("--note: name a file, or erased data comes back unnoticed with a restored backup")
+    # The number is checked before the question, so that a wrong one is not typed twice.
     _ask(person_usecases.read_tax_id(tax_id), is_agreed=yes)
     # Opened before anything is read: a file that cannot be written shows before the first row is emptied.
     with _open_notes(note) as file:
@@ -115,7 +115,7 @@ def _ask(tax_id: str, *, is_agreed: bool) -> None:
     if is_agreed:
         return
     if not terminal.is_terminal(sys.stdin):
-        raise CommandError("--yes: must be there where nobody can be asked; nothing was erased")
+        raise CommandError("--yes: required without a terminal; nothing was erased")
     terminal.notice("What no rule keeps of this person is emptied for good. Type the CPF or CNPJ once more:")
     if person_usecases.read_tax_id(sys.stdin.readline()) != tax_id:
         raise CommandError("that is another one: nothing was erased")
@@ -123,7 +123,7 @@ def _ask(tax_id: str, *, is_agreed: bool) -> None:
 
 def _open_notes(path: Path) -> BinaryIO:
     try:
-        # Added to what is there: one file may hold the notes of every request, and `--again` takes all of it.
+        # Appended: one file may hold the notes of every request, and `--again` takes all of it.
         return path.open("ab")
     except OSError as error:
         raise CommandError(f"--note: {path}: {error.strerror}; nothing was erased") from None
@@ -163,10 +163,10 @@ def _show(erasure: Erasure, *, as_json: bool) -> None:
         output.show(shown, as_json=True)
         return
     output.show({"erased": shown["erased"]}, as_json=False)
-    for title, items in (("What stays", shown["stays"]), ("Who was told, and has it", shown["told"])):
+    for title, items in (("What stays", shown["stays"]), ("Receivers that have it", shown["told"])):
         terminal.say("")
         terminal.say(f"{title}:")
         output.show_list(title, items, as_json=False)
     for at in shown["exported_at"]:
         terminal.say(f"Written out before, by `person export`: {at.isoformat()}")
-    terminal.notice("Statements that holders have downloaded are theirs: nobody here knows who keeps one.")
+    terminal.notice("Statements that holders have downloaded are theirs: this service has no list of the copies.")

@@ -40,7 +40,7 @@ from support.webhooks import (
     start_worker,
 )
 
-OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
+OUR_DEFECT = "the service could not make or record this attempt, by an internal defect"
 ASKING_FOR_TIME = answering(503, b"", Retry_After="900")
 """Refuses, and wants the next attempt in a quarter of an hour only: no retry comes by itself while a test looks."""
 

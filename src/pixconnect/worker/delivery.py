@@ -1,4 +1,4 @@
-"""Delivers webhooks: reads what is due, posts it, and records the outcome.
+"""Delivers webhooks: reads due ones, posts them, and records the outcomes.
 
 ::
 
@@ -62,11 +62,11 @@ class EventSignatures:
         self._kept = BoundedCache[str, _Signature](kept_max)
 
     def sign_ahead(self, deliveries: Iterable[DueDelivery], real_now: datetime) -> None:
-        """Sign what is sent next, one after the other: that costs a fifth less than each before it is sent."""
+        """Sign the next ones in a row: that costs a fifth less than signing each before it is sent."""
         for delivery in deliveries:
             try:
                 self.sign(delivery, real_now)
-            except Exception:  # noqa: BLE001  whatever it is, it comes again in the attempt, which judges it
+            except Exception:  # noqa: BLE001  any error comes again in the attempt, which judges it
                 return
 
     def sign(self, delivery: DueDelivery, real_now: datetime) -> str:
@@ -98,8 +98,8 @@ _READ_PART_MAX = 0.5
 # signature waits; it is twice what one holder may have under way (``QueueLimits.holder_max``).
 START_MAX = 256
 _RETRY_ENDPOINTS_S = 0.5
-# How long an attempt that was not answered keeps its part of the endpoint's limit. An endpoint that refuses connections would
-# otherwise be asked hundreds of times a second, and each attempt recorded by a commit of its own, since so few are under way.
+# How long an unanswered attempt keeps its part of the endpoint's limit. An endpoint that refuses connections would otherwise be
+# called hundreds of times a second, and each attempt recorded by a separate commit, since so few are in progress.
 UNANSWERED_REST_S = 0.02
 # A slower answer lowers the endpoint's limit as if there were none.
 _SLOW_US = 5_000_000
@@ -162,7 +162,7 @@ class DeliveryWorker(Member):
         leases.add(self)
 
     async def run(self) -> None:
-        """Deliver until ``stop``; then finish what is under way."""
+        """Deliver until ``stop``; then finish attempts in progress."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._keep_reading(), name="read deliveries")
             tasks.create_task(self._keep_starting(), name="start deliveries")
@@ -194,8 +194,8 @@ class DeliveryWorker(Member):
         self.queue.clear()
         loop = asyncio.get_running_loop()
         for attempt in self._attempts:
-            # In the next turn, when each has begun: one that is cancelled before never runs its `finally`, which is what
-            # tells the queue that it is no more under way.
+            # In the next turn, when each has begun: one cancelled earlier never runs its `finally`, which removes it from the
+            # queue's attempts in progress.
             loop.call_soon(attempt.cancel)
         self._records.drop()
 
@@ -263,7 +263,7 @@ class DeliveryWorker(Member):
         try:
             endpoint_ids = sorted({work.delivery.endpoint_id for work in taken})
             endpoints = await endpoint_store.find_many(self._context.pool, endpoint_ids)
-            # Their endpoint was deleted meanwhile, so there is nobody to deliver to.
+            # Their endpoint was deleted meanwhile, so there is no receiver.
             orphans = [work for work in taken if work.delivery.endpoint_id not in endpoints]
             orphan_ids = sorted(delivery_id for work in orphans for delivery_id in work.delivery_ids)
             if orphan_ids:
@@ -311,7 +311,7 @@ class DeliveryWorker(Member):
             conclusion = await self._attempt(self._context, work.delivery, recipient, self._signatures)
         except errors.ServiceUnavailable as error:
             _log.warning("cannot sign deliveries", reason=error.message)
-        except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
+        except Exception:  # noqa: BLE001  after any error, the next delivery is another
             is_lost = False  # it is not read again at once, but by the next sweep
             _log.exception("a delivery failed by a defect", delivery_id=work.delivery.id)
         finally:
@@ -326,10 +326,10 @@ class DeliveryWorker(Member):
             self._done.append(work.delivery)
             self._has_news.set()
         try:
-            # Not before: whatever is wrong with the log, say a pipe that nobody reads, the attempt is counted.
+            # Not before: with any fault of the log, such as a pipe without a reader, the attempt is counted.
             self.figures.note(ended.conclusion)
             self._attempt_log.append(ended.conclusion, ended.url)
-        except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
+        except Exception:  # noqa: BLE001  after any error, the next delivery is another
             _log.exception("an attempt was not logged, by a defect", delivery_id=work.delivery.id)
         if attempt.status_code is not None:
             self._finish(work, has_answered=attempt.duration_us < _SLOW_US, is_lost=is_lost)

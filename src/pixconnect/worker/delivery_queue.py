@@ -43,7 +43,7 @@ class Work(Struct, frozen=True, kw_only=True):
     delivery: DueDelivery
     epoch: int
     along: tuple[Work, ...] = ()
-    """Others to the webhook of a key that one body may tell together with it."""
+    """Others to the webhook of a key that one body may include with it."""
 
     @property
     def delivery_ids(self) -> tuple[int, ...]:
@@ -210,7 +210,7 @@ class DeliveryQueue:
 
     def _take_in_turn(self, taken: list[Work], count_max: int, *, is_retry: bool) -> None:
         queues = deque(queue for queue in self._queues.values() if queue.waiting(is_retry=is_retry))
-        # Another endpoint begins each time: otherwise the first ones would get whatever the limits allow.
+        # Another endpoint begins each time: otherwise the first ones would use up the limits.
         queues.rotate(-self._turn)
         while queues and len(taken) < count_max:
             queue = queues.popleft()

@@ -1,12 +1,12 @@
-"""Reads deliveries that are due in the held slots, without reading again what was done.
+"""Reads deliveries that are due in the held slots, without reading done ones again.
 
 There are three reads, each a page at a time:
 
 - *forward*: from where the last one ended, with a small overlap;
-- *late*, once a second: from where service time stood three seconds ago, for what was committed late;
+- *late*, once a second: from where service time stood three seconds ago, for late commits;
 - *the sweep*, once a minute and for new slots: from the very beginning. Correctness rests on this one alone.
 
-Besides, it reads what follows a delivery that is done, and the backlog of endpoints that have more than memory keeps.
+Besides, it reads the deliveries after a done one, and the backlog of endpoints that have more than memory keeps.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class DeliveryReader:
     def _begin(self, held: dict[int, int], now: datetime) -> DueCursor:
         """Begin a sweep when it is time for one, and answer where this pass reads forward from."""
         now_s = self._context.clock.monotonic_s()
-        # The sandbox clock was moved back: what is due now may lie behind the cursor.
+        # The sandbox clock was moved back: due deliveries may lie behind the cursor.
         has_gone_back = now < self._read_until
         has_new_slots = not held.items() <= self._swept
         self._read_until = now

@@ -2,16 +2,16 @@
 
 ::
 
-    ended ──► gathered, while much is under way ──► write queue ──► recorded
-                                                        └── failed ──► tried again, in a task of its own
+    ended ──► gathered, while much is in progress ──► write queue ──► recorded
+                                                          └── failed ──► tried again, in a separate task
 
 An attempt that is recorded at the first try, as nearly all are, waits without a task and without a future.
 
 One log line for each delivery attempt, cheap enough for thousands a second.
 
-A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: people who may see those
-read the delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. A sandbox on
-a terminal shows more, in words: the event, the receiver's host, and the time of the next attempt.
+A line has ids and the outcome. It has nothing of the URL, the secret, the body or the answer: people who may see those read the
+delivery itself. Lines are encoded together, at a few microseconds each; structlog would take sixty. A sandbox on a terminal
+shows more, in words: the event, the receiver's host, and the time of the next attempt.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ _log = structlog.get_logger(__name__)
 
 
 class EndedAttempt:
-    """An attempt that has ended, which the write queue tells whether it is recorded."""
+    """An attempt that has ended; the write queue notifies it when it is recorded."""
 
     __slots__ = ("_records", "conclusion", "is_over", "url", "work")
 
@@ -144,10 +144,10 @@ class EndedAttempt:
 
 
 class AttemptRecords:
-    """What one worker has to record.
+    """The attempts that one worker has to record.
 
     Args:
-        tell: Gets each attempt, what was recorded of it, and whether its slot went to another worker before; it raises nothing.
+        tell: Gets each attempt, its recorded outcome, and whether its slot went to another worker before; it raises nothing.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class AttemptRecords:
             self._open[ended] = asyncio.create_task(self._keep_trying(ended))
 
     async def record(self, conclusion: Conclusion, epoch: int) -> Conclusion | None:
-        """Record an attempt, whatever it takes; ``None`` if the slot went to another worker before."""
+        """Record an attempt, with retries; ``None`` if the slot went to another worker before."""
         is_plain = False
         while True:
             try:
@@ -215,7 +215,7 @@ class AttemptRecords:
                     return None
                 await asyncio.sleep(RETRY_S)
             except errors.PixConnectError:
-                # Something in it cannot be written: that it failed can, and the schedule goes on from there.
+                # It contains something that cannot be written: its failure can, and the schedule goes on from there.
                 if is_plain:
                     raise
                 conclusion, is_plain = delivery_usecases.conclude_defect(self._context, conclusion.delivery), True
@@ -241,7 +241,7 @@ class AttemptRecords:
         try:
             recorded = await self.record(ended.conclusion, ended.work.epoch)
             is_lost = recorded is None
-        except Exception:  # noqa: BLE001  whatever it is, the next delivery is another
+        except Exception:  # noqa: BLE001  after any error, the next delivery is another
             is_lost = False  # it is not read again at once, but by the next sweep
             _log.exception("a delivery failed by a defect", delivery_id=ended.work.delivery.id)
         finally:

@@ -97,9 +97,9 @@ class Sequencer(Member):
         self._woken.set()
 
     def slots_lost(self) -> None:
-        self._is_ours = False  # what is under way another worker may do beside us
+        self._is_ours = False  # another worker may continue pending work beside us
 
     def wake(self, *, only_orders: bool = False, only_deliveries: bool = False) -> None:
-        # Called for all work there is, of which ours is only a slot that has become ours.
+        # Called for all work, of which ours is only a slot that has become ours.
         if not self._is_ours:
             self._woken.set()

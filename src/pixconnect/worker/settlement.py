@@ -1,7 +1,7 @@
-"""Moves orders: hands over what is due, asks about what is silent, and records what the rail reports.
+"""Moves orders: hands over due ones, queries silent ones, and records the rail's reports.
 
-A payment is in time if the rail reported it in time. So before a charge expires, every report up to its deadline is recorded:
-a payment that a killed worker had in hand must not come too late.
+A payment is in time if the rail reported it in time. So before a charge expires, every report up to its deadline is recorded: a
+payment that a killed worker had in hand must not come too late.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class Expiry:
             await asyncio.sleep(min(pause_s, until_beat(EXPIRY_EVERY_S, Poller.EXPIRY, now_s)))
 
     async def expire(self, now: datetime) -> float:
-        """Expire what was due by an instant, as far as reports are recorded; answer in how many seconds to look again."""
+        """Expire charges due by an instant, as far as reports are recorded; return in how many seconds to look again."""
         slots = sorted(self._leases.held)
         if not slots or not await charge_store.find_expired(self._context.pool, slots, now, 1):
             self._waits_since_s = None
@@ -196,7 +196,7 @@ class Expiry:
         if oldest_at is None or oldest_at > now:
             return now
         if is_over:
-            # Otherwise one report that nobody can record would keep all charges of these slots from expiring for ever.
+            # Otherwise one report that cannot be recorded would keep all charges of these slots from expiring for ever.
             _log.error(
                 "charges expire although reports of the rail up to their expiry are missing", waited_s=WAIT_MAX_S
             )

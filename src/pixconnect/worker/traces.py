@@ -1,7 +1,7 @@
-"""What a worker does as spans of the traces in which it was asked for; only where traces are sent.
+"""A worker's acts as spans of the traces of their requests; only where traces are sent.
 
-The trace of an order or of what is told by a webhook is kept with its fact, so it goes on whichever worker has the order, or
-the delivery, and however often that was killed. What belongs to no trace gets no span.
+The trace of an order or of a webhook's event is kept with its fact, so it continues in any worker that has the order or
+delivery, and after any kill. Work without a trace gets no span.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class TracedRail(WrappedRail):
     """A rail with a span for each order that is handed to it or asked about."""
 
     def __init__(self, rail: Rail, tracer: Tracer, traces: OrderTraces, clock: Clock, *, one_by_one: bool) -> None:
-        """Stand before a rail.
+        """Wrap a rail.
 
         Args:
-            one_by_one: Each order is a call of its own there, and so can carry its own trace on.
+            one_by_one: Each order is a separate call there, and so can carry its own trace on.
         """
         super().__init__(rail)
         self.reports, self.acknowledge = rail.reports, rail.acknowledge
@@ -78,7 +78,7 @@ class TracedRail(WrappedRail):
     ) -> list[Answer]:
         if not self._one_by_one or len(asked) <= 1:
             return await self._call(what, asked, name, call)
-        # All of them end before any failure is told: a call that is left alone would go on unseen.
+        # All of them end before any failure is raised: an abandoned call would continue unseen.
         done = await asyncio.gather(*(self._call(what, [one], name, call) for one in asked), return_exceptions=True)
         for failure in done:
             if isinstance(failure, BaseException):
@@ -129,7 +129,7 @@ def _close(opened: _OpenCall | None, word: str) -> None:
 
 
 class TracedAttempts:
-    """Attempts of deliveries, each with a span that its receiver is told."""
+    """Attempts of deliveries, each with a span whose id is sent to its receiver."""
 
     def __init__(self, pool: Pool, tracer: Tracer) -> None:
         self._pool = pool

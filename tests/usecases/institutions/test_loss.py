@@ -70,7 +70,7 @@ async def test_nothing_leaves_until_all_is_read_and_an_operator_agrees(live: Ser
     with pytest.raises(errors.BadRequest, match=r"was not read whole \(near, wide, deep\) since"):
         await recover_account(operator, there.open, "loja", statement_was_read=True)
     await read_again(shop)
-    with pytest.raises(errors.BadRequest, match=r"^statement_was_read: no statement of loja is told by its API"):
+    with pytest.raises(errors.BadRequest, match=r"^statement_was_read: loja has no statement by API"):
         await recover_account(operator, there.open, "loja", statement_was_read=False)
     assert [account.name for account in await list_lost(operator)] == ["loja"]
     await recover_account(operator, there.open, "loja", statement_was_read=True)

@@ -42,7 +42,7 @@ class Act(Struct, frozen=True, kw_only=True):
     after: Mapping[str, object]
 
     def of(self, subject: str) -> Act:
-        """The same, about what was made by it."""
+        """The same, about the resource that it made."""
         return structs.replace(self, subject=subject)
 
 
@@ -53,7 +53,7 @@ async def record_act(connection: Connection, act: Act | None) -> None:
 
 
 async def note(context: Operator, act: Act) -> None:
-    """Record what the sandbox has done, which no transaction of ours could hold."""
+    """Record an act of the sandbox, which none of our transactions could contain."""
     async with write_alone(context.pool) as connection:
         await record_act(connection, act)
 

@@ -73,7 +73,7 @@ class HolderDirectory:
         self._revision, self._fresh_until_s = None, float("-inf")
 
     async def find_owner(self, key: str) -> int | None:
-        """The holder of a normalised key, or ``None`` if it is none of ours."""
+        """The holder of a normalised key, or ``None`` if no holder here has it."""
         if self.on_use is not None:
             self.on_use()
         owner = self._owners.recall(key)
@@ -82,8 +82,8 @@ class HolderDirectory:
         revision, owners = self._revision, self._owners
         # A text that the database cannot hold, which a network may report, fails alone and not with its batch.
         owner = await self._batches.ask(key) if key.isprintable() else (await self._find_owners([key]))[0]
-        # We cache only keys that we found: a key that is not ours today may be added in a moment. Nor do we cache
-        # answers to questions from before a removal that we have learnt of: the key may be the removed one.
+        # We cache only keys that we found: an unknown key may be added in a moment. Nor do we cache answers older than a known
+        # removal: the key may be the removed one.
         if owner is not None and revision == self._revision:
             owners.keep(key, owner)
         return owner
@@ -93,7 +93,7 @@ class HolderDirectory:
         return [owners.get(key) for key in keys]
 
     async def find_served(self, path: str) -> Charge | None:
-        """The charge at a location of ours as it is now, whoever's it is; ``path`` is its address without the prefix."""
+        """The charge at one of our locations in its present state, of any holder; ``path`` has no prefix."""
         return await self._locations.ask(path)
 
     async def _find_served(self, paths: Sequence[str]) -> list[Charge | None]:
@@ -101,7 +101,7 @@ class HolderDirectory:
         return [charges.get(path) for path in paths]
 
     async def find_account(self, branch: str, account_number: str) -> OwnAccount | None:
-        """The account of ours with this number, or ``None``."""
+        """Our account with this number, or ``None``."""
         holder = await holder_store.find_by_account(self._pool, branch, account_number)
         return None if holder is None else self._open(holder)
 

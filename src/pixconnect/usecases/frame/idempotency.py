@@ -97,7 +97,7 @@ class Idempotency(Generic[MadeT]):
         for new in batch:
             if new.may_exist:
                 wanted.append((new.external_id, new.holder_id))
-            new.may_exist = True  # whatever becomes of this try, the next one has to look
+            new.may_exist = True  # after any outcome of this try, the next one has to look
         return await self._find_many(connection, wanted) if wanted else {}
 
     def decide_each(

@@ -1,15 +1,14 @@
-"""A rate limit for look-ups that lead to no payment, so that nobody can scan the directory or our own accounts.
+"""A rate limit for look-ups without a payment, against scans of the directory or of our own accounts.
 
-As in the directory's own rules (``domain/rules/register.py``): a key that is not found costs many tokens, one that is
-found and not paid one, and tokens come back with time and with payments that settle. So whoever pays never runs dry, at
-whatever rate.
+As in the directory's own rules (``domain/rules/register.py``): a key that is not found costs many tokens, one that is found and
+not paid one, and tokens come back with time and with payments that settle. So a holder that pays never runs dry, at any rate.
 
-Look-ups under way count as if they found nobody: a holder has as many at once as what is left pays for, and the others wait
-until one of them ends. Otherwise a thousand that come together would all be answered before the first is counted.
+Pending look-ups count as if they found nothing: a holder has as many at once as its remaining tokens pay for, and the others
+wait until one of them ends. Otherwise a thousand concurrent ones would all be answered before the first is counted.
 
-All processes share one count, which the database keeps. A process spends of what it last knew to be left and tells the database
-at once, without letting the caller wait, who may have hung up. It asks what others have spent once a second: so much may be
-spent too much, and is owed afterwards.
+All processes share one count, which the database keeps. A process spends from the last known level and reports to the database
+at once, without keeping the caller waiting. It reads others' spending once a second: so much may be overspent, and is owed
+afterwards.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class _Budget:
         # When payments that settled were last counted, in monotonic time.
         self.looked_at_s = float("-inf")
         self.settled_until: datetime | None = None
-        # Spent here and not yet told to the database.
+        # Spent here and not yet reported to the database.
         self.untold = 0
         self.telling: asyncio.Task[None] | None = None
         self.under_way = 0
@@ -112,7 +111,7 @@ class LookupBudgets:
 
     @asynccontextmanager
     async def looking_up(self, context: Context, holder_id: int, lookup: Lookup) -> AsyncGenerator[None]:
-        """Look somebody up within the holder's budget; whoever finds nobody, or hangs up, has spent it at the end.
+        """Look up a party within the holder's budget; a failed or abandoned look-up has spent it at the end.
 
         Raises:
             RateLimited: The holder has used up its budget.
@@ -123,7 +122,7 @@ class LookupBudgets:
         try:
             yield
         except asyncio.CancelledError:
-            # Whoever was asked meanwhile has been asked.
+            # The directory may have been queried meanwhile.
             lookup.found = lookup.found or "nobody"
             raise
         finally:
@@ -139,7 +138,7 @@ class LookupBudgets:
                 await self._add_settled(context, holder_id, budget)
             left = budget.read(context.clock.real_now())
             if left <= 0:
-                # Those behind hear it too, one after the other.
+                # The next in the queue continue too, one after the other.
                 budget.wake_next()
                 message = (
                     "too many look-ups of keys or accounts that were not found or not paid: pay, or try again later"
@@ -161,7 +160,7 @@ class LookupBudgets:
         return budget.allowance.policy, budget.count_left(context.clock.real_now())
 
     def recall_left(self, context: Context, holder_id: int) -> tuple[RatePolicy, int, int] | None:
-        """As this process last knew it: the policy, what is left, seconds until all is back; ``None`` where all of it is."""
+        """The policy, the remainder as last known, and seconds until all is back; ``None`` if nothing was spent."""
         budget = self._budgets.get(holder_id)
         if budget is None:
             return None
@@ -195,10 +194,10 @@ class LookupBudgets:
         if budget is None:
             budget = await self._open(context, holder_id)
         if now_s - budget.asked_at_s >= _ASKED_AGAIN_AFTER_S:
-            # One of those who come at the same time asks; the others go by what was known.
+            # One of several concurrent callers queries; the others use the known level.
             budget.asked_at_s = now_s
             kept = await lookup_store.find_budget(context.pool, holder_id)
-            # While something is on its way there, the answer may be from before or after it: that one will say.
+            # While a report is on its way, the answer may be from before or after it: that report's answer will show.
             if kept is not None and budget.telling is None:
                 budget.adopt(kept)
         return budget
@@ -228,7 +227,7 @@ class LookupBudgets:
                 budget.untold -= cost
                 budget.adopt(kept)
         except (*DATABASE_FAILED, errors.ServiceUnavailable):
-            # It stays spent here, and is told with the next.
+            # It stays spent here, and is reported with the next.
             pass
         finally:
             budget.telling = None

@@ -1,18 +1,18 @@
-"""Compares the database's server with the one that we know, before a connection is used: it may have lost data.
+"""Compares the database's server with the known one, before a connection is used: it may have lost data.
 
 ::
 
     the same as known ───────────────────────────────────────────────── nothing to do
-    started again ──────── ids move ahead, caches are dropped; what was open before and is too late is asked, and never given up
+    restarted ──────────── ids move ahead, caches are dropped; orders open before and too late are queried, never given up
     a standby of our cluster took over that had each commit ─────────── the same
     another server, timeline or database, other tables, or less ─────── the same, each open order counts as handed over, and
     one that had these tables before ───────────────────────────────── accounts at institutions are paused
     tables of another installation ──────────────────────────────────── not used, until its address leads to ours again
 
-A copy of the data that was put back looks like any other start, so we do the first at each start. We can see the
-second: then money may have moved of which these tables know nothing, and we tell an operator. Each is one transaction
-under one lock, which ends before any connection to that server does anything else; a process killed in it has changed
-nothing, except that ids are left out.
+A restored copy of the data looks like any other start, so we do the first at each start. We can detect the second: then money
+may have moved without a row in these tables, and we notify an operator. Each is one transaction under one lock, which ends
+before any connection to that server does anything else; a process killed in it has changed nothing, except that ids are left
+out.
 """
 
 from __future__ import annotations
@@ -43,17 +43,16 @@ _log = structlog.get_logger(__name__)
 
 
 class ServerWatch:
-    """What one process knows of the database's server.
+    """One process's record of the database's server.
 
     Args:
-        memory: Our knowledge outside of the data, for when this process is gone; without it we know only what this
-            process has seen.
-        has_rail: Without one of its own, only orders over accounts at institutions can have been sent, whatever was
-            forgotten.
-        must_last: Use no server whose settings may lose what was committed.
-        cluster: Use no server but of this one, and believe that whoever takes over in it has each commit that was waited for.
-        is_remembered: Whether a start that is met is noted, here and in ``memory``: a verb may look at a copy, where nobody
-            serves.
+        memory: A record outside of the data, which outlives this process; without it only this process's observations count.
+        has_rail: Without a rail of the installation, only orders over accounts at institutions can have been sent, even if
+        lost.
+        must_last: Use no server whose settings may lose committed data.
+        cluster: Use no server but of this one, and trust that a takeover in it has each commit that was waited for.
+        is_remembered: Whether an observed start is recorded, here and in ``memory``: a verb may look at a copy that does not
+            serve.
     """
 
     def __init__(
@@ -84,20 +83,20 @@ class ServerWatch:
 
     def on_start(self, *forgetters: Callable[[], None]) -> None:
         """Call these when the server was started again, or is another: it may have forgotten rows that caches still hold."""
-        # Copies of a context share its caches, and each of them says so when it is made.
+        # Copies of a context share its caches, and each of them registers them when it is made.
         self._forgetters += [each for each in forgetters if each not in self._forgetters]
 
     async def begin(self, connection: Connection) -> None:
         """Compare the server with the one that last held these tables; the caller has checked that it is ours."""
         self._has_begun = True
-        # Before the first look: what is seen now is compared with what the process before us knew.
+        # Before the first look: the present state is compared with the previous process's record.
         self._latest = None if self._memory is None else self._memory.read()
         await self.look(connection)
 
     async def look(self, connection: Connection) -> None:
         """Compare a new connection's server with the one known, and make its commits durable."""
         if not self._has_begun:
-            # Nobody has checked yet whether these are our tables.
+            # It is not checked yet whether these are our tables.
             await installation_store.demand_durable_commits(connection)
             return
         # We take our knowledge first: while the answer comes, other processes learn how far the server is by then.
@@ -115,12 +114,10 @@ class ServerWatch:
     def _refuse(self, session: installation_store.PreparedSession) -> None:
         """Raise what a server that is away raises: it is tried again until it keeps its promises, or another does."""
         if session.is_standby:
-            # A session outlives its promotion, and nobody would look at it again.
+            # A session outlives its promotion, and would not be checked again.
             raise asyncpg.ReadOnlySQLTransactionError("the server is a standby")
         if session.weak and self._must_last:
-            self._complain(
-                session.server, "the database may lose what was committed, and is not used", off=session.weak
-            )
+            self._complain(session.server, "the database may lose committed data, and is not used", off=session.weak)
             raise ConnectionRefusedError(f"the database runs with {' and '.join(session.weak)} off")
         if self._cluster and session.cluster != self._cluster:
             raise ConnectionRefusedError(
@@ -128,7 +125,7 @@ class ServerWatch:
             )
         known = self._known
         if known is not None and session.server.made_at != known.made_at:
-            # Nothing else tells them apart: to its own processes it is the server that they know.
+            # Nothing else distinguishes them: its own processes recognize it as their server.
             self._complain(session.server, "the database is that of another installation, and is not used")
             raise ConnectionRefusedError("the database is that of another installation")
         latest = self._latest
@@ -172,8 +169,8 @@ class ServerWatch:
                             await installation_store.note_high_water(connection)
                     if for_others and is_news:
                         self._write()
-                # A note that is missing makes the next loss look smaller, and stops nobody: connections are compared when
-                # they are opened.
+                # A missing record makes the next loss look smaller, and stops no process: connections are compared when they
+                # are opened.
                 except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
                     _log.debug("the database's position is not known", reason=type(error).__name__)
                 await asyncio.sleep(every_s)
@@ -183,16 +180,16 @@ class ServerWatch:
             if await installation_store.find_waiting_cluster(connection):
                 _log.info("commits wait for a standby")
             else:
-                _log.critical("commits wait for no standby: a takeover may forget what was answered")
+                _log.critical("commits wait for no standby: a takeover may lose confirmed data")
 
     async def note(self, connection: Connection) -> bool:
         """Look how far the server is; answers whether it is further than we knew."""
         if self._cluster:
-            # What only the primary has may be gone with it, and nobody was answered by it.
+            # Rows only on the primary may be lost with it, and no answer depended on them.
             found = await installation_store.read_server_at_standbys(connection)
         else:
             found = await installation_store.read_server(connection)
-        # A connection from before the server was replaced tells nothing of the one that is there now.
+        # A connection from before the server was replaced proves nothing about the present one.
         if self._is_new(found):
             return False
         is_news = self._latest is None or self._latest.is_behind(found)
@@ -219,20 +216,20 @@ class ServerWatch:
             if noted is not None and not (has_waited and before is None and found.takes_over_from(noted, latest)):
                 reason = _what_was_seen(found, noted, before)
             if reason is not None:
-                # Before the server is noted as known, and before anybody can move an order at it.
+                # Before the server is recorded as known, and before any order can be moved at it.
                 orders_count = await loss_store.count_orders_as_handed(connection, has_rail=self._has_rail)
                 accounts_count = await loss_store.insert_loss(connection, reason, found, before, orders_count)
             # At an ordinary start too: data that was put back looks like one.
             if noted is not None and (reason is not None or noted.started_at != found.started_at):
                 await installation_store.move_ids_ahead(connection)
-            # Who has not seen them come would hide from all others that they were elsewhere meanwhile; who serves here looks by
-            # what it remembers, so a verb notes no start for it.
+            # A process that did not see them come would hide from all others that they were elsewhere meanwhile; a serving
+            # process compares with its own record, so a verb records no start for it.
             if self._is_remembered or noted is None or reason is not None:
                 await installation_store.note_server(connection, found, has_come=noted is None or reason is not None)
             await installation_store.note_cluster(connection)
             self.first_ids = await installation_store.read_first_ids(connection)
         self._forget()
-        # Known only now: had the transaction failed, the next connection would judge the same server anew.
+        # Known only now: had the transaction failed, the next connection would check the same server again.
         self._known = self._latest = found
         self._write()
         if reason is None and noted is not None and noted.timeline != found.timeline:
@@ -251,7 +248,7 @@ class ServerWatch:
     async def _is_known(self, connection: Connection, found: DatabaseServer, before: DatabaseServer) -> bool:
         if before.place == found.place:
             return await loss_store.is_known_to_be_behind(connection, before)
-        # Whoever had the lock before has met it since.
+        # The earlier holder of the lock has met it since.
         return not (await installation_store.read_server(connection)).was_left_for(before)
 
     def _write(self) -> None:
@@ -265,7 +262,7 @@ class ServerWatch:
 
 def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: DatabaseServer | None) -> str | None:
     """Why the data cannot be complete; ``before`` is given if the server is behind it."""
-    # From what says most to what says least: another server has another timeline and other positions as well.
+    # From the most to the least significant: another server has another timeline and other positions as well.
     if found.system_identifier != noted.system_identifier:
         return f"another server: its system identifier was {noted.system_identifier}"
     if found.timeline != noted.timeline:
@@ -275,7 +272,9 @@ def _what_was_seen(found: DatabaseServer, noted: DatabaseServer, before: Databas
             f"another database of the same server, {found.database_oid} after {noted.database_oid}: a dump was restored"
         )
     if found.tables_oid != noted.tables_oid:
-        return f"other tables in the place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
+        return (
+            f"other tables in place of ours, {found.tables_oid} after {noted.tables_oid}: a dump was restored over them"
+        )
     if before is not None and before.place != found.place:
         return (
             f"its tables were at another place since, {before.system_identifier}: last seen there at {before.seen_at}"

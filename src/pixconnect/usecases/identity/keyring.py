@@ -62,7 +62,7 @@ class Keyring:
         self._read_at_s = self._looked_at_s = self._failed_at_s = float("-inf")
         self._is_used = asyncio.Event()
         self.on_look: Callable[[int, float], None] | None = None
-        """Is told each look at ``access_revision``: what it was, and when the look began by the process's clock."""
+        """Receives each look at ``access_revision``: the value, and when the look began by the process's clock."""
         self._reading = asyncio.Lock()
         self._shared_look = SharedLook(self._try_to_follow, "look at the keys")
         self._logged_at_s = float("-inf")
@@ -79,7 +79,7 @@ class Keyring:
         try:
             while True:
                 await asyncio.sleep(min(look_every_s, reload_every_s))
-                # Nobody has used the keys since the last look: the next use ends the wait.
+                # The keys were not used since the last look: the next use ends the wait.
                 await wait_for(self._is_used, max(0.0, reload_every_s - look_every_s))
                 self._is_used.clear()
                 await self._shared_look.look()
@@ -91,7 +91,7 @@ class Keyring:
         self._is_used.set()
 
     async def look_after_rest(self) -> None:
-        """Look first if nobody has for a while; to be called before signing."""
+        """Look first after a pause; call it before signing."""
         self.note_use()
         if self._core.clock.monotonic_s() - self._looked_at_s >= RESTED_AFTER_S:
             await self._shared_look.look()
@@ -138,7 +138,7 @@ class Keyring:
         asked_at_s = self._core.clock.monotonic_s()
         async with self._reading:
             self._refuse_failed(asked_at_s)
-            # Whoever held the lock before us may have begun to read after we asked.
+            # The earlier holder of the lock may have begun to read after our request.
             if self._read_at_s >= asked_at_s:
                 return
             await asyncio.sleep(max(0.0, self._read_at_s + RELOAD_UNKNOWN_INTERVAL_S - self._core.clock.monotonic_s()))

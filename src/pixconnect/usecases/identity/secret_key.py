@@ -1,8 +1,8 @@
-"""Rotating the secret key: every secret that another key sealed is sealed again, while the service runs.
+"""Rotates the secret key: every secret that another key sealed is sealed again, while the service runs.
 
-It works in batches, each a transaction of its own, and finds by the rows alone what is left to do: killed at any instant and
-run again, it goes on; run when all is done, it changes nothing. We do not know the secrets of clients, so their hashes cannot
-be renewed here: a client's hash changes at its next token request.
+It works in batches, each a separate transaction, and finds the remaining work by the rows alone: killed at any instant and run
+again, it goes on; run when all is done, it changes nothing. We do not have clients' secrets, so their hashes cannot be renewed
+here: a client's hash changes at its next token request.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ async def refuse_other_key(connection: Connection, box: SecretBox) -> None:
 
 
 async def reseal(context: Operator, batch_max: int = BATCH_MAX) -> Resealed:
-    """Seal with the key in use whatever another key sealed."""
+    """Seal with the key in use all values that another key sealed."""
     broken: list[str] = []
     keys_count, authorities_count, operators_count = await _reseal_keys(context, broken)
     accounts_count = await _reseal_accounts(context, broken)
@@ -100,7 +100,7 @@ async def _reseal_keys(context: Operator, broken: list[str]) -> tuple[int, int, 
     keys_count = authorities_count = operators_count = 0
     # These are few, so one transaction takes them all.
     async with context.pool.acquire() as connection, connection.transaction():
-        # Nobody makes a key until this ends: a process that still seals with the former one may be about to.
+        # Locks the making of keys until this ends: a process that still seals with the former one may be about to.
         await signing_key_store.lock(connection)
         for key in await signing_key_store.list_all(connection):
             sealed = _again(box, key.private_sealed, about_key(key.kid), broken)
@@ -163,7 +163,7 @@ async def _reseal_endpoints(context: Operator, broken: list[str], batch_max: int
                     count += 1
         if len(batch) < batch_max:
             return count
-        # Onwards by the id, not by what is left: one that no key opens is left each time.
+        # Onwards by the id, not by the remaining rows: one that no key opens remains each time.
         after_id = batch[-1].id
 
 

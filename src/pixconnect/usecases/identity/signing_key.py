@@ -95,9 +95,9 @@ async def list_signing_keys(context: Core) -> list[SigningKey]:
 
 
 async def rotate_if_due(context: Core) -> SigningKey | None:
-    """Make a new key if there is none, or if the newest or its certificate is old; delete the keys that nobody needs.
+    """Make a new key if there is none, or if the newest or its certificate is old; delete unneeded keys.
 
-    Every process calls this before it serves and when its keyring sees that it is time; housekeeping calls it once an hour.
+    Every process calls this before it serves and when its keyring finds it due; housekeeping calls it once an hour.
     """
     async with context.pool.acquire() as connection, connection.transaction():
         await signing_key_store.lock(connection)
@@ -181,7 +181,7 @@ async def _delete_unneeded(context: Core, connection: Connection, keys: list[Sig
         if (last_signature_at := signing_rules.superseded_at(key, keys)) and last_signature_at + _PRIVATE_KEPT < now
     ]
     await signing_key_store.delete(connection, [key.kid for key in keys if key.kid not in kept])
-    # Still needed to verify, but nobody can sign with it any more, even with our secret key.
+    # Still needed to verify, but signing with it is no longer possible, even with our secret key.
     await signing_key_store.forget_private(connection, done)
 
 

@@ -1,16 +1,10 @@
-"""Access tokens, verified on every request: they say which client calls.
+"""Access tokens, verified on every request: they identify the calling client.
 
 A verified token is cached with its caller until it expires. The cache may be used only while the last good look at
 ``access_revision`` is under a second old::
 
-    cached token, fresh look ───────────────────────────────────────── caller (no waiting: a look-up and two comparisons)
-    cached token, old look ─── look again ── nothing was revoked ───── caller
-                                         └── something was ─ read the keys again, drop tokens of a bad client, date or key
-    unknown token ── signature, claims ── is its client active? ────── caller, cached
-    no answer from the database ────────────────────────────────────── ServiceUnavailable
-
-So every process refuses a disabled client, an ended token and a revoked key within a second, and admits nobody while
-the database is away.
+So every process refuses a disabled client, an ended token and a revoked key within a second, and admits no caller while the
+database is away.
 """
 
 from __future__ import annotations
@@ -73,7 +67,7 @@ class TokenVerifier:
         self._shared_look = SharedLook(self._look_once, "look at revoked tokens")
 
     def recall(self, authorization: bytes) -> Caller | None:
-        """The caller of a header that was verified before, without waiting; ``None`` where only ``verify`` can tell."""
+        """The caller of a header that was verified before, without waiting; ``None`` if only ``verify`` can decide."""
         token = self._cached.get(authorization)
         if token is None:
             return None
@@ -86,16 +80,16 @@ class TokenVerifier:
         return token.caller
 
     def recall_party(self, authorization: bytes) -> int | None:
-        """Whose header it was when it was last verified, to share out what is given to anybody: it lets nobody in."""
+        """The header's party at its last verification, for fair shares only: it authorizes nothing."""
         token = self._cached.get(authorization)
         return None if token is None else token.caller.holder_id
 
     async def verify(self, authorization: bytes | None) -> Caller:
-        """Find out who is calling by the header's value, which is ``None`` where there was no header.
+        """Identify the caller by the header's value, which is ``None`` without a header.
 
         Raises:
             Unauthorized: Missing, malformed, not ours, expired, or of a client since disabled.
-            ServiceUnavailable: Nobody can tell at the moment.
+            ServiceUnavailable: It cannot be verified at the moment.
         """
         if authorization is None:
             raise errors.Unauthorized("Authorization: missing; send 'Bearer <access token>'")
@@ -131,7 +125,7 @@ class TokenVerifier:
         return caller
 
     def forget_all(self) -> None:
-        """Verify everybody again: the answers that we kept are another database's."""
+        """Verify all callers again: the cached answers are another database's."""
         # A new one, so that answers to earlier questions are not kept among later ones.
         self._cached = BoundedCache[bytes, VerifiedToken](CACHED_TOKENS_MAX)
         self._revision, self._fresh_until_s = None, float("-inf")

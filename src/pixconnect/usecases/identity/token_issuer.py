@@ -1,13 +1,13 @@
-"""Issues access tokens to clients that show their secret.
+"""Issues access tokens to clients that prove their secret.
 
 We slow down guessing: ten failures a minute for an address, and ten for a client_id::
 
-    request ─► those that wait are looked at together ─► right: a token
-               └► anything else, and whoever else comes from its address meanwhile ─► judged alone
+    request ─► waiting ones are checked together ─► right: a token
+               └► anything else, and other requests of its address meanwhile ─► judged alone
 
-We check and count a request that is checked alone in one transaction, which no other request of its address overlaps:
-so of a hundred guesses at once still only ten pass. Checking a batch counts no failure, and admits no request from an
-address while we check one of its requests alone.
+We check and count a request that is checked alone in one transaction, which no other request of its address overlaps: so of a
+hundred guesses at once still only ten pass. Checking a batch counts no failure, and admits no request from an address while we
+check one of its requests alone.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class TokenRequest(Struct, frozen=True, kw_only=True):
 
     @property
     def limited_as(self) -> str:
-        """Who waits when it has failed too often: all of the address, or whoever shows these same credentials there."""
+        """The party that waits after too many failures: all of the address, or only users of these same credentials there."""
         return f"{self.address} {self.client_id}:{self.client_secret}" if self.is_every_request else self.address
 
     @property
@@ -101,7 +101,7 @@ class TokenIssuer:
         self._alone = FairSemaphore(JUDGED_AT_ONCE_MAX, waiting_max=2 * JUDGED_TOGETHER_MAX, what="token requests")
         self._batches = Batches(self._look, JUDGED_TOGETHER_MAX)
         self._judged_alone = set[str]()
-        """Addresses of which we judge one request alone, or are about to."""
+        """Addresses with one request judged alone, or about to be."""
         self._limited_until_s = BoundedCache[str, float](_LIMITED_REMEMBERED_MAX)
         self._limited_clients = BoundedCache[bytes, _LimitedClient](_LIMITED_REMEMBERED_MAX)
         self._guesses_at_s = BoundedCache[str, deque[float]](_LIMITED_REMEMBERED_MAX)
@@ -205,7 +205,7 @@ class TokenIssuer:
         return self._context.clock.monotonic_s()
 
     def refuse_limited(self, limited_as: str) -> None:
-        """Raise ``RateLimited``, without the database, for whom is known to have failed too often (``limited_as``)."""
+        """Raise ``RateLimited``, without the database, for a party known to have failed too often (``limited_as``)."""
         left_s = self._limited_until_s.get(limited_as, 0.0) - self.now_s()
         if left_s > 0:
             raise AddressLimited(left_s, FAILURES_MAX)
@@ -296,7 +296,7 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
     left_s = await access_store.limited_for_s(connection, address, FAILURES_WINDOW_S, FAILURES_MAX)
     if left_s is not None:
         return AddressLimited(left_s, FAILURES_MAX)
-    # The database cannot store every text, and a client_id of another form is none of ours.
+    # The database cannot store every text, and a client_id in another form is not ours.
     found = await access_store.find(connection, client_id) if access_rules.is_client_id(client_id) else None
     # An unknown client costs as much time as a known one, and no secret has this hash.
     secret_hash = found.secret_hash if found else bytes(32)
@@ -311,7 +311,7 @@ async def judge(context: Core, connection: Connection, request: TokenRequest) ->
         refusal = "client certificate: this client has one, and the connection did not show it"
     else:
         refusal = "client_id or client_secret: unknown client or wrong secret"
-    # The right secret comes in however often others have guessed: nobody can lock a client out.
+    # The right secret is accepted however often others have guessed: a client cannot be locked out.
     client = failure_subject("client", client_id)
     await access_store.lock_subject(connection, access_store.CLIENT_LOCKS, client)
     left_s = await access_store.limited_for_s(connection, client, FAILURES_WINDOW_S, FAILURES_MAX)
@@ -330,7 +330,7 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
     hashes = hash_secret(secret_box, client_id, client_secret)
     stored = found.get(client_id)
     is_right = request.is_certified or _is_among(stored.secret_hash if stored else bytes(32), hashes)
-    # The separate check writes a hash under an old key anew.
+    # The separate check replaces a hash under an old key.
     if stored is None or not is_right or stored.secret_key_id != secret_box.key_id:
         return None
     return stored.client if stored.client.certificate in (None, request.certificate) else None
@@ -339,8 +339,7 @@ def _find_right(secret_box: SecretBox, found: Mapping[str, StoredClient], reques
 def _issue_token(
     context: Core, keyring: Keyring, client: Client, request: TokenRequest, asked_at: datetime
 ) -> AccessToken:
-    # Libraries written for one bank ask for all of its scopes: we leave out those that we do not have, and the answer
-    # says so.
+    # Libraries written for one bank request all of its scopes: we omit unknown ones, and the answer lists the granted ones.
     wanted = request.scopes
     scopes = client.scopes if wanted is None else tuple(scope for scope in client.scopes if scope in wanted)
     if not scopes:

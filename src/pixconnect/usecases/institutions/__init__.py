@@ -1,1 +1,1 @@
-"""Accounts at institutions: added and kept by operators, read by the worker, asked by whoever opens a charge."""
+"""Accounts at institutions: operators add and manage them, the worker reads them, opening a charge calls them."""

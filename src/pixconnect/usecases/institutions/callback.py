@@ -1,7 +1,7 @@
-"""Callbacks of institutions: the account's reader is woken, in whichever worker has it.
+"""Callbacks of institutions: they wake the account's reader, in whichever worker has it.
 
-A false one costs a comparison and nothing else: no statement, and the same answer. Those of one account that come together
-are told once; one that is lost costs the time until the account is read anyway.
+A false one costs a comparison and nothing else: no statement, and the same answer. Concurrent ones for one account are passed
+on once; a lost one costs the time until the account is read anyway.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Callbacks:
         is_true = hmac.compare_digest(digest_secret(secret), _NOBODYS if callback is None else callback.digest)
         if callback is None or not is_true:
             return False
-        # After the secret: whoever does not know it is told nothing of the account.
+        # After the secret: a caller without it learns nothing about the account.
         if callback.needs_certificate and not has_certificate:
-            raise errors.Forbidden("client certificate: this address is for whoever shows one")
+            raise errors.Forbidden("client certificate: this address requires one")
         payload = " ".join([str(callback.institution_id), *choose_paces(body)])
         notifier = self._notifiers.setdefault(
             payload, EventNotifier(self._context.pool, APART_S, CALLBACK_CHANNEL, payload)

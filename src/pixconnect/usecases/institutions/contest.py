@@ -1,11 +1,11 @@
-"""Follows what payers contest at an account: its list is read again and again, and told as a rail's reports.
+"""Follows payers' contests at an account: its list is read again and again, and reported in the form of a rail.
 
 ::
 
     listed ──► known as it is? nothing
        └────► accepted: its Pix is read, and what was returned of it recorded ──► report ──► ``usecases/money/infraction``
 
-Each report says all of a contest, so a list that shifts, repeats itself or comes late does no harm.
+Each report contains all of a contest, so a list that shifts, repeats itself or comes late does no harm.
 """
 
 from __future__ import annotations
@@ -31,28 +31,31 @@ from pixconnect.usecases.institutions.sweep import keep_unreadable, note_end, no
 from pixconnect.usecases.money.report import take_reports
 
 EVERY: Final = 20
-"""Of so many readings of what came in: five minutes by default. A contest lasts for days, and a list is half a year long."""
+"""As a multiple of the readings of incoming Pix: five minutes by default.
+
+A contest lasts for days, and a list is half a year long.
+"""
 EVERY_IF_CALLED: Final = 4
-"""The same once the institution has called: whatever that was about, a contest may be new."""
+"""The same once the institution has called: for whatever reason, a contest may be new."""
 
 
 async def follow_contests(context: Context, opened: OpenAccount, *, is_called: bool = False) -> int:
-    """Read the list of contests where that is due; how many it had.
+    """Read the list of contests if that is due; return their number.
 
     Args:
         context: The account's.
-        opened: What speaks to it.
+        opened: The account's port.
         is_called: Whether the institution has called since.
 
     Raises:
-        InstitutionUnavailable: What was recorded until then stays.
+        InstitutionUnavailable: Facts recorded until then stay.
     """
     account, contests = opened.account, opened.institution.contests
     if contests is None:
         return 0
     lasts, now = await sweep_store.list_last_of(context.pool, account.id), context.clock.real_now()
     every = timedelta(seconds=account.poll_s * (EVERY_IF_CALLED if is_called else EVERY))
-    # What is contested is recorded first: nothing is read before payments were.
+    # The contested payment is recorded first: nothing is read before payments were.
     if "near" not in lasts or not is_due("contests", lasts.get("contests"), every, now, account.lost_at):
         return 0
     try:
@@ -60,13 +63,13 @@ async def follow_contests(context: Context, opened: OpenAccount, *, is_called: b
     except InstitutionUnavailable as error:
         await note_failure(context, account, "contests", error.reason)
         raise
-    # All of it is read anew each time, so what was not taken now is told again.
+    # All of it is read again each time, so a contest not taken now comes again.
     await note_end(context, account, "contests", now, count)
     return count
 
 
 async def read_contests(context: Context, opened: OpenAccount, contests: Contests) -> int:
-    """Read the whole list once, and record what is new."""
+    """Read the whole list once, and record new contests."""
     now, count = context.clock.real_now(), 0
     async for page in contests.list_contests(now - CONTESTS_SPAN, now):
         count += len(page)
@@ -99,8 +102,8 @@ async def _record(context: Context, opened: OpenAccount, page: Sequence[ListedCo
 async def _find_returned(
     context: Context, opened: OpenAccount, transfer: Transfer, known: Infraction | None
 ) -> Sequence[TakenPart]:
-    """What was returned there of a Pix and is no other contest's, by what is in the books after the Pix was read."""
-    # What is taken later is found by the readings of returns.
+    """The returns of a Pix there that belong to no other contest, by the books after the Pix was read."""
+    # Later takings are found by the readings of returns.
     if known is None or known.is_open:
         pix = await opened.institution.read_received(transfer.network_id or transfer.end_to_end_id)
         if pix is not None:

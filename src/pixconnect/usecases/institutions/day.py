@@ -1,4 +1,4 @@
-"""Days of accounts at institutions: judged from what is recorded, listed, and one of them line by line."""
+"""Days of accounts at institutions: judging them from recorded facts, listing them, and one day's lines."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class ReadDays(Struct, frozen=True, kw_only=True):
 
     source: DaySource
     last_read_at: datetime | None
-    """When its list was last read whole, or its files were last looked for; ``None`` where nobody does that by itself."""
+    """When its list was last read whole, or its files were last looked for; ``None`` if no worker does that."""
     failure: str | None
     """Of the last try since, or of the last file that came and cannot be read."""
 
@@ -67,7 +67,7 @@ class ReadDays(Struct, frozen=True, kw_only=True):
 
 
 class DayLines(Struct, frozen=True, kw_only=True):
-    """All that a day has: the institution's lines, and those of ours that are not among them."""
+    """All lines of a day: the institution's, and unmatched ones of ours."""
 
     shown: ShownDay
     items: Sequence[RecordedItem]
@@ -78,13 +78,13 @@ class UnmatchedSpan(Struct, frozen=True, kw_only=True):
     """What both sides do not agree on; before the first day that is not closed there is nothing of it."""
 
     since: date
-    """What is older is not looked at any more."""
+    """Earlier days are no longer checked."""
     days: Sequence[JudgedDay]
-    """Those that are over, and whose told balances and lines disagree."""
+    """Past days whose reported balances and lines disagree."""
     items: Sequence[RecordedItem]
-    """The institution's, of days that are over, which are nothing of ours."""
+    """The institution's items of past days without a record of ours."""
     lines: Sequence[BookLine]
-    """Ours, of days that were read when they were over, which its statement has not."""
+    """Our lines of days read after their end that the statement lacks."""
     is_cut: bool
     """There is more of it."""
 
@@ -108,12 +108,12 @@ async def find_unmatched(context: Context, account: InstitutionAccount) -> Unmat
         open_days = await day_store.find_open(connection, account.id, since, today)
         first_on = open_days.judged_from
         judged = await _judge_span(connection, account, open_days, today, now)
-        # Behind whatever the day before has: a position is a day and an item's id.
+        # After all items of the day before: a position is a day and an item's id.
         after = (first_on - timedelta(days=1), "\U0010ffff")
         items = await item_store.list_unjoined(connection, account.id, after, UNMATCHED_MAX, ASK_NOBODY)
         begins_on = max(first_on, to_day(account.opened_at))
         lines = await line_store.list_unmatched(connection, account.id, (begins_on, today))
-    # Before it is read when it is over, a day says nothing of what is missing in it.
+    # Until it is read after its end, a day does not show its missing lines.
     whole = {
         one.judged.day for one in judged if one.read_at is not None and day_rules.is_over(one.judged.day, one.read_at)
     }
@@ -196,7 +196,7 @@ async def read_named_account(context: Core, name: str) -> InstitutionAccount:
 
 async def read_how(context: Operator, open_institution: OpenInstitution, account: InstitutionAccount) -> ReadDays:
     institution = await open_for_operator(context, open_institution, account)
-    # It is opened for what it can do, and asked nothing.
+    # Opened for its traits, without calls.
     await institution.close()
     async with context.pool.acquire() as connection:
         last = await sweep_store.find(connection, account.id, "statement")
@@ -227,7 +227,7 @@ async def _judge_span(
         groups[group.day].append(group)
     sums = {day: day_rules.sum_groups(of_day) for day, of_day in groups.items()}
     cases = await item_store.count_cases(connection, account.id, first_on, last_on)
-    # Before the books begin nothing of ours is missing.
+    # Before the books begin none of our lines is missing.
     begins_on = max(first_on, to_day(account.opened_at))
     alone = await line_store.list_unmatched(connection, account.id, (begins_on, last_on)) if recorded else []
     for day, count in Counter(line.day for line in alone).items():
@@ -239,7 +239,7 @@ async def _judge_span(
     judged = {one.day: one for one in day_rules.judge_days(told, sums, cases, now)}
     shown = [
         ShownDay(
-            # What proved it may be older than what is looked at here.
+            # Its proof may be older than the days read here.
             judged=structs.replace(judged.pop(day.day), state=day.state)
             if day.day < open_days.judged_from
             else judged.pop(day.day),

@@ -1,4 +1,4 @@
-"""Reads the file that an institution writes of each day that is over: asked for once, fetched when it is written.
+"""Reads the file that an institution writes of each past day: requested once, fetched when it is written.
 
 ::
 
@@ -6,8 +6,9 @@
       ▲              │ it is refused, the day is not closed, or nothing comes: after a day
       └──────────────┘
 
-The first file waits for a person (``fetch_own_file``): until its form is confirmed the worker asks for one file and reads none.
-The name is kept as soon as it is told. Who dies before asks for another file of the same, which does no harm.
+The first file waits for a person (``fetch_own_file``): until its form is confirmed the worker requests one file and reads none.
+The name is stored as soon as it is known. A process that dies before that requests another file of the same day, which does no
+harm.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ ASKED_AGAIN_AFTER: Final = timedelta(days=1)
 DAYS_BEHIND: Final = timedelta(days=31)
 """A day that has not closed until then is for a person, who reads its file by hand."""
 _BOOKED_AFTER: Final = timedelta(hours=1)
-"""So long after a day's end its lines are all there, as we guess; a file that came too soon leaves its day open."""
+"""An assumption: this long after a day's end its lines are complete; a file that came too soon leaves its day open."""
 _FAILURE_MAX: Final = 300
 
 _log = structlog.get_logger(__name__)
 
 
 async def read_day_files(context: Context, account: InstitutionAccount, files: DayFiles) -> int:
-    """Ask for files that are wanted, read those that are written, and answer how many were read.
+    """Request wanted files, read written ones, and return how many were read.
 
     Raises:
-        InstitutionUnavailable: What was asked for and read until then stays.
+        InstitutionUnavailable: Earlier requests and readings stay.
     """
     lasts = await sweep_store.list_last_of(context.pool, account.id)
     now = context.clock.real_now()
@@ -107,7 +108,7 @@ async def fetch_own_file(context: Operator, open_institution: OpenInstitution, n
 async def _list_wanted(
     context: Context, account: InstitutionAccount, now: datetime
 ) -> list[tuple[date, DayFile | None]]:
-    """Days that are over and not closed, the oldest first, and what was asked for of each."""
+    """Past days that are not closed, the oldest first, and the requested file of each."""
     last = to_day(now - _BOOKED_AFTER) - timedelta(days=1)
     first = max(to_day(account.opened_at), last - DAYS_BEHIND)
     asked = await file_store.list_since(context.pool, account.id, first)

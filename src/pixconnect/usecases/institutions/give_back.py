@@ -59,7 +59,7 @@ async def _give_back(context: Context, opened: OpenAccount, waiting: GiveBack) -
         await context.ids.refund_id(),
         identifiers.make_return_id(context.policy.ispb, context.clock.now(), context.entropy),
     )
-    # Whoever began it before may have died before it was noted.
+    # An earlier run may have begun it and died before recording it.
     if await refund_store.find_by_external_id(context.pool, received.holder_id, planned.external_id) is not None:
         return structs.replace(waiting, state="made", reason=None)
     listed = await opened.institution.read_received(received.end_to_end_id)

@@ -1,4 +1,4 @@
-"""Asks an institution about one Pix or charge now, and records what came in as a sweep would: for whoever supports payers."""
+"""Queries an institution about one Pix or charge now, and records new facts as a sweep would: for payers' support."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from pixconnect.usecases.institutions.sweep import record_page
 
 
 class InquiryAnswer(Struct, frozen=True, kw_only=True):
-    """What the institution says of a name, beside what we have of it."""
+    """The institution's answer about a name, beside our records of it."""
 
     account: InstitutionAccount
     charge: OpenedCharge | None
@@ -42,9 +42,9 @@ class InquiryAnswer(Struct, frozen=True, kw_only=True):
     order: Transfer | None = None
     """Where a transfer that left over the account was asked for, as it is recorded now."""
     sent: SentPix | None = None
-    """What the institution says of that."""
+    """The institution's record of that."""
     lists_returns: bool = False
-    """Whether the institution tells what payees give back."""
+    """Whether the institution lists payees' returns."""
 
     @property
     def is_unknown(self) -> bool:
@@ -62,10 +62,10 @@ async def find_asked(context: Context, name: str) -> InstitutionAccount:
 
 
 async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) -> InquiryAnswer:
-    """Read a Pix, or a charge with the Pix that paid it, and record what is ours and new.
+    """Read a Pix, or a charge with its payment, and record new facts of ours.
 
     Args:
-        operator: Who asks, for the audit.
+        operator: The acting operator, for the audit.
         at: The account's context.
         opened: The account.
         asked: An end-to-end id or a txid.
@@ -106,7 +106,7 @@ async def ask(operator: Operator, at: Context, opened: OpenAccount, asked: str) 
 
 
 async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Transfer | None, SentPix | None]:
-    """A transfer that left over the account, and what the institution says of it by the name that it has there."""
+    """A transfer that left over the account, and the institution's record of it by its name there."""
     order = (await transfer_store.find_named(at.pool, [asked], "OUT")).get(asked)
     if order is None or order.institution_id != opened.account.id:
         return None, None
@@ -117,7 +117,7 @@ async def _read_sent(at: Context, opened: OpenAccount, asked: str) -> tuple[Tran
 
 
 async def _read(institution: Institution, asked: str) -> tuple[OpenedCharge | None, Sequence[ReceivedPix]]:
-    # An end-to-end id could be a txid by its form; no charge of ours has one that begins so.
+    # An end-to-end id could be a txid by its form; none of our charges has one that begins so.
     if is_end_to_end_id(asked):
         pix = await institution.read_received(asked)
         return None, [] if pix is None else [pix]

@@ -7,8 +7,8 @@
     the debit becomes a movement         the block ends in the transaction that posts the movement
     joined, set aside, struck            the block ends when the account's lines are settled: blocked -> available
 
-The lines decide, not their history: each run compares the debits that wait with the open blocks, so that a file that is read
-again changes nothing, and a run after a death does the rest. A credit that waits gives nothing, since it has no entry.
+The lines decide, not their history: each run compares waiting debits with open blocks, so that reading a file again changes
+nothing, and a run after a crash does the rest. A waiting credit gives nothing, since it has no entry.
 """
 
 from __future__ import annotations

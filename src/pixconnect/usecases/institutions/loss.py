@@ -1,11 +1,11 @@
-"""What ends a loss of the database for an account at an institution: what was forgotten of it is in the books again.
+"""Ends a loss of the database for an account at an institution: its lost facts are in the books again.
 
 ::
 
-    a loss is seen ──► paused, and read ──► an operator says so ──► as it was before
+    a loss is seen ──► paused, and read ──► an operator confirms ──► as it was before
                                               │ it was not read whole since: refused
 
-The worker reads by itself whatever the institution lists; what no API tells an operator reads, and says so.
+The worker reads all lists of the institution by itself; facts without an API are read by an operator, who confirms it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _log = structlog.get_logger(__name__)
 
 
 async def list_lost(context: Operator) -> Sequence[InstitutionAccount]:
-    """Accounts of which the database has forgotten something that no operator has said to be in the books again."""
+    """Accounts with a loss that no operator has confirmed as recovered."""
     async with context.pool.acquire() as connection:
         return [account for account in await account_store.list_all(connection) if account.lost_at is not None]
 
@@ -46,14 +46,14 @@ async def list_lost(context: Operator) -> Sequence[InstitutionAccount]:
 async def recover_account(
     context: Operator, open_institution: OpenInstitution, name: str, *, statement_was_read: bool
 ) -> InstitutionAccount:
-    """Let money leave an account again.
+    """Resume outgoing money of an account.
 
     Args:
-        statement_was_read: The operator's word, where the institution's API tells no statement.
+        statement_was_read: The operator's confirmation, if the institution's API has no statement.
 
     Raises:
-        BadRequest: Nothing is known to be forgotten of it, or not everything was read since; or a day of that time has no
-            statement here, and nothing else shows whether a repeated request was paid before.
+        BadRequest: No loss of it is known, or not everything was read since; or a day of that time has no statement here, and
+            nothing else shows whether a repeated request was paid before.
         NotFound: There is no such account.
     """
     async with context.pool.acquire() as connection:
@@ -75,9 +75,9 @@ async def recover_account(
         )
     if not traits.has_statement and not statement_was_read:
         raise errors.BadRequest(
-            f"statement_was_read: no statement of {name} is told by its API: read it there yourself, for the time that is "
-            f"forgotten (`pixconnect database show` says which), record its file by `pixconnect institution statement {name}`, "
-            "and say so with --statement-was-read"
+            f"statement_was_read: {name} has no statement by API: read it at the institution, for the lost time "
+            f"(`pixconnect database show` prints it), record its file by `pixconnect institution statement {name}`, "
+            "and confirm with --statement-was-read"
         )
     doubt = None if traits.has_statement else _find_doubt(account, traits, accounts)
     async with write_alone(context.pool) as connection:
@@ -96,7 +96,7 @@ def _find_doubt(
 ) -> str | None:
     """Why only the lines of its statement show whether a repeated request was paid before; ``None`` if a name shows it too."""
     if traits.names_first:
-        return "pays under no name of ours"
+        return "pays without our name"
     for other in accounts:
         # Its institution does not know the names that this one knows (``admit_forgotten``).
         if other.id != account.id and other.state != "closed" and may_lie_on(account.tax_id, other.tax_id):
@@ -105,13 +105,13 @@ def _find_doubt(
 
 
 async def _check_recorded(connection: Connection, account: InstitutionAccount, lost_at: datetime, doubt: str) -> None:
-    """Refuse what rests on a word alone where nothing but the statement tells later whether a request was paid before."""
+    """Refuse a mere confirmation if only the statement can show later whether a request was paid before."""
     losses = await loss_store.find_losses(connection)
-    # Where nobody knows how much is forgotten, a day may be.
+    # If the length of the loss is unknown, assume a day.
     first_on = to_day(min([loss.known_until or loss.noticed_at - _A_DAY for loss in losses], default=lost_at - _A_DAY))
     last_on = to_day(lost_at)
     told = await day_store.list_days(connection, account.id, first_on, last_on)
-    # What was recorded before the loss was noticed may lack what was paid after that.
+    # A record from before the loss was noticed may lack later payments.
     recorded = {day.day for day in told if day.read_at is not None and day.read_at >= lost_at}
     missing: list[date] = [day for day in list_span(first_on, last_on) if day not in recorded]
     if missing:

@@ -114,7 +114,7 @@ class OpenAccounts:
                 own_sender=await self._open_sender(account),
             )
         except errors.BadRequest as error:
-            # It is the operator's to mend, and no caller's fault; callers are not told which file is missing.
+            # The operator must mend it, and no caller is at fault; callers do not learn which file is missing.
             _log.error("an account cannot be opened", institution=account.name, reason=error.message)
             raise errors.ServiceUnavailable("the account at the institution cannot be opened now") from error
         # In its place before the other one is closed: who comes from now on gets this one.
@@ -124,7 +124,7 @@ class OpenAccounts:
         return opened
 
     async def _open_sender(self, account: InstitutionAccount) -> Sender | None:
-        """What sends, where the account has a credential of its own for it; ``None`` where the other one does."""
+        """The sender, if the account has a separate credential for it; ``None`` if it shares the other one."""
         sealed = await account_store.read_sealed(self._pool, account.id)
         if sealed is None or sealed.sending is None:
             return None

@@ -25,7 +25,7 @@ _LISTED_MAX: Final = 100
 
 
 class PennyTerms(Struct, frozen=True, kw_only=True):
-    """What is about to be done."""
+    """The planned actions."""
 
     account: InstitutionAccount
     fee_cents: int | None
@@ -62,16 +62,16 @@ async def read_penny_terms(context: Context, name: str) -> PennyTerms:
 async def send_penny(
     context: Context, operator: Operator, account: InstitutionAccount, key: str, key_type: KeyType
 ) -> Transfer:
-    """Have the cent sent, as any transfer of the house: within what is allowed, by the worker, once.
+    """Send the cent as any transfer of the house: within the allowance, by the worker, once.
 
     Raises:
         RuleBroken: As of every transfer.
         ServiceUnavailable: Nothing can be sent over the account now; nothing was done.
-        OutcomeUnknown: Nobody knows whether it was accepted; look at the house's transfers.
+        OutcomeUnknown: It may have been accepted; look at the house's transfers.
     """
     request = KeyTransferRequest(amount_cents=PENNY_CENTS, key=key, key_type=key_type)
     async with write_alone(operator.pool) as connection:
-        # Before it is sent: who tried is known also where nobody hears how it went.
+        # Before sending: the audit has the attempt even if its outcome is lost.
         await audit.record(operator, connection, "institution check", name_account(account.name), after=request)
     return (await start_transfer(context, _act_for(account, operator), request)).transfer
 

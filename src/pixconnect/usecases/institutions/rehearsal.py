@@ -1,8 +1,8 @@
-"""Walks through all that receiving asks of an institution, in its tests or at a counterpart, and says what differs.
+"""Makes every call of receiving once, in an institution's tests or at a counterpart, and reports differences.
 
-It opens one charge and removes it again, and returns one cent of a Pix that came in there, under one id twice, where refunds
-are allowed and such a Pix is there. It registers nothing and records no money: what came in, or was returned, is read into the
-books as ever. The audit has the names that it will use before anything is sent, so that what a death leaves there is known.
+It opens one charge and removes it again, and returns one cent of a Pix that came in there, under one id twice, if refunds are
+allowed and such a Pix exists. It registers nothing and records no money: credits and returns are read into the books as ever.
+The audit has the names before anything is sent, so that the remains of a crash are known.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RehearsalTerms(Struct, frozen=True, kw_only=True):
 
     @property
     def terms(self) -> ChargeTerms:
-        # Where an institution's tests pay small charges by themselves, ours is larger: it is to be removed.
+        # If an institution's tests pay small charges by themselves, ours is larger: it is to be removed.
         cents = self.profile.homologation.paid_cents_max + 1
         return ChargeTerms(
             txid=self.txid,
@@ -133,11 +133,11 @@ async def rehearse(
 
 
 def check_place(account: InstitutionAccount) -> None:
-    """Refuse where a rehearsal would move somebody's money, or could not begin."""
+    """Refuse if a rehearsal would move real money, or could not begin."""
     if account.environment == "production":
         raise errors.BadRequest(f"name: the account {account.name} is of production, where nothing is rehearsed")
     if account.state != "active":
-        raise errors.BadRequest(f"name: the account {account.name} is {account.state}: nothing is asked there")
+        raise errors.BadRequest(f"name: the account {account.name} is {account.state}: no calls are made to it")
     if not account.keys:
         raise errors.BadRequest(f"keys: the account {account.name} has none, so no charge can be rehearsed")
 
@@ -163,7 +163,7 @@ async def _check(institution: Institution, plan: RehearsalTerms) -> Walked:
 
 async def _read_balance(institution: Institution, plan: RehearsalTerms) -> Walked:
     if not institution.traits.has_balance:
-        yield _not_tried("balance", "the institution's API tells none")
+        yield _not_tried("balance", "the institution's API has none")
         return
     await institution.read_balance()
     yield _judge("balance")
@@ -171,7 +171,7 @@ async def _read_balance(institution: Institution, plan: RehearsalTerms) -> Walke
 
 async def _read_absent(institution: Institution, plan: RehearsalTerms) -> Walked:
     found = await institution.read_charge(plan.txid)
-    yield _judge("charge that is not there", "there is one", is_good=found is None)
+    yield _judge("missing charge", "there is one", is_good=found is None)
 
 
 async def _open(institution: Institution, plan: RehearsalTerms) -> Walked:
@@ -226,11 +226,11 @@ async def _list(institution: Institution, plan: RehearsalTerms) -> Walked:
                 found.append(item)
     yield _judge("list received", "; ".join(dict.fromkeys(unreadable)), is_good=not unreadable)
     absent = await institution.read_received(_NOBODYS)
-    yield _judge("received Pix that is not there", "there is one", is_good=absent is None)
+    yield _judge("missing received Pix", "there is one", is_good=absent is None)
     if not found:
         yield _not_tried("read received", "nothing came in within a day")
     elif await institution.read_received(found[0].end_to_end_id) is None:
-        yield _differs("read received", "it is listed, and not there")
+        yield _differs("read received", "it is listed, and not found")
     else:
         yield _judge("read received")
     async for step in _return(institution, plan, found):
@@ -246,7 +246,7 @@ async def _return(institution: Institution, plan: RehearsalTerms, received: Sequ
         yield _not_tried("refund", "nothing that could be returned came in within a day")
         return
     absent = await institution.read_refund(pix.end_to_end_id, plan.refund_id)
-    yield _judge("refund that is not there", "there is one", is_good=absent is None)
+    yield _judge("missing refund", "there is one", is_good=absent is None)
     first = await institution.refund(pix.end_to_end_id, plan.refund_id, _RETURNED_CENTS)
     yield _judge("refund", f"it is {_say(first)}", is_good=isinstance(first, ListedRefund))
     if isinstance(first, NotSent | CertainRefusal):
@@ -273,7 +273,7 @@ async def _list_webhooks(institution: Institution, plan: RehearsalTerms) -> Walk
 
 async def _list_statement(institution: Institution, plan: RehearsalTerms) -> Walked:
     if not institution.traits.has_statement:
-        yield _not_tried("statement", "the institution's API tells none")
+        yield _not_tried("statement", "the institution's API has none")
         return
     today = to_day(plan.at)
     unreadable = [
@@ -289,7 +289,7 @@ _ACTS: Final = dict[str, Callable[[Institution, RehearsalTerms], Walked]](
     [
         ("permissions", _check),
         ("balance", _read_balance),
-        ("charge that is not there", _read_absent),
+        ("missing charge", _read_absent),
         ("open charge", _open),
         ("open the same charge again", _open_again),
         ("read charge", _read),

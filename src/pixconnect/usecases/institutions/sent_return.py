@@ -1,10 +1,10 @@
-"""Reads what payees give back of sent Pix, where the institution lists it, and records each return once.
+"""Reads payees' returns of sent Pix, if the institution lists them, and records each once.
 
 ::
 
     of a transfer of the account ──► refund IN: the transfer's holder has it
-    of a Pix that nobody here ordered (a person sent it at the institution) ──► movement `reversal`, to the house
-    of an order whose network name is not told yet ──► read again
+    of a Pix without an order here (a person sent it at the institution) ──► movement `reversal`, to the house
+    of an order whose network name is unknown yet ──► read again
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ EVERY: Final = timedelta(hours=1)
 
 
 async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told: bool = False) -> int:
-    """Read the returns of what was sent over an account, where that is due; how many are listed.
+    """Read the returns of an account's sent Pix, if that is due; return the number listed.
 
     Args:
         context: The account's.
@@ -46,14 +46,14 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
         is_told: The institution has called about a return, or the balance differs.
 
     Raises:
-        InstitutionUnavailable: What was recorded until then stays.
+        InstitutionUnavailable: Facts recorded until then stay.
     """
     account, returns = opened.account, opened.sender.sent_returns
     if returns is None:
         return 0
     lasts, now = await sweep_store.list_last_of(context.pool, account.id), context.clock.real_now()
     is_new = is_told or is_due("sent", lasts.get("sent"), EVERY, now, account.lost_at)
-    # An account that may only receive has no leave to list what was sent.
+    # An account that may only receive is not permitted to list sent Pix.
     if (
         "near" not in lasts
         or not is_new
@@ -68,7 +68,7 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
     except InstitutionUnavailable as error:
         await note_failure(context, account, "sent", error.reason)
         raise
-    # All of it is read anew each time, so what was not recorded now is told again.
+    # All of it is read again each time, so a return not recorded now comes again.
     await note_end(context, account, "sent", now, count)
     return count
 
@@ -76,7 +76,7 @@ async def follow_sent_returns(context: Context, opened: OpenAccount, *, is_told:
 async def record_sent_returns(
     context: Context, account: InstitutionAccount, listed: Sequence[SentReturn | MalformedItem]
 ) -> None:
-    """Record what is new of a list; what cannot be recorded yet is left to the next one."""
+    """Record the new returns of a list; those that cannot be recorded yet are left to the next one."""
     for item in listed:
         if isinstance(item, MalformedItem):
             await keep_unreadable(context, account, item)
@@ -123,7 +123,7 @@ def _as_report(returned: SentReturn) -> ReturnReport:
 
 
 async def _record_unordered(context: Context, account: InstitutionAccount, returned: SentReturn) -> None:
-    """Of a Pix that no order here is, unless an order may still be told to have this name."""
+    """A return of a Pix without an order here, unless an order may still get this name."""
     async with context.pool.acquire() as connection:
         if returned.settled_at < account.opened_at or await line_store.read_open_amounts(connection, account.id):
             return

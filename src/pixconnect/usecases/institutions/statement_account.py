@@ -39,7 +39,7 @@ class ChosenStatements(Struct, frozen=True, kw_only=True):
     statements: Sequence[StatementFile]
     """Of the account, in the order of their days."""
     others: Sequence[StatementAccount]
-    """Further accounts of the file, of which nothing is read."""
+    """Further accounts of the file, which are not read."""
     is_own: bool
     is_confirmed: bool
 
@@ -132,7 +132,7 @@ def find_balance_meaning(account: InstitutionAccount) -> BalanceMeaning:
 
 
 async def add_blocked(connection: Connection, account: InstitutionAccount, file: StatementFile) -> StatementFile:
-    """The file with what was blocked at its balances' instants in them, if its balances leave that out."""
+    """The file with the blocked money at its balances' instants added, if its balances omit that."""
     if find_balance_meaning(account) != "available":
         return file
 

@@ -1,8 +1,8 @@
-"""Reads the account's own statement where there is one by API: its lines are kept, joined, and posted where nobody's.
+"""Reads the account's own statement if the API has one: lines are kept, joined, and posted if unclaimed.
 
-What was on the account when yesterday ended is told (Inter), or reckoned in a moment in which nothing moves: the balance of
-now, less today's lines. Two such balances, and what was listed between them, prove the days between
-(``domain/institutions/day.py``); one of them proves nothing.
+The balance at yesterday's end is reported (Inter), or computed in a moment without movement: the present balance, less today's
+lines. Two such balances, and the lines listed between them, prove the days between (``domain/institutions/day.py``); one of
+them proves nothing.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ async def read_day_of_now(context: Context, account: InstitutionAccount, institu
 
 
 async def _find_first(context: Context, account: InstitutionAccount, last: Sweep | None, now: datetime) -> date:
-    """The first day to read: none is left out, what is not closed comes again, and each hour more does."""
+    """The first day to read: none is left out, open ones come again, and each hour more do."""
     today, opened_on = to_day(now), to_day(account.opened_at)
     # If the account was added again after a loss, only these days show what it had paid in the forgotten time.
     forgotten = await day_store.list_unread_of_loss(context.pool, account.id, now - REPEATED_FOR)
@@ -89,7 +89,7 @@ async def _find_first(context: Context, account: InstitutionAccount, last: Sweep
     days = await day_store.list_days(context.pool, account.id, today - DISAGREEING_BEHIND, today - timedelta(days=1))
     behind = today - DAYS_BEHIND
     first = min(today, to_day(last.began_at))
-    # The first reading of each hour goes further back; the others to what is not closed.
+    # The first reading of each hour goes further back; the others to the open days.
     if int(last.began_at.timestamp()) // 3600 == int(now.timestamp()) // 3600:
         behind = min((day.day for day in days if day.day >= behind and not day.is_closed), default=today)
     elif any(day.state == "open" for day in days):
@@ -133,7 +133,7 @@ async def _record(
 async def _compare(
     context: Writer, account: InstitutionAccount, days: Mapping[date, RecordedDay], lines: Sequence[InstitutionItem]
 ) -> None:
-    """Compare all lines that the API lists of days which files have told."""
+    """Compare all lines that the API lists for days already covered by files."""
     now = context.clock.now()
     async with write_alone(context.pool) as connection:
         # Pages shift while they are read.
@@ -144,10 +144,10 @@ async def _compare(
 
 
 async def record_listed(context: Writer, account: InstitutionAccount, items: Sequence[InstitutionItem]) -> int:
-    """Keep lines that the institution's API lists, and answer how many are new.
+    """Store the lines listed by the institution's API, and return how many are new.
 
-    A list may have any number of them, so that it is kept part by part: who dies meanwhile has kept what is true. That they are
-    all of their days is noted apart (``note_listed``).
+    A list may have any number of them, so it is stored part by part: after a crash the stored part is true. Its completeness is
+    recorded separately (``note_listed``).
     """
     new_count = 0
     for start in range(0, len(items), AT_ONCE):
@@ -184,7 +184,7 @@ async def note_listed(context: Writer, account: InstitutionAccount, days: tuple[
 
 
 async def _note_closing(context: Context, account: InstitutionAccount, institution: Institution, today: date) -> None:
-    """Note what was on the account when yesterday ended, as it is told or can be reckoned."""
+    """Record the balance at yesterday's end, reported or computed."""
     yesterday = today - timedelta(days=1)
     if yesterday < to_day(account.opened_at):
         return
@@ -202,7 +202,7 @@ async def _note_closing(context: Context, account: InstitutionAccount, instituti
 
 
 async def _reckon(context: Context, account: InstitutionAccount, institution: Institution, today: date) -> int | None:
-    """What was on the account when today began, by a moment in which nothing moves."""
+    """Today's opening balance, computed in a moment without movement."""
     for _ in range(STILL_TRIES_MAX):
         before_cents = await institution.read_balance()
         moved = dict[str, int]()

@@ -1,8 +1,8 @@
-"""A company that changes its bank: a holder on the new account succeeds the one on the former account.
+"""A company changes its bank: a holder on the new account succeeds the one on the former account.
 
-The former holder stays where it is and starts nothing new: printed codes, returns, contests and refunds of what it received
-go on over its account, and orders that are under way end there. Its clients, keys and webhooks are the successor's from then
-on. Both are one family: a name under which one has asked for something is used, and either finds what the other has made.
+The former holder stays and starts nothing new: printed codes, returns, contests and refunds of its received Pix go on over its
+account, and pending orders end there. Its clients, keys and webhooks are the successor's from then on. Both are one family: a
+name used by one is used for both, and either finds the other's resources.
 """
 
 from __future__ import annotations

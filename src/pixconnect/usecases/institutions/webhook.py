@@ -1,7 +1,7 @@
-"""What is registered at an institution, and how an operator puts our address there and takes it away again.
+"""The webhooks registered at an institution; operators set our address there and remove it again.
 
-What stood there before is kept, with the secret, before anything is asked of the institution; what nobody knows afterwards is
-read there again, never guessed.
+An earlier registration is saved, with the secret, before any call to the institution; an unknown outcome is read there again,
+never guessed.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class RegisteredWebhook(Struct, frozen=True, kw_only=True):
 class RegisteredWebhooks(Struct, frozen=True, kw_only=True):
     account: InstitutionAccount
     address: str | None
-    """Ours; ``None`` while no secret was made."""
+    """Ours; ``None`` until a secret is made."""
     found: Sequence[RegisteredWebhook]
     kept: Sequence[KeptWebhook]
-    """What stood there before ours."""
+    """The registrations that ours replaced."""
 
     @property
     def whose(self) -> Whose | None:
-        """Of all of them together: ours only if each is, or one where an account may have any number."""
+        """The owner of all of them together: ours only if each is, or one if an account may have any number."""
         if any(each.key is None and each.whose == "ours" for each in self.found):
             return "ours"
         for each in self.found:
@@ -88,7 +88,7 @@ async def check_keys_pay(context: Operator, open_institution: OpenInstitution, n
     """
     async with context.pool.acquire() as connection:
         account = await find_account(connection, name)
-    # Others are not asked for it: whoever lowers an allowance needs nobody's answer.
+    # Others are not called: lowering an allowance must not depend on an answer.
     if not read_profile(account.profile_name).account.pays_from_webhook_keys:
         return
     there = await read_webhooks(context, open_institution, name)
@@ -111,11 +111,11 @@ async def set_webhooks(
     """Register our address for each key.
 
     Args:
-        replaces: Also where another address stands, which is kept.
-        has_new_secret: Make another secret; the address before it rings no more.
+        replaces: Also where another address is registered, which is saved.
+        has_new_secret: Make another secret; calls to the earlier address are refused.
 
     Raises:
-        BadRequest: Another address stands there, or ours is none that an institution would call.
+        BadRequest: Another address is registered, or an institution would not call ours.
         ServiceUnavailable: The institution refused, or gave no answer.
     """
     async with _open(context, open_institution, name) as (account, institution):
@@ -123,7 +123,7 @@ async def set_webhooks(
         foreign = [each for each in before.found if each.is_foreign and institution.traits.has_webhook_per_key]
         if foreign and not replaces:
             named = "; ".join(f"{each.key}: {each.url}" for each in foreign)
-            raise errors.BadRequest(f"webhook: is not ours ({named}); --replace keeps it and puts ours in its place")
+            raise errors.BadRequest(f"webhook: is not ours ({named}); --replace saves it and registers ours")
         kept = {each.key or "": each.url or "" for each in foreign}
         async with write_alone(context.pool) as connection:
             address = await _make_secret(context, connection, account, is_new=has_new_secret)
@@ -143,7 +143,7 @@ async def set_webhooks(
 
 
 async def restore_webhooks(context: Operator, open_institution: OpenInstitution, name: str) -> RegisteredWebhooks:
-    """Put back what stood there before ours, or nothing; an address that is not ours stays."""
+    """Restore the registrations that ours replaced, or none; an address that is not ours stays."""
     async with _open(context, open_institution, name) as (account, institution):
         before = await _read(context, account, institution)
         async with write_alone(context.pool) as connection:
@@ -153,7 +153,7 @@ async def restore_webhooks(context: Operator, open_institution: OpenInstitution,
         # What counts is what stands there now, not what each call was answered.
         after = await _read(context, account, institution)
         if any(each.is_ours for each in after.found):
-            raise errors.ServiceUnavailable(f"webhook: ours is still there: {'; '.join(failures)}")
+            raise errors.ServiceUnavailable(f"webhook: ours is still registered: {'; '.join(failures)}")
         async with write_alone(context.pool) as connection:
             # Only once it stands there again: killed before this, the same verb does it again.
             await webhook_store.forget_kept(connection, account.id)
@@ -168,7 +168,7 @@ async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution
     """
     async with context.pool.acquire() as connection:
         account = found(await account_store.find_named(connection, name), name)
-        # Before the institution is asked: an account that stays here keeps its webhook there.
+        # Before the call to the institution: an account that stays here keeps its webhook there.
         await refuse_use(connection, account, context.clock.real_now())
         if account.state == "closed" or await webhook_store.find(connection, account.id) is None:
             return None
@@ -180,7 +180,7 @@ async def withdraw_webhooks(context: Operator, open_institution: OpenInstitution
 
 
 def judge_webhooks(there: RegisteredWebhooks) -> list[PermissionTried]:
-    """What it means for an account what is registered there."""
+    """The meaning of the registrations for an account."""
     return [_judge(there.account, each) for each in there.found]
 
 
@@ -191,7 +191,7 @@ def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionT
         costs += f"; {profile.title} sends nothing from a key without one"
     told: dict[Whose | None, str] = {
         "ours": "",
-        "outdated": "it is an older address of ours, which rings no more: institution webhook set",
+        "outdated": "it is an outdated address of ours, which is refused: institution webhook set",
         "another_installation": "another installation has it: is this account open there too?",
         "other": f"it is another program's; {costs}",
         None: f"there is none; {costs}: institution webhook set",
@@ -201,14 +201,14 @@ def _judge(account: InstitutionAccount, there: RegisteredWebhook) -> PermissionT
 
 
 async def _register(institution: Institution, there: RegisteredWebhooks, address: str) -> list[str]:
-    """Put our address there; answers why some of it may not have been done."""
+    """Register our address; return why some of it may not have been done."""
     failures = list[str]()
     if institution.traits.has_webhook_per_key:
         for each in there.found:
             if each.url != address:
                 failures += await _attempt(institution.set_webhook(each.key or "", address))
         return failures
-    # Ours is put there before an older one goes: in between the account rings twice, and not never.
+    # Ours is registered before an older one goes: in between the account is called twice, and not never.
     if all(each.url != address for each in there.found):
         failures += await _attempt(institution.set_webhook("", address))
     for each in there.found:
@@ -229,7 +229,7 @@ async def _put_back(institution: Institution, there: RegisteredWebhooks) -> list
 
 
 async def _attempt(call: Awaitable[None]) -> list[str]:
-    # Refused or unknown: what is there now is read again, and told with the reason.
+    # Refused or unknown: the present state is read again, and returned with the reason.
     try:
         await call
     except InstitutionUnavailable as error:
@@ -245,7 +245,7 @@ async def _read(context: Operator, account: InstitutionAccount, institution: Ins
     async with context.pool.acquire() as connection:
         callback = await webhook_store.find(connection, account.id)
         kept = await webhook_store.list_kept_webhooks(connection, account.id)
-    # Without a secret of ours nothing there is ours, but it may have been: a restored database may know an older one.
+    # Without a secret of ours no registration is ours, but it may have been: a restored database may lack an older one.
     ours = _address(context, account, "" if callback is None else _open_secret(context, callback))
     there = [RegisteredWebhook(key=each.key, url=each.url, whose=judge_address(each.url, ours)) for each in listed]
     if institution.traits.has_webhook_per_key:

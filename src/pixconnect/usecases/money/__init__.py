@@ -1,1 +1,1 @@
-"""Money as the service moves it: charges, transfers and refunds, and what the rail says of them."""
+"""Money as the service moves it: charges, transfers and refunds, and the rail's reports about them."""

@@ -1,8 +1,8 @@
-"""What the network calls our orders, where it does not use the ids that we made.
+"""The network's names of our orders, if it does not use our ids.
 
-A rail may tell it with its answer, with the outcome, or later still. It is noted once, whatever has become of the order by
-then, and without an event. How an order ends goes by our own id, so a name that cannot be believed hinders no end: it is kept
-for an operator, and the order keeps the name that it has.
+A rail may report a name with its answer, with the outcome, or later still. It is recorded once, in any state of the order, and
+without an event. How an order ends goes by our own id, so a name that is not credible hinders no end: it is kept for an
+operator, and the order keeps its present name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NamedOrder(Struct, frozen=True, kw_only=True):
 
 
 async def name_orders(context: Context, told: Sequence[NamedOrder]) -> list[Misfit | errors.PixConnectError | None]:
-    """Note what the rail calls orders of ours; for each, in order, why that was not noted."""
+    """Record the rail's names of our orders; for each, in order, the reason if that was not recorded."""
     outcomes: list[Misfit | errors.PixConnectError | None] = [_find_misfit(context, each) for each in told]
     new = [
         index
@@ -96,7 +96,7 @@ async def _name_orders(batch: Batch[NamedOrder]) -> list[Misfit | None]:
             misfit = _misfit(told, "that is the name of another")
         elif now_named[name] is None:
             now_named[name] = network_id
-            # Two orders of one batch may be told one name: the first has it.
+            # Two orders of one batch may get one name: the first has it.
             taken.add(network_id)
             new.append((told.ordered, network_id))
         outcomes.append(misfit)
@@ -109,7 +109,7 @@ NAME_ORDERS: Final = WriteOperation("name_orders", _name_orders)
 
 
 def may_be_named_later(context: Context, report: Report) -> bool:
-    """Whether the rail must send a report of an unknown order again: a report recorded meanwhile may tell its name."""
+    """Whether the rail must resend a report of an unknown order: a report recorded meanwhile may contain its name."""
     if context.policy.abilities.keeps_our_id:
         return False
     name = f"{kept_report.kind_of(report)} {report.report_id}"

@@ -1,4 +1,4 @@
-"""Writes charges that an institution has opened, or that are answered with a static code while nobody knows whether it has."""
+"""Writes charges that an institution has opened, or that get a static code while their opening is unknown."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ async def finish(context: Context, opening: ChargeOpening, there: OpenedCharge) 
         code = br_code.format_dynamic_br_code(there.location, name, city, is_paid_once=is_paid_once)
     if code is None:
         raise errors.InvariantBroken(
-            "an institution opened a charge that nobody can pay: it has no code and no location"
+            "an institution opened a charge that cannot be paid: it has no code and no location"
         )
     # The institution's clock decides until when it can be paid.
     contents = structs.replace(opening.contents, lifetime_s=there.lifetime_s)
     async with context.writes.transaction() as batch:
-        # Under the opening's lock: the caller's process and a worker may both have heard of it, and one of them writes the
+        # Under the opening's lock: the caller's process and a worker may both have its result, and one of them writes the
         # charge.
         locked = await OPENINGS.lock(batch.connection, opening)
         if locked is None or locked.state != "opening":

@@ -1,14 +1,14 @@
-"""Asks an institution for what is written down first, and asks on until the outcome is known.
+"""Makes a recorded call to an institution, and repeats its query until the outcome is known.
 
 ::
 
     [ a row, open ] ─► the institution, at most 3 s ─► [ the row has ended, with its charge and events ] ─► answer
-                          │ unknown: 504, and a worker asks on, at longer and longer intervals
+                          │ unknown: 504, and a worker queries on, at longer and longer intervals
                           └ nothing was sent: 503, and the row is given up
 
-``CallKind`` is what differs between opening and changing a charge. Orders go another way (``handover``): they are held, and
-sent in batches under the fence of a slot. Defences and what is given back have no caller who waits, and webhooks no queue: an
-operator repeats the verb.
+``CallKind`` has the differences between opening and changing a charge. Orders go another way (``handover``): they are held, and
+sent in batches under the fence of a slot. Defences and returns have no waiting caller, and webhooks no queue: an operator
+repeats the verb.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class CallKind(Struct, Generic[Row], frozen=True, kw_only=True):
     settle: Callable[[Context, Row, OpeningAnswer], Awaitable[Charge | UnknownOutcome | None]]
     """Writes the end of a row: the charge that it made, or why it is still open; ``None`` where ``rows`` have the end."""
     explain: Callable[[Row], Exception | None]
-    """Why a row that has ended has not done what was wanted."""
+    """Why a row that has ended did not have the wanted effect."""
     tell_unknown: Callable[[Row], errors.OutcomeUnknown]
 
 
@@ -118,10 +118,10 @@ async def await_end(
 
     Args:
         context: The caller's.
-        kind: What is asked for.
+        kind: The kind of call.
         row: As it was.
         wait_s: How long to wait for its end.
-        refusal: What the institution answered: it says more of it than the row.
+        refusal: The institution's answer: it has more details than the row.
     """
     until_s = context.clock.monotonic_s() + wait_s
     unknown = kind.tell_unknown(row)
@@ -138,7 +138,7 @@ async def await_end(
         raise failure if found.state != "refused" or refusal is None else RefusedByInstitution(refusal)
     with or_unknown(unknown):
         charge = await charge_store.find_by_id(context.pool, row.holder_id, row.charge_id)
-    return errors.require(charge, "what has ended has its charge")
+    return errors.require(charge, "an ended row has its charge")
 
 
 async def go_on(context: Context, opened: OpenAccount, kind: CallKind[Row]) -> int:

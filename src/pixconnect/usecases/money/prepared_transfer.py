@@ -1,6 +1,6 @@
 """Transfers in two steps: prepared, which moves nothing, and approved, which sends.
 
-What is prepared is kept before anybody is answered. If we die before it is approved, it can still be approved, once.
+A prepared transfer is stored before the caller gets an answer. If we die before it is approved, it can still be approved, once.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from pixconnect.usecases.money import transfer as transfer_usecases
 class Approval(Struct, frozen=True, kw_only=True):
     prepared: PreparedTransfer
     transfer: Transfer | None
-    """``None`` while nobody has approved it."""
+    """``None`` until it is approved."""
 
 
 async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedTransfer) -> Party:
-    """Keep what is to be sent once it is approved; whom that pays, as far as anybody knows now.
+    """Store a transfer to be sent once approved; returns the payee, as far as known now.
 
     Raises:
-        ExternalIdConflict: The name was used, whatever for.
-        PixKeyNotFound: Nobody has the key; that costs tokens.
+        ExternalIdConflict: The name was used, for anything.
+        PixKeyNotFound: The key does not exist; that costs tokens.
     """
     await _refuse_repeat(context, caller, prepared.external_id)
     money.check_amount(prepared.amount_cents)
@@ -44,7 +44,7 @@ async def prepare_transfer(context: Context, caller: Caller, prepared: PreparedT
 
 
 async def approve_transfer(context: Context, caller: Caller, external_id: str, *, is_new: bool) -> Approval:
-    """Send what was prepared; again it is the same transfer, or refused.
+    """Send a prepared transfer; again it is the same transfer, or refused.
 
     Raises:
         InsufficientFunds: Nothing was done: it can be approved later. So it is for all other refusals.
@@ -65,7 +65,7 @@ async def find_prepared(context: Context, caller: Caller, external_id: str) -> A
 
 
 async def list_prepared(context: Context, caller: Caller, span: Span) -> Page[Approval]:
-    """One page of them, whatever has become of each, newest first."""
+    """One page of them, in any state, newest first."""
     page = await prepared_store.read_page(context.pool, caller.holder_id, span)
     async with context.pool.acquire() as connection:
         wanted = [(prepared.external_id, caller.holder_id) for prepared in page.items]

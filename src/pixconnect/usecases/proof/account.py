@@ -1,4 +1,4 @@
-"""Judges the closed days of accounts at institutions anew, from what is recorded of them."""
+"""Judges the closed days of accounts at institutions again, from the recorded facts."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def _judge_account(
             rule=CLOSED_DAYS.name,
             verdict="not_checkable",
             account=account.name,
-            reason="no day of it has closed: its statement tells none, or not yet",
+            reason="no day of it has closed: its statement has no balance, or not yet",
         )
     else:
         judgement = Judgement(

@@ -31,9 +31,9 @@ class PossibleAnswer(Struct, frozen=True, kw_only=True):
     item_id: str
     answer: Answer
     own: str | None = None
-    """Of ``ours``, what the line is then, as ``case answer`` takes it."""
+    """For ``ours``, the line's record in the form of ``case answer``."""
     posts_cents: int = 0
-    """What is posted if the line proves to be nothing of ours; negative where it leaves."""
+    """The posting if the line has no record of ours; negative for outgoing money."""
     kind: MovementKind | None = None
     holder_id: int | None = None
     """Whose account it is posted to."""
@@ -84,7 +84,7 @@ async def list_answers(
 
 
 async def _list_own(connection: Connection, account: InstitutionAccount, item: RecordedItem) -> list[str]:
-    """What of ours a line may be, the nearest days first."""
+    """Our possible records of a line, the nearest days first."""
     lines = await line_store.list_unmatched(connection, account.id, (item.day, item.day))
     sums = [SUM] if joining.find_parts(item, lines) else []
     if is_sum(item):

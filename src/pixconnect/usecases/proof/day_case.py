@@ -70,16 +70,16 @@ def _of_day(
 
 
 def _counts_alone(item: RecordedItem) -> bool:
-    """It is in the sums of its day, and nothing of ours."""
+    """It is in the sums of its day, and has no record of ours."""
     return item.joined_kind is None and (item.waits is None or OUTCOMES[item.waits].counts)
 
 
 def _say_item(item: RecordedItem, parts_count: int) -> str:
     waits: str = item.waits or "not posted"
     if parts_count:
-        waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` says that it is"
+        waits = f"it may be the sum of {parts_count} transfers of the day, and `case answer --ours` confirms that"
     elif item.waits == "not_yet_read" and item.direction == "IN":
-        waits = "not_yet_read (no reading tells it; if it gives a transfer back, `case adjust` records that)"
+        waits = "not_yet_read (no reading reports it; if it gives a transfer back, `case adjust` records that)"
     named = "".join(f" {name}" for name in item.names)
     return (
         f"line {item.item_id} of {_say_cents(item.signed_cents)}, {item.kind}, {waits}, read on"
@@ -109,5 +109,5 @@ def _cut_list(said: Sequence[str]) -> str:
 
 
 def within_bounds(cents: int) -> int | None:
-    # Two amounts that each can be may differ by more than any: whatever an institution says, its case is opened.
+    # Two permitted amounts may differ by more than one: the case of any report is opened.
     return max(-AMOUNT_MAX_CENTS, min(cents, AMOUNT_MAX_CENTS)) or None

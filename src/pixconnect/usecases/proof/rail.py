@@ -1,4 +1,4 @@
-"""Compares what has settled here with the rail's own statement and position, beside the service."""
+"""Compares settlements here with the rail's own statement and position, beside the service."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def compare_with_rail(
     *,
     items_at_once: int = ITEMS_AT_ONCE,
 ) -> list[Finding]:
-    """Whatever breaks one of some rules of ``store/proof/rail.py``.
+    """All violations of some rules of ``store/proof/rail.py``.
 
     Args:
         connection: As the reader.
@@ -53,12 +53,12 @@ async def compare_with_rail(
 
 async def _compare_sums(connection: Connection, rail: Rail) -> list[Finding]:
     now = (await rail.position()).as_of
-    # Whoever puts a clock back has settled what is dated ahead of it: only the list from before tells that from what settles
-    # after the position was taken.
+    # After a clock is put back, settlements are dated ahead of it: only the earlier list distinguishes them from those after
+    # the position was taken.
     ahead = [item async for page in rail.statement(now, _LATEST) for item in page]
     position = await rail.position()
     recent = position.as_of - APART
-    # What we date within the span may be dated before it there.
+    # Facts that we date within the span may be dated before it there.
     theirs = [item async for page in rail.statement(recent - APART, position.as_of) for item in page]
     theirs += [item for item in ahead if item.settled_at >= position.as_of]
     cents = await rail_store.sum_held(connection, theirs, recent, position.as_of + APART)
@@ -79,7 +79,7 @@ async def _compare_sums(connection: Connection, rail: Rail) -> list[Finding]:
 async def _compare_items(connection: Connection, rail: Rail, begin: datetime, items_at_once: int) -> list[Finding]:
     until = (await rail.position()).as_of
     found, known = list[Finding](), list[SettledItem]()
-    # What we date within the span may be dated before or after it there, ahead of a clock that was put back too.
+    # Facts that we date within the span may be dated before or after it there, ahead of a clock that was put back too.
     async for page in rail.statement(begin - APART, _LATEST):
         known += page
         end = min(known[-1].settled_at - APART, until)

@@ -1,8 +1,8 @@
 """Where holders' books are read: at a standby that is at least as new as the run, or else at the primary.
 
-The run writes at the primary when it begins or goes on. A standby that has this is of the same installation, and has all that
-was there before: so a run says of what it has read there neither less nor more than of what it reads at the primary. What it
-finds there is looked at again at the primary, and counts only if it is still wrong.
+The run writes at the primary when it begins or goes on. A standby with this row is of the same installation, and has all
+earlier rows: so its findings are as complete as the primary's. They are checked again at the primary, and count only if they
+persist.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BookReading:
         noted_at = await run_store.read_seen_at(self._primary, run)
         try:
             async with asyncio.timeout(within_s):
-                while not await run_store.has_seen(self._standby, run, noted_at):  # noqa: ASYNC110  nothing tells
+                while not await run_store.has_seen(self._standby, run, noted_at):  # noqa: ASYNC110  there is no notification
                     await asyncio.sleep(LOOK_EVERY_S)
         except TimeoutError:
             self._leave(f"after {within_s:.0f} s it does not have the beginning of this run")
@@ -46,7 +46,7 @@ class BookReading:
             self._leave(f"it gives no answer: {type(error).__name__}")
 
     async def ask(self, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
-        """As ``look.ask``, wherever it can be answered."""
+        """As ``look.ask``, at either server."""
         if self._standby is not None:
             try:
                 return await look_store.ask(self._standby, rule, part, since)

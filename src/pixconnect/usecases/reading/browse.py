@@ -1,11 +1,11 @@
-"""Lists as the console shows them: of one holder or of all, by whatever people filter by.
+"""Lists as the console shows them: of one holder or of all, by any filter.
 
-We list fields with an index (holder, status, instant) with their exact total, as callers' lists are. For any other
-field we read row by row, back from the newest, for a bounded time; the answer says how far that was, and the next page
-goes on there. With few holders the statement merges their own places in the indexes. We add no index for this: each
-would cost every charge that is written.
+We list fields with an index (holder, status, instant) with their exact total, as callers' lists are. For any other field we
+read row by row, back from the newest, for a bounded time; the answer has the oldest instant read, and the next page continues
+there. With few holders the statement merges their own places in the indexes. We add no index for this: each would slow every
+new charge.
 
-The webhooks' part of the console's lists: deliveries, events with theirs, and endpoints with how they are doing.
+The webhooks' part of the console's lists: deliveries, events with theirs, and endpoints with their state.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ async def _search(
     *,
     is_narrowed: bool,
 ) -> Browsed[asyncpg.Record]:
-    # Processes take ids in blocks, so of few holders the newest are found by their instants, whatever their ids are.
+    # Processes take ids in blocks, so with few holders the newest are found by their instants, in any order of ids.
     is_whole = not (is_narrowed or wanted.is_filtered or wanted.event_types)
     whose = await _find_whose(context.pool, viewer, is_merged=is_narrowed or is_whole)
 
@@ -192,7 +192,7 @@ async def _find_whose(pool: Pool, viewer: Viewer, *, is_merged: bool) -> Sequenc
     """The holders whose rows are merged by their indexes; ``None`` for all holders, whose rows are read by id."""
     if viewer.holder_id is not None:
         return [viewer.holder_id]
-    # What only rows tell is looked for faster by id: there a look reads no more rows than it was asked for.
+    # Fields without an index are searched faster by id: a look reads no more rows than requested.
     if not is_merged:
         return None
     found = await figures_store.next_holders(pool, 0, HOLDERS_MERGED_MAX + 1)
@@ -340,7 +340,7 @@ async def read_event(context: Context, viewer: Viewer, event_id: int) -> EventVi
     event = await timeline_store.find_event(context.pool, event_id, viewer.holder_id)
     if event is None:
         raise errors.NotFound("id: there is no such event")
-    # Whoever may see all holders sees the event's endpoints among those of its own holder.
+    # A viewer of all holders sees the event's endpoints among those of its own holder.
     owner = structs.replace(viewer, holder_id=event.holder_id)
     endpoints = {each.id: each for each in await _find_endpoints(context.pool, owner, None)}
     removed_ids = await endpoint_store.list_removed(context.pool, event.holder_id)
@@ -370,7 +370,7 @@ async def browse_endpoint(context: Context, viewer: Viewer, endpoint_id: int) ->
 
 
 async def list_endpoint_lines(context: Core, viewer: Viewer, endpoint_id: int | None = None) -> list[EndpointLine]:
-    """Endpoints by their ids, each with how it is doing; of one alone, it must be there."""
+    """Endpoints by their ids, each with its state; a single one must exist."""
     viewer.require("webhook.read")
     endpoints = await _find_endpoints(context.pool, viewer, endpoint_id)
     backlogs = await endpoint_store.read_backlogs(context.pool, [each.id for each in endpoints], PENDING_COUNTED_MAX)

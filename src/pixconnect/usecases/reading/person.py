@@ -1,7 +1,7 @@
-"""What is held about a person, for whoever has to answer that person, and what of it is erased on request.
+"""The data about a person, for answering that person's request, and its erasure on request.
 
-What is kept of whom and for how long stands in the register of people's data (``domain/rules/retention.csv``). Erasure empties
-texts and deletes no row: the books, their chain and every head that was written down stay as they are.
+The register of personal data lists the kept data and their times (``domain/rules/retention.csv``). Erasure empties texts and
+deletes no row: the books, their chain and every recorded head stay as they are.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PersonLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept_as: Sequence[str]
     """Its names in the register of people's data."""
     kept_until: datetime | None
-    """``None`` while it has not ended, and of what the program takes out of no row."""
+    """``None`` while it has not ended, and for data that the program never removes."""
     texts: Any
 
 
@@ -73,15 +73,15 @@ class Erasure(Struct, frozen=True, kw_only=True):
     """What a request came to."""
 
     erased: dict[str, int]
-    """Rows of which something was emptied, by kind."""
+    """Rows with an emptied text, by kind."""
     stays: list[KeptPart]
     told: list[PersonEndpoint]
     exported_at: list[datetime]
-    """When what is held about this person was written out before."""
+    """Earlier exports of this person's data."""
 
 
 Note = Callable[[Sequence[ErasedRow]], None]
-"""Writes down durably what is about to be erased."""
+"""Durably records the rows about to be erased."""
 
 
 def read_tax_id(text: str) -> str:
@@ -98,25 +98,25 @@ async def export_person(context: Operator, text: str) -> AsyncGenerator[PersonLi
         InvalidTaxId: It is no CPF or CNPJ.
     """
     tax_id, ages = read_tax_id(text), requested_periods(context)
-    # In a transaction of its own, before the first row is read: whoever goes away halfway has seen a part of it.
+    # In a separate transaction, before the first row is read: an aborted export has shown a part of it.
     async with write_alone(context.pool) as connection:
         await audit.record(context, connection, "person export", _subject(tax_id))
     async with context.pool.acquire() as connection, aclosing(_read_all(connection, tax_id)) as slices:
         async for rows in slices:
             for row in rows:
                 yield _line(context, row, ages)
-            # Right after the rows that they tell of, so that no more than a slice of either is in memory.
+            # Right after their rows, so that no more than a slice of either is in memory.
             for event in await person_store.list_events_of(connection, rows):
                 yield _event_line(event)
 
 
 async def erase_person(context: Operator, text: str, note: Note, batch_max: int = ERASED_AT_ONCE) -> Erasure:
-    """Empty the texts about a person that no rule keeps, say what stays and who was told. Asked again, it does the rest.
+    """Empty a person's texts that no rule keeps, report the rest and earlier receivers. Repeating it does the rest.
 
     Args:
-        context: Whoever answers the request.
+        context: The operator's.
         text: The person's CPF or CNPJ.
-        note: Called before each transaction, so that no row is ever erased that is not noted.
+        note: Called before each transaction, so that every erased row is recorded first.
         batch_max: Rows that are emptied in one transaction.
 
     Raises:
@@ -128,7 +128,7 @@ async def erase_person(context: Operator, text: str, note: Note, batch_max: int 
         held = await _read_erasable(connection, tax_id)
         told = await person_store.list_told(connection, held)
         acts = await audit_store.list_before(connection, None, [_subject(tax_id)], _ACTS_MAX)
-    # What is written anew goes by the same rules as soon as it is old enough.
+    # New texts follow the same rules as soon as they are old enough.
     notes = [
         ErasedRow(kind=kind, id=row.id, holder_id=row.holder_id)
         for row in held
@@ -155,14 +155,14 @@ async def _read_erasable(connection: Connection, tax_id: str) -> list[PersonRow]
     async with aclosing(_read_all(connection, tax_id)) as slices:
         async for rows in slices:
             held += [_named(row) for row in rows]
-    # Refused as a whole, before anything is noted: whoever looks into a case still needs what the rows say.
+    # Refused as a whole, before anything is recorded: an open case still needs the rows' texts.
     await _refuse_open(connection, tax_id, held)
     return held
 
 
 async def erase_again(context: Operator, notes: Sequence[ErasedRow]) -> dict[str, int]:
-    """Empty what was emptied before, in a database that was put back to before that; answers how many rows, by kind."""
-    # The file that was given is the note, so nothing is noted anew; rows that the restored database lacks are passed over.
+    """Empty texts erased before, in a database restored to an earlier state; returns the number of rows, by kind."""
+    # The given file is the note, so nothing is recorded again; rows that the restored database lacks are skipped.
     return await _erase(
         context, notes, requested_periods(context), "what was noted", "person erase again", lambda _: None
     )
@@ -225,30 +225,29 @@ async def _erase(
         for start in range(0, len(of_kind), batch_max):
             batch = of_kind[start : start + batch_max]
             # Durable before the transaction: if the process dies in between, the note names rows that still have their texts,
-            # and to erase them by it later does no harm. The other way round a restored backup would bring them back, and
-            # nobody would know.
+            # and to erase them by it later does no harm. The other way round a restored backup would bring them back unnoticed.
             note(batch)
             async with write_alone(context.pool) as connection:
                 gone = await erase(connection, [(one.id, one.holder_id) for one in batch], ages)
-                # A batch of which nothing went is no act, and leaves no row.
+                # A batch without effect is no act, and leaves no row.
                 if gone:
                     await audit.record(context, connection, verb, subject, after={kind: len(gone)})
             counts[kind] += len(gone)
     if not any(counts.values()):
-        # That it was asked for is kept too, whatever came of it.
+        # The request is recorded too, with any result.
         async with write_alone(context.pool) as connection:
             await audit.record(context, connection, verb, subject, after=counts)
     return counts
 
 
 async def _list_stays(context: Operator, tax_id: str, ages: RetentionPeriods) -> list[KeptPart]:
-    # Read anew, after the erasure: whatever is still found by the tax id is what stays, for whatever reason.
+    # Read again, after the erasure: the rows still found by the tax id are the ones that stay.
     found: dict[tuple[str, str, bool], KeptPart] = {}
     async with context.pool.acquire() as connection, aclosing(_read_all(connection, tax_id)) as slices:
         async for rows in slices:
             for row in rows:
                 for kept, until in _kept(context, row, ages):
-                    # What has no end yet is counted apart: one payment under way must not hide when all the others may go.
+                    # Rows without an end yet are counted apart: one pending payment must not hide when all the others may go.
                     key = (row.kind, kept.name, until is None)
                     before = found.get(key)
                     found[key] = KeptPart(
@@ -268,7 +267,7 @@ def _kept(context: Operator, row: PersonRow, ages: RetentionPeriods) -> list[tup
     now = context.clock.real_now()
 
     def as_(name: str, age: timedelta | None) -> tuple[Retention, datetime | None]:
-        # What is under way has no instant yet from which its time would run.
+        # A pending row has no instant yet from which its time would run.
         until = None if age is None or row.is_open else row.began_at + age
         return RETENTIONS.find(name, now), until
 

@@ -1,6 +1,6 @@
-"""Finds whatever people know of a thing: any id, a tax id, a name, an amount with its day, the request that made it.
+"""Finds resources by any known fact: an id, a tax id, a name, an amount with its day, the request that made it.
 
-Who asked for what: for one thing, for everything that a client did, and for how long we know it.
+Origins of requests: for one resource, for all of a client's, and how long they are kept.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ async def list_shown_changes(context: Context, endpoint: Endpoint, *, is_operato
 
 
 def _mask(origin: Origin) -> Origin:
-    # A holder learns which of its clients it was; we tell no client where another client is and which tokens it has.
+    # A holder sees which of its clients it was; a client does not see another's address and tokens.
     operator = None if origin.operator is None else _AN_OPERATOR
     return structs.replace(origin, jti=None, peer=None, request_id=None, operator=operator)
 
@@ -117,7 +117,7 @@ async def list_activity(  # noqa: PLR0913  each narrows the search
 
 
 async def forget_old(pool: Pool) -> None:
-    """Forget what is kept no more; what this pass leaves, the next ones take."""
+    """Delete expired rows; the next passes take the rest."""
     for _ in range(_BATCHES_MAX):
         if await origin_store.forget(pool, _FORGOTTEN_AT_ONCE) < _FORGOTTEN_AT_ONCE:
             return
@@ -128,7 +128,7 @@ EACH_MAX: Final = 100
 """For each kind: holders choose their external ids themselves, so many may have the same."""
 _ID_MAX: Final = 2**53 - 1
 _BEGINNING: Final = re.compile(r"[ED][0-9A-Z]{8}[0-9]{7,12}|[ED][0-9A-Z]{8}[0-9]{12}[0-9A-Za-z]{1,10}")
-"""Of a name on the network, which has 32 characters: an institution's ISPB, then the minute, then what is left to chance."""
+"""Of a name on the network, which has 32 characters: an institution's ISPB, then the minute, then random ones."""
 _HALF: Final = 16
 _LISTED: Final[tuple[Literal["charge", "transfer", "refund"], ...]] = ("charge", "transfer", "refund")
 _TO_THE_MINUTE: Final = 21
@@ -154,7 +154,7 @@ class SearchResult(Struct, frozen=True, kw_only=True):
 
 
 async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Found, Origin | None]], datetime | None]:
-    """Whatever this leads to, of all holders, with who asked for each, as far as that is known; and how far back we looked."""
+    """All resources of all holders that match, with their origins as far as known; and the oldest instant searched."""
     result = await find_known(context, Viewer(holder_id=None, scopes=READING_SCOPES), text)
     if not result.found:
         why = (
@@ -172,9 +172,9 @@ async def find_with_origins(context: Operator, text: str) -> tuple[list[tuple[Fo
 
 
 async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]:
-    """Everything that has this id, ours or the holder's or the network's; none is no error.
+    """Everything that has this id, ours or the holder's or the network's; an empty result is no error.
 
-    A holder's visitor finds its own things, within its scopes.
+    A holder's visitor finds its own resources, within its scopes.
     """
     text = text.strip()
     # As webhooks name an event.
@@ -184,9 +184,9 @@ async def find_anything(context: Core, viewer: Viewer, text: str) -> list[Found]
 
 
 async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
-    """Whatever a text leads to that a person has typed: by an id and, where it is none, by what else it may be.
+    """All resources that a typed text matches: by an id, or else by its other possible meanings.
 
-    By what has no index rows are looked at, back from the newest, for a bounded time.
+    Without an index rows are read back from the newest, for a bounded time.
     """
     text, bare = text.strip(), unmask_tax_id(text.strip())
     tax_id = bare if is_cpf(bare) or is_cnpj(bare) else None
@@ -219,7 +219,7 @@ async def find_known(context: Core, viewer: Viewer, text: str) -> SearchResult:
 
 
 async def _find_by_request(pool: Pool, viewer: Viewer, text: str) -> list[Found]:
-    """What a request has made, by the id that its answer told; one that was refused has made nothing."""
+    """The resources made by a request, by the id in its answer; a refused one has made none."""
     if not _REQUEST_ID.fullmatch(text):
         return []
     facts = await origin_store.list_of_request(
@@ -240,7 +240,7 @@ async def _find_by_request(pool: Pool, viewer: Viewer, text: str) -> list[Found]
 
 
 def _read_made_at(request_id: str) -> datetime | None:
-    """When an id of ours was made, a little before: a UUID of version 7 begins with its instant."""
+    """When one of our ids was made, slightly earlier: a UUID of version 7 begins with its instant."""
     try:
         number = UUID(request_id)
     except ValueError:
@@ -255,15 +255,15 @@ def _read_made_at(request_id: str) -> datetime | None:
 async def look_for(
     context: Operator, holder_id: int | None, wanted: Wanted, day: date | None
 ) -> tuple[list[Found], datetime | None]:
-    """Charges, transfers and refunds by what people know of them where they know no id, the newest of each kind first.
+    """Charges, transfers and refunds by known facts other than ids, the newest of each kind first.
 
     Args:
-        holder_id: Whose; ``None`` is all holders'.
+        holder_id: The holder; ``None`` is all.
         wanted: Its instants are those of the day.
         day: Of Sao Paulo.
 
     Returns:
-        What was found, and how far back it was looked for, where there may be more.
+        The matches, and the oldest instant searched, if there may be more.
     """
     if day is not None:
         began_at = datetime.combine(day, time.min, SAO_PAULO)

@@ -51,7 +51,7 @@ async def read_parts(
 ) -> AsyncIterator[Sequence[StatementLine]]:
     """The lines, oldest first, part by part."""
     extent = statement.extent
-    # Each part takes a connection of its own from the pool: a slow reader holds none between two parts.
+    # Each part takes its own connection from the pool: a slow reader holds none between two parts.
     for first_number in range(extent.first_number, extent.last_number + 1, lines_a_part):
         last_number = min(first_number + lines_a_part - 1, extent.last_number)
         yield await _read_part(context.pool, statement.holder_id, first_number, last_number)

@@ -47,10 +47,10 @@ class DeliveryView(Struct, frozen=True, kw_only=True):
 
 
 async def read_timeline(context: Context, viewer: Viewer, kind: Resource, resource_id: int) -> Timeline:
-    """What is known of a charge, transfer or refund and of everything that belongs to it.
+    """The history of a charge, transfer or refund and of its related records.
 
     Raises:
-        Forbidden: The viewer may not see things of this kind.
+        Forbidden: The viewer may not see this kind.
         NotFound: There is none, or it is another holder's.
     """
     viewer.require(READ_SCOPES[kind])

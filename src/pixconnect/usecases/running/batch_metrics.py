@@ -11,8 +11,11 @@ from pixconnect.writing.write_queues import WriteQueues
 CALLS: Final = MetricFamily(
     name="pixconnect_institution_calls_total",
     kind="counter",
-    meaning="Calls to institutions, by what came of them: answered, refused (401 or 403), throttled (429), failed (5xx), lost "
-    "(no whole answer), unreached (nothing left us), or no_token (none was given, so nothing was asked).",
+    meaning=(
+        "Calls to institutions, by outcome: answered, refused (401 or 403), throttled (429), failed (5xx), "
+        "lost (no whole answer), unreached (nothing was sent), or no_token (no token was given, so no call "
+        "was made)."
+    ),
     labels=("institution", "outcome"),
 )
 

@@ -20,7 +20,7 @@ _log = structlog.get_logger(__name__)
 
 
 class InstallationError(Exception):
-    """We may not work with this database; the message says why, and what to do."""
+    """We may not work with this database; the message states the reason and the remedy."""
 
 
 async def check_mode(connection: Connection, mode: Mode) -> None:
@@ -45,13 +45,13 @@ async def check_durability(connection: Connection, mode: Mode) -> None:
     weak = [name for name in ("fsync", "full_page_writes") if found[name] != "on"]
     if weak and mode == "live":
         raise InstallationError(
-            f"the database runs with {' and '.join(f'{name} = off' for name in weak)} and may lose what was committed: "
-            "set it on in postgresql.conf"
+            f"the database runs with {' and '.join(f'{name} = off' for name in weak)} and may lose committed "
+            "data: set it on in postgresql.conf"
         )
     if weak:
-        _log.warning("the database may lose what was committed", **found)
+        _log.warning("the database may lose committed data", **found)
     elif mode == "live":
-        _log.info("the database keeps what was committed", **found)
+        _log.info("the database keeps committed data", **found)
 
 
 async def describe_database(context: Operator) -> Mapping[str, str | int]:
@@ -73,7 +73,7 @@ async def describe_database(context: Operator) -> Mapping[str, str | int]:
 
 def _say_losses(losses: Sequence[Loss]) -> Mapping[str, str | int]:
     said: dict[str, str | int] = {"losses_count": len(losses)}
-    # Where nobody knows how far the service was, nothing says since when something may be missing.
+    # If the service's last position is unknown, the beginning of the loss is unknown too.
     known = [loss.known_until for loss in losses if loss.known_until is not None]
     if known:
         said |= {"forgotten_since": min(known).isoformat(), "forgotten_until": losses[-1].noticed_at.isoformat()}

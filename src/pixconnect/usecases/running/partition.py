@@ -1,12 +1,12 @@
 """Makes the partitions of events and deliveries ahead of time, and drops the old ones.
 
-It goes by the database's real time, whatever the sandbox clock says. A new partition begins when the present one covers a tenth
+It goes by the database's real time, regardless of the sandbox clock. A new partition begins when the present one covers a tenth
 of the retention, so events are kept at most a little too long. A partition is dropped when it has been closed for the whole
-retention and no pending delivery needs it: we give these up first, and callers can read them as such until the next pass.
+retention and no pending delivery needs it: we fail these first, and callers can read them as such until the next pass.
 
-What people wrote, and who they were, is emptied once no rule keeps it: a worker's walk over all rows, begun anew each day.
-Retention never follows the clock of a sandbox: rows are dated by service time and judged by real time, so that a sandbox whose
-clock was moved ahead keeps them longer.
+Personal texts are emptied once no rule keeps them: a worker's walk over all rows, restarted each day. Retention never follows
+the clock of a sandbox: rows are dated by service time and judged by real time, so that a sandbox whose clock was moved ahead
+keeps them longer.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ async def sweep_texts(context: Context, looked_at_max: int = LOOKED_AT_MAX) -> i
     """One step over each kind; answers how many rows it looked at, 0 where nothing is left to look at today."""
     ages, looked_count = routine_periods(context.clock.real_now()), 0
     for kind in SWEPT:
-        # It is nobody's own work, so it takes its turn beside all holders.
+        # It is no party's own work, so it takes its turn beside all holders.
         with for_everybody():
             async with context.pool.acquire() as connection:
                 step = await partition_store.sweep_texts(connection, kind, ages, looked_at_max)

@@ -1,14 +1,14 @@
-"""Reads at a standby what need not be the newest, as long as it is known how old that is; else at the primary.
+"""Reads at a standby, for lists that may be slightly old, while the standby's age is known; else at the primary.
 
 ::
 
-    primary: notes its clock ─────────── each second, with which server it is ───────────┐
-    standby: shows the last such note ── is it a standby, of that server, and how old? ──┴─► a read goes there
+    primary: records its clock ───────── each second, with its server's identity ────────┐
+    standby: shows the last record ───── is it a standby, of that server, and how old? ──┴─► a read goes there
                 └── too old, gone, promoted, of another server, cancelled there ──────────► the primary answers
 
-A connection is asked before its first use, and again once what it has shown is older than allowed: a name may lead to several
-standbys. So nothing that is read is older than that. PostgreSQL's own instant of the last transaction would not
-do: it stands still wherever nobody writes, and some providers do not have it.
+A connection is checked before its first use, and again once its last check is older than allowed: a name may lead to several
+standbys. So no result is older than that. PostgreSQL's own instant of the last transaction would not do: it stands still
+without writes, and some providers do not have it.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _log = structlog.get_logger(__name__)
 
 
 class StandbyRefusedError(ConnectionError):
-    """The server must not be read from; the message says why."""
+    """The server must not be read from; the message states the reason."""
 
 
 class Standby:
-    """What one process knows of the standby from which it reads.
+    """One process's record of the standby from which it reads.
 
     Attributes:
         why_not: Why reads go to the primary; ``None`` while the standby is used.
-        age_s: How old its tables were when they were last looked at; ``None`` where that is not known.
-        outcomes: How many reads there were by what became of them, for the metrics.
+        age_s: The age of its tables at the last check; ``None`` if unknown.
+        outcomes: The number of reads by outcome, for the metrics.
     """
 
     def __init__(self, primary: Pool, clock: Clock, *, age_max_s: float) -> None:
@@ -76,7 +76,7 @@ class Standby:
         self._pool = pool
 
     async def check(self, connection: Connection) -> None:
-        """Raise ``StandbyRefusedError`` if the connection leads where nobody may read; asked before each of its uses."""
+        """Raise ``StandbyRefusedError`` unless the connection leads to a usable standby; called before each of its uses."""
         if self._monotonic_s() - connection.known_s <= self._age_max_s:  # type: ignore[union-attr]  a standby's has it
             return
         try:
@@ -107,7 +107,7 @@ class Standby:
         # It follows a server that lost its place, or has not come as far as the note of the one that took it.
         if found.noted != shown.noted or found.beat_at is None:
             raise StandbyRefusedError("its tables are not those of the primary that we know")
-        # Both instants are of the primary's clock; what has passed since it told its own is of ours.
+        # Both instants are of the primary's clock; the time since the report of its clock is measured by ours.
         return max(0.0, (shown.now - found.beat_at).total_seconds() + asked_s - self._shown_s)
 
     async def keep_watch(self) -> None:
@@ -122,7 +122,7 @@ class Standby:
             async with asyncio.timeout(LOOK_TIMEOUT_S), self._primary.acquire() as connection:
                 self._shown, self._shown_s = await installation_store.make_heartbeat(connection), asked_s
         except (*DATABASE_FAILED, errors.ServiceUnavailable) as error:
-            # What is known of the primary grows old meanwhile, and with it the standby.
+            # The record of the primary grows old meanwhile, and with it the standby.
             _log.debug("the primary's clock is not noted", reason=type(error).__name__)
         try:
             async with asyncio.timeout(LOOK_TIMEOUT_S), self.pool.acquire() as connection:
@@ -158,7 +158,7 @@ class Standby:
             # What a standby has to replay may take away what a read still looks at.
             self.outcomes["cancelled"] += 1
         except DATABASE_FAILED:
-            # Whether it is to be left is found out by whoever watches it: no request waits for that, nor logs it.
+            # The standby's monitor decides whether to leave it: no request waits for that, nor logs it.
             self.outcomes["failed"] += 1
         else:
             self.outcomes["answered"] += 1

@@ -1,6 +1,6 @@
 """The demonstration in the sandbox: a holder with money, a Pix key of each type, and a client with all scopes.
 
-Every step looks first at what is there, so that the whole may be interrupted anywhere and run again.
+Every step first checks the present state, so that the whole may be interrupted anywhere and run again.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ async def prepare_demonstration(
     client_secret: str = "",
     clock_at: datetime | None = None,
 ) -> DemoCredentials:
-    """Make what is missing of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash.
+    """Make the missing parts of the demonstration; a client's secret is ``known`` by an earlier start alone: we keep its hash.
 
-    ``client_id`` and ``client_secret`` name the client; empty lets both be made. ``clock_at`` is where the sandbox's clock
-    begins, which only the first of all starts heeds: there is nothing yet that falls due on the way.
+    ``client_id`` and ``client_secret`` name the client; if empty, both are made. ``clock_at`` is where the sandbox's clock
+    begins, which only the first of all starts uses: nothing falls due on the way yet.
     """
     if clock_at is not None and await _find_holder(operator) is None:
         await _begin_clock(operator, clock_at)
@@ -99,7 +99,7 @@ async def prepare_demonstration(
         with suppress(errors.InvalidPixKey):
             keys[key_type] = (await holder.add_pix_key(operator, owner.id, key_type, text)).key
     balance = await ledger_store.find_balance(context.pool, owner.id)
-    # A holder with any entry has had its deposit, whatever is left of it.
+    # A holder with any entry has had its deposit, however much remains of it.
     if balance is not None and balance.last_number == 0:
         await ledger.deposit(context, owner.id, DEPOSIT_CENTS)
     clients = await access.list_clients(operator, owner.id)
@@ -115,7 +115,7 @@ async def prepare_demonstration(
             raise errors.BadRequest(
                 "PIXCONNECT_DEMONSTRATION_CLIENT_ID: there is such a client, whose secret is not known here: name another"
             )
-        # Also where the credentials were lost: nobody can read the old client's secret again.
+        # Also if the credentials were lost: the old client's secret cannot be read again.
         issued = await access.create_client(
             operator, owner.id, "demonstration", SCOPES, client_id=client_id, client_secret=client_secret
         )

@@ -1,9 +1,8 @@
-"""What people outside do, for the holder who asks: checked against our rows here, and done by the sandbox.
+"""Acts of outside parties, for the calling holder: checked against our rows here, and done by the sandbox.
 
-The rules are the scheme's: the rail answers whatever reaches it. Before that we refuse only calls that cannot concern this
-holder.
+The rules are the scheme's: the rail answers all other faults. Before that we refuse only calls that cannot concern this holder.
 
-How somebody outside contests a Pix of the holder who asks, and how the sandbox, which is its institution, decides.
+How an outside payer contests the calling holder's Pix, and how the sandbox, as its institution, decides.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ async def _pay_charge(
     payer_message: str | None,
     suspect: Verdict | None,
 ) -> Arrival:
-    # For a free amount of 0 we cannot know what the payer would choose. A charge with a due date asks for what today asks.
+    # For a free amount of 0 the payer's choice is unknown. A charge with a due date asks for today's amount.
     amount_cents = amount_cents or asked_amount_cents(charge, context.clock.now()) or None
     if amount_cents is None:
         raise errors.BadRequest("amount: missing; the code carries none")
@@ -233,7 +232,7 @@ async def call(context: Context, what: ControlCall[Asked, Answered], asked: Aske
     except SandboxRefusal as refusal:
         raise what.refused(refusal.message) from None
     except SandboxUnavailable as error:
-        # A read changes nothing, so there is no outcome that anybody could not know.
+        # A read changes nothing, so its outcome cannot be unknown.
         if what.only_reads:
             raise errors.ServiceUnavailable("the sandbox cannot be reached") from None
         if isinstance(error, SandboxSilent):

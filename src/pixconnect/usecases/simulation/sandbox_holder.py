@@ -1,4 +1,4 @@
-"""Callers of a sandbox make holders for their tests: each with a client, a Pix key and money of its own."""
+"""Callers of a sandbox make holders for their tests: each with its own client, Pix key and money."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def open_sandbox_holder(
         client=client, secret_hash=secret_hash, secret_key_id=context.secret_box.key_id, may_log_in=True
     )
     key = holder.parse_pix_key(str(context.entropy.uuid4()), "EVP")
-    # Two transactions: where the second fails, the holder is there, and its secret is lost.
+    # Two transactions: if the second fails, the holder exists, and its secret is lost.
     async with writing(context.pool) as write:
         async with write.transaction() as connection:
             holder_id = await access_store.open_sandbox_holder(

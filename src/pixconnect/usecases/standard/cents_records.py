@@ -166,7 +166,7 @@ class ErroDoMovimento(Struct, frozen=True, kw_only=True):
 
 
 def make_global_id(kind: str, number: int) -> str:
-    # As theirs are: the kind and 24 hexadecimal digits, which callers have taken apart.
+    # As theirs are: the kind and 24 hexadecimal digits, which some callers parse.
     return base64.b64encode(f"{kind}:{number:024x}".encode()).decode()
 
 
@@ -175,7 +175,7 @@ def show_tax_id(number: str) -> Documento:
 
 
 def name_charge(charge: Charge) -> str:
-    """What its maker calls it, at whichever door it was made."""
+    """Its maker's name for it, in any API."""
     return read_contents(charge).maker_name or charge.external_id
 
 
@@ -268,7 +268,7 @@ def show_cents_refund(refund: Refund, words: Mapping[RefundStatus, str] = REFUND
     return EstornoEmCentavos(
         value=refund.amount_cents,
         status=words[refund.status],
-        # One that nobody here has named is called as the network calls it.
+        # One without a name here has the network's name.
         correlation_id=refund.external_id or refund.return_id,
         refund_id=f"{refund.id:032x}",
         return_identification=refund.shown_id,

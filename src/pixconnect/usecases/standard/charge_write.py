@@ -72,7 +72,7 @@ class ChargeWrite(Struct, kw_only=True):
     """A patch: what it is to say instead."""
     removes: bool = False
     is_new: bool = False
-    """A put that changes nothing which is there."""
+    """A put that changes no existing charge."""
     location_id: int | None = None
     """The location that it is to have."""
     violations: Sequence[Violation] = ()
@@ -109,7 +109,7 @@ class _Locked(Struct):
     def location_of(self, charge: Charge) -> Location | None:
         if charge.is_unbound:
             return None
-        # As many as the batch has requests, few of which concern a charge that is there already.
+        # At most as many as the batch's requests, few of which concern an existing charge.
         owner = charge.id, charge.holder_id
         return next((found for found in self.locations.values() if (found.charge_id, found.holder_id) == owner), None)
 
@@ -180,7 +180,7 @@ async def _find_done(
 async def _was_written(work: UnitOfWork, made: Charge, charge: Charge, *, is_removal: bool) -> bool:
     if made.id != charge.id or (charge.revision or 0) < (made.revision or 0):
         return False
-    # Nobody else has this id.
+    # No other has this id.
     if made.revision is None:
         return True
     if is_removal:
@@ -229,7 +229,7 @@ def _refuse_other_kind(write: ChargeWrite) -> errors.PixConnectError:
 def _wants_other_place(write: ChargeWrite, charge: Charge, own: Location | None) -> bool:
     if write.location_id is not None:
         return own is None or own.id != write.location_id
-    # A put that names no location keeps the one that is there, and makes one if the charge has lost it.
+    # A put without a location keeps the existing one, and makes one if the charge has lost it.
     return own is None and write.contents is not None and charge_rules.may_be_changed(charge)
 
 

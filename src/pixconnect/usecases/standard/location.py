@@ -33,7 +33,7 @@ class NewLocation(Struct, kw_only=True):
     token: str
     kind: LocationKind
     was_tried: bool = False
-    """A commit was lost, so it may be there."""
+    """A commit was lost, so it may exist."""
 
 
 class UnboundLocation(Struct, kw_only=True):
@@ -137,7 +137,7 @@ async def _unbind_locations(batch: Batch[UnboundLocation]) -> list[Location | er
         if location is None:
             outcomes.append(errors.NotFound("id: there is no such location"))
             continue
-        # That another charge has it now shows that the earlier try was carried out: from that one nobody asked to take it.
+        # If another charge has it now, the earlier try was executed: no request took it from that one.
         if item.taken_from is not None and location.charge_id not in {None, item.taken_from}:
             location = location_rules.free_location(location)
         elif location.charge_id is not None:
@@ -171,10 +171,10 @@ def open_own_location(work: UnitOfWork, charge: Charge, location_id: int) -> Loc
 
 
 async def locate_charges(context: Context, charges: Sequence[Charge]) -> dict[int, Location]:
-    """The locations of charges of one holder, by the charge's id; those that have none yet get theirs."""
+    """The locations of charges of one holder, by the charge's id; those without one get it now."""
     bound = {(charge.id, charge.holder_id): charge for charge in charges if not charge.is_unbound}
     found = await location_store.find_of_charges(context.pool, bound) if bound else {}
-    # Those at institutions are served there.
+    # Charges at institutions are served there.
     missing = [
         name
         for name, charge in bound.items()

@@ -1,12 +1,12 @@
-"""Lots of charges with a due date: what is asked for is kept at once, and workers do it.
+"""Lots of charges with a due date: requests are stored at once, and workers execute them.
 
 The charges of a lot are those of its first request, for ever. Its own rules are judged here; those of a charge where it is
 made.
 
-What workers do for lots of charges: each charge by the write operation that a put or a patch of it alone takes.
+Workers make and change each charge of a lot by the write operation that a put or a patch of it alone uses.
 
-What becomes of a charge and of its item is one transaction (``lot_item.py``), so nothing here is lost or done twice whenever a
-worker is killed, or two are at it.
+The results of a charge and of its item are one transaction (``lot_item.py``), so nothing here is lost or done twice if a worker
+is killed, or two run at once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NOT_THERE: Final = Violation(
     property=ENTITY, reason="lotes ainda não são oferecidos em contas que ficam em uma instituição: use /cobv/{txid}"
 )
 _TRIES_MAX: Final = 5
-"""How often we begin again when somebody else has changed the same lot, or made one of its charges."""
+"""How often we retry after a concurrent change of the same lot, or the making of one of its charges."""
 
 
 class PageBounds(Struct, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class PageBounds(Struct, frozen=True, kw_only=True):
     charges_max: int = 100_000
     """A hundred lots, as a page has by default, may have so many."""
     refused_octets_max: int = 12 * 1024 * 1024
-    """Of what is said of refused charges."""
+    """Of the descriptions of refused charges."""
     read_at_once: int = 5_000
     """Charges that are read at one go: the others that this process serves do not wait for all of them."""
 
@@ -75,7 +75,7 @@ class NewItem(Struct, frozen=True, kw_only=True):
     txid: str
     asked: WantedItem
     wanted: str
-    """As it was sent, with what an earlier request has sent of a charge that is not made yet; as JSON."""
+    """As sent, merged with earlier requests for a charge that is not made yet; as JSON."""
 
 
 class FoundLot(Struct, frozen=True, kw_only=True):
@@ -89,12 +89,12 @@ class ShownLot(Struct, frozen=True, kw_only=True):
 
 
 async def put_lot(context: Context, caller: Caller, number: int, description: str, items: Sequence[NewItem]) -> None:
-    """Keep a new lot, or ask for all charges of one again.
+    """Store a new lot, or request all charges of one again.
 
     Raises:
-        Violated: What forbids it; nothing is taken then.
-        InvalidQrCode: The rail cannot have codes of ours paid.
-        OutcomeUnknown: The commit was not answered; the same again does nothing twice.
+        Violated: The reason; nothing is stored then.
+        InvalidQrCode: The rail does not support codes of ours.
+        OutcomeUnknown: The commit was not answered; repeating the request does nothing twice.
     """
     ability.check_issues_codes(context.policy.abilities)
     account = await context.directory.read_account(caller.holder_id)
@@ -115,7 +115,7 @@ async def put_lot(context: Context, caller: Caller, number: int, description: st
                     await _ask_again(connection, caller, lot, description, items, places)
             break
         except asyncpg.UniqueViolationError:
-            # Somebody else has made the same lot, or another one with one of its txids.
+            # A concurrent request has made the same lot, or another one with one of its txids.
             if tried == _TRIES_MAX:
                 raise
     context.wake_workers()
@@ -134,7 +134,7 @@ async def patch_lot(
         lot = errors.require(
             await lot_store.find(connection, caller.holder_id, found.lot.number, locks=True), "no lot is ever removed"
         )
-        # The changes were merged with what is not there any more: the caller reads the lot and merges again.
+        # The changes were merged with an outdated state: the caller reads the lot and merges again.
         if lot.asked_count != found.lot.asked_count:
             return False
         places = {item.txid: item for item in await lot_store.read_lot_items(connection, lot, locks=True)}
@@ -151,7 +151,7 @@ async def find_lot(context: Context, caller: Caller, number: int) -> FoundLot:
 
 
 async def read_lot(context: Context, caller: Caller, number: int) -> ShownLot:
-    """A lot, and what has become of each of its charges so far; raises ``NotFound``."""
+    """A lot, and the state of each of its charges; raises ``NotFound``."""
     lot = errors.found(await lot_store.find(context.pool, caller.holder_id, number), "id: there is no such lot")
     items = await lot_store.read_shown(context.pool, caller.holder_id, [number])
     return ShownLot(lot=lot, items=items[number])
@@ -199,7 +199,7 @@ async def _find_or_judge(
     taken = await lot_store.find_taken(connection, caller.holder_id, [each.txid for each in asked])
     if not taken:
         return None
-    # Somebody else may have made this lot since we looked: then its charges are its own.
+    # A concurrent request may have made this lot since we looked: then its charges are its own.
     lot = await lot_store.find(connection, caller.holder_id, number, locks=True)
     if lot is not None:
         return lot
@@ -268,7 +268,7 @@ async def _ask_again(
         requests.append(request)
     if full:
         raise Violated(ENTITY, full)
-    # A repetition that says nothing new is no request: whoever has read the lot may still patch it.
+    # A repetition without changes is no request: earlier readers of the lot may still patch it.
     if items or description != before.description:
         await lot_store.ask_again(connection, lot, items, requests)
 
@@ -312,13 +312,13 @@ _log = structlog.get_logger(__name__)
 async def do_due_items(
     context: Context, slots: Sequence[int], count_max: int, left_out: Collection[ItemKey] = ()
 ) -> tuple[int, set[ItemKey]]:
-    """Carry out what is due in these slots, of each charge one request.
+    """Execute the due requests in these slots, one for each charge.
 
     Args:
         left_out: Items that failed a moment ago.
 
     Returns:
-        How many were taken, and those that failed by no fault of theirs: their requests are still there.
+        How many were taken, and those that failed by no fault of theirs: their requests stay.
     """
     due = await lot_store.find_due(context.pool, slots, count_max, len(left_out))
     taken = [each for each in due if _key_of(each) not in left_out]
@@ -350,7 +350,7 @@ async def _make_write(context: Context, due: DueItem) -> ChargeWrite:
         return write
     write.contents = asked.contents
     account = await context.directory.read_account(caller.holder_id)
-    # No lot is taken there: this one was asked for before, and only what was made before is put again.
+    # No lots are accepted there: this one is older, and only charges made before are put again.
     if account.institution_id is not None and is_first:
         write.violations = [*write.violations, structs.replace(NOT_THERE, property=WITH_DUE_DATE)]
     if account.address is None:

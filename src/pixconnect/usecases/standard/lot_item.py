@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # it may write an item
     from pixconnect.usecases.standard.charge_write import ChargeWrite
 
 NOTED: Final = (Violated, errors.RuleBroken, errors.NotFound)
-"""Refusals of a charge that become its item's. After any other outcome its request is still there."""
+"""Refusals of a charge that become its item's. After any other outcome its request stays."""
 
 
 class ItemWrite(Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class ItemWrite(Struct, frozen=True, kw_only=True):
     is_first: bool
     """Whether its charge was not made yet when the request was read."""
     refusal: Refusal = ()
-    """What is wrong with its form, if anything."""
+    """The faults in its form, if any."""
 
 
 class BatchItems(Struct):
@@ -46,7 +46,7 @@ class BatchItems(Struct):
     done: list[tuple[LotItem, int]]
 
     def check(self, write: ChargeWrite, charge: Charge | None, *, makes: bool) -> None:
-        """Raise what forbids a write; ``makes`` where it would make a charge that is not there."""
+        """Raise the reason against a write; ``makes`` if it would make a new charge."""
         if write.item is None:
             if (write.txid, write.holder_id) in self.held and (makes or charge is not None):
                 reason = "este txid está em um lote, e lá a cobrança está EM_PROCESSAMENTO ou foi NEGADA"
@@ -93,12 +93,12 @@ async def lock_batch_items(
     """Lock the items that a batch of writes is for, after their charges.
 
     Args:
-        charges: Those that are there, locked.
-        held_before: Which txids, with their holders, a lot held when they were looked for.
+        charges: The existing ones, locked.
+        held_before: The txids, with their holders, that a lot held when they were looked for.
     """
     keys = {write.item.key for write in batch if write.item is not None}
-    # A worker may have carried out the request of a charge that is there while we waited for its lock, so we look again. Of
-    # immediate charges only new ones can have a txid of a lot, and no lock is waited for there.
+    # A worker may have executed the request of an existing charge while we waited for its lock, so we look again. Of immediate
+    # charges only new ones can have a txid of a lot, and no lock is waited for there.
     asked = {
         (write.txid, write.holder_id)
         for write in batch

@@ -1,7 +1,7 @@
-"""What a payer's institution reads at the location in a QR code of ours, before it pays.
+"""The payload that a payer's institution reads at the location in our QR code, before it pays.
 
-Of a charge with a due date it reads the amount of the day on which it means to pay. A payer who has not decided yet is told
-what a dynamic QR code asks for, and of whom.
+For a charge with a due date it has the amount of the day on which the payer means to pay. An undecided payer gets the contents
+of a dynamic QR code, and its payee.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pixconnect.usecases.money import prepared_transfer as prepared_usecases
 
 _NAME_LENGTH_MAX = 200
 _NOBODY = "-"
-"""The name of a debtor whom strangers are not told any more."""
+"""The name of a debtor that strangers no longer get."""
 
 
 class RecebedorEndereco(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -98,7 +98,7 @@ def show_due_payload(
     *,
     tells_payer: bool,
 ) -> DuePayload:
-    """What is served for a day, by default today; raises ``Violated`` for one on which the charge cannot be paid."""
+    """The payload for a day, by default today; raises ``Violated`` for one on which the charge cannot be paid."""
     terms = errors.require(contents.due, "a charge of this kind has a due date")
     day = _choose_day(terms, charge, status, asked, now)
     payer = contents.payer if tells_payer else None
@@ -110,7 +110,7 @@ def show_due_payload(
             vencimento=terms.due_on.isoformat(),
             validade_apos_vencimento=terms.valid_days,
         ),
-        # The standard requires one. Of an ended charge it names nobody, and the number of whom everybody is told.
+        # The standard requires one. For an ended charge it has no name, and the payee's public number.
         devedor=show_debtor(payer or Payer(name=_NOBODY, tax_id=own.party.tax_id)),
         recebedor=show_receiver(own),
         valor=_show_value(compute_amount(terms, contents.amount_cents, day)),
@@ -142,13 +142,13 @@ def show_receiver(own: OwnAccount) -> RecebedorEndereco:
 def _choose_day(terms: DueTerms, charge: Charge, status: CobStatus, asked: date | None, now: datetime) -> date:
     last_day = find_last_day(terms)
     if status != "ATIVA":
-        # What it would cost later concerns nobody.
+        # Its later cost concerns no reader.
         return min(to_day(charge.modified_at), last_day)
     today = to_day(now)
     if asked is None:
         # Behind its last day it shows that day's amount: payers see by the calendar that it has ended.
         return min(today, last_day)
-    # Nobody can pay on a day that is over, and its amount may be lower than today's.
+    # Paying on a past day is impossible, and its amount may be lower than today's.
     if asked < today:
         reason = "não pode ser anterior a hoje, em São Paulo"
     elif asked > last_day:
@@ -239,11 +239,11 @@ async def read_payload(context: Context, path: str, day: date | None = None) -> 
     """A compact JWS over the official payload of a path behind the locations' common prefix.
 
     Args:
-        day: On which a payer means to pay one with a due date; ``None`` is today.
+        day: The payer's intended day for one with a due date; ``None`` is today.
 
     Raises:
         NotFound: No charge is served there.
-        Violated: A charge with a due date cannot be paid on the day that is asked for.
+        Violated: A charge with a due date cannot be paid on the requested day.
     """
     charge = await check_served(context, path)
     contents, status = charge_rules.read_contents(charge), COB_STATUSES[charge.status]
@@ -305,7 +305,7 @@ class CodeIsStatic(errors.InvalidQrCode):
 
 
 class CodeHasDueDate(errors.InvalidQrCode):
-    """The code leads to a charge with a due date, of which this service knows too little."""
+    """The code leads to a charge with a due date, about which this service has too few facts."""
 
 
 async def read_dynamic_code(context: Context, caller: Caller, text: str) -> DynamicCode:
@@ -354,7 +354,7 @@ async def _read_own(context: Context, path: str) -> DynamicCode:
     if charge.due_on is not None:
         raise CodeHasDueDate("emv: leads to a charge with a due date")
     contents = charge_rules.read_contents(charge)
-    # As the payload at the location, which tells no stranger for ever who is asked.
+    # As the payload at the location, which does not reveal the debtor to strangers for ever.
     tells_payer = COB_STATUSES[charge.status] == "ATIVA" and charge_rules.tells_payer(charge, context.clock.now())
     own = await context.directory.read_account(charge.holder_id)
     return DynamicCode(

@@ -1,6 +1,6 @@
 """A received Pix with its refunds, in the words of the central bank's API: one record for answers and for webhooks.
 
-It holds every settled incoming transfer: by key, by code or by account, from outside or by book. Refused or unsettled
+It includes every settled incoming transfer: by key, by code or by account, from outside or by book. Refused or unsettled
 payments are no Pix there.
 """
 
@@ -163,8 +163,8 @@ async def list_refunds_of_pix(context: Context, received: Transfer) -> Sequence[
 
 
 async def tell_reasons(pool: Connection | Pool, refunds: Sequence[Refund]) -> list[Refund]:
-    """The same refunds; of what an infraction has taken, with its reason, which lists of returns do not tell."""
-    # Only the institution takes: of what a holder gives back nothing is asked.
+    """The same refunds, with the infraction's reason where one caused them: lists of returns lack it."""
+    # Only the institution takes: refunds by a holder need no query.
     taken = [(each.id, each.holder_id) for each in refunds if each.made_by == "institution"]
     links = await infraction_store.find_links(pool, taken)
     return [
@@ -189,7 +189,7 @@ def show_pix(transfer: Transfer, refunds: Sequence[Refund], paid: PaidAmount | N
     """A settled incoming transfer and its refunds, in the order of their requests, and what its amount consists of."""
     settled_at = date_settled(transfer.settled_at, transfer.network_settled_at)
     if settled_at is None:
-        raise errors.InvariantBroken("only what has settled is a Pix")
+        raise errors.InvariantBroken("only a settled transfer is a Pix")
     return Pix(
         end_to_end_id=transfer.shown_id,
         # A payer's institution may send anything here; the standard's record has a form for it.
@@ -220,14 +220,14 @@ def _show_part(cents: int) -> Componente | None:
 
 
 def name_refunds(transfer: Transfer, refunds: Sequence[Refund]) -> list[tuple[str, Refund]]:
-    """The refunds of a Pix with the ids that the standard's door gives them, in the order given.
+    """The refunds of a Pix with the ids that the standard API gives them, in the order given.
 
-    One made there has the id of its path. One of the contract's door has its ``external_id`` if that fits and is no such id,
-    and else our name of it on the network, which never changes and which nobody else can have chosen. Its number is no name:
-    callers number their refunds too.
+    One made there has the id of its path. One of our own API has its ``external_id`` if that fits and is no such id, and else
+    our name of it on the network, which never changes and which no caller can have chosen. Its number is no name: callers
+    number their refunds too.
     """
     own = {refund.id: _own_name(transfer, refund) for refund in refunds}
-    # Names of the network count as taken, whoever chose them: a refund that is called like another one's would hide it.
+    # Names of the network count as taken, whoever chose them: a refund with another one's name would hide it.
     taken = {*own.values(), *(refund.return_id for refund in refunds)}
     return [(own[refund.id] or _name_of_contract(refund, taken), refund) for refund in refunds]
 

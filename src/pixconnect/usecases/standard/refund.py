@@ -58,10 +58,10 @@ async def request_refund(
     description: str | None,
     is_new: bool = False,
 ) -> Devolucao:
-    """Accept a refund, or answer the one that the same request made before, as it is now.
+    """Accept a refund, or return the one that the same request made before, in its present state.
 
     Args:
-        is_new: Refuse an id that was used before, whatever for.
+        is_new: Refuse an id that was used before, for anything.
 
     Raises:
         ExternalIdConflict: ``is_new``, and the id was used.

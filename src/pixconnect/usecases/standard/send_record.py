@@ -1,6 +1,6 @@
-"""A send as an institution shows it that names sends by codes of its own, by its profile's words.
+"""A send as shown by an institution that names sends by its own codes, in its profile's words.
 
-Sent Pix as institutions that follow the central bank's API write them, which itself has none.
+Sent Pix in the form of institutions with the central bank's API, which itself has none.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def show_ended(transfer: Transfer, words: SentTraits) -> EnvioTerminado:
 
 
 def show_outcome(transfer: Transfer, words: SentTraits, form: str) -> object:
-    """The end of a payment as it is told in one of three forms: ``payload``, ``bare`` or ``status``."""
+    """The end of a payment in one of three forms: ``payload``, ``bare`` or ``status``."""
     status = words.say(transfer.status, transfer.outcome_code)
     is_failed = transfer.status in ("ERROR", "CANCELLED")
     told = {

@@ -36,7 +36,7 @@ from pixconnect.writing.batch import Batch, WriteOperation
 
 _WAIT_STEP_S = 0.02
 _KEPT_BACK = b"a fault rule kept this callback back"
-_OUR_DEFECT = "the service could not make or record this attempt, by a defect of its own"
+_OUR_DEFECT = "the service could not make or record this attempt, by an internal defect"
 
 _log = structlog.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class Recipient:
         self.endpoint = endpoint
         profile = None if endpoint.profile is None else read_profile(endpoint.profile)
         self.sent_profile = profile if endpoint.pix_key is None else None
-        """The institution as which the account is told."""
+        """The institution whose format the account uses."""
         self.url = endpoint.url if endpoint.pix_key is None else find_callback_url(endpoint.url, profile)
         if self.sent_profile is not None and self.sent_profile.webhook.sent_path:
             self.url = callback_url(endpoint.url, name=self.sent_profile.webhook.sent_path)
@@ -90,7 +90,7 @@ class Recipient:
 
 
 async def attempt(context: Context, delivery: DueDelivery, recipient: Recipient, signatures: Signatures) -> Conclusion:
-    """Post a delivery once; whatever goes wrong, on our side too, becomes the conclusion.
+    """Post a delivery once; any failure, on our side too, becomes the conclusion.
 
     Raises:
         ServiceUnavailable: There is no key to sign with; nothing was sent.
@@ -106,7 +106,7 @@ async def attempt(context: Context, delivery: DueDelivery, recipient: Recipient,
 
 
 def conclude_defect(context: Context, delivery: DueDelivery) -> Conclusion:
-    """The conclusion of an attempt that failed by a defect of ours; its details are in the log only."""
+    """The conclusion of an attempt that failed by an internal defect; its details are in the log only."""
     return _conclude(context, delivery, _failed(_OUR_DEFECT))
 
 
@@ -137,7 +137,7 @@ async def _post(
     try:
         effect = await _draw_fault(context, delivery, recipient.endpoint)
         if effect == "lost":
-            # Whoever sends it believes that it arrived, so it never comes again.
+            # The sender takes it for delivered, so it never comes again.
             return WebhookExchange(status_code=200, retry_after=None, response=_KEPT_BACK, error=None, duration_us=0)
         if effect == "duplicate_answer":
             await context.receivers.post(recipient.url, headers, body)
@@ -257,7 +257,7 @@ async def read_oldest_due(context: Context) -> datetime | None:
     async with context.pool.acquire() as connection:
         # Workers note what they could send and have not yet.
         workers_count, oldest_due_at = await lease_store.read_lease_backlog(connection)
-        # Without a worker, whatever is due waits for one.
+        # Without a worker, all due ones wait for one.
         if workers_count == 0:
             return await delivery_store.next_due_at(connection, context.clock.now())
     return None if oldest_due_at is None else oldest_due_at + context.clock.offset

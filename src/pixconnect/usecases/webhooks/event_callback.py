@@ -1,10 +1,10 @@
-"""Events in an institution's words, where each of its webhooks is told of one: the body, and the headers that sign it.
+"""Events in an institution's words, where each of its webhooks has one event: the body, and the headers that sign it.
 
-The body is written for each attempt from what it is about; that has ended, or only its date of change moves.
+The body is written for each attempt from its subject; that has ended, or only its date of change moves.
 
-Webhooks that tell of all of an account's sends, as some institutions have them: an endpoint, told in their words.
+Webhooks for all of an account's sends, as some institutions have them: an endpoint with their format.
 
-Webhooks of institutions where each is told of one event: an endpoint with a name, and a text that its receiver knows.
+Webhooks of institutions with one event each: an endpoint with a name, and a text agreed with its receiver.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ _read_name = msgspec.json.Decoder(_Named).decode
 
 
 async def tell_event(context: Context, profile: InstitutionProfile, delivery: DueDelivery) -> DueDelivery:
-    """The delivery with a body in the institution's words; an event that it has no name for is told in ours."""
+    """The delivery with a body in the institution's words; an event without a name there keeps ours."""
     name = _read_name(delivery.body).name
     theirs = next((word for word, ours in profile.webhook.events.items() if ours == name), None)
     if theirs is None:
@@ -148,7 +148,7 @@ async def _tell_transfer(context: Context, profile: InstitutionProfile, delivery
     external_id = transfer.external_id or ""
     found = await prepared_store.find_by_external_ids(context.pool, transfer.holder_id, [external_id])
     prepared = found.get(external_id)
-    # A transfer that only has the same name was sent at another door: it is told as what it is.
+    # A transfer that only has the same name was sent through another API: it is reported as such.
     if prepared is not None and not is_approved_by(prepared, transfer):
         prepared = None
     status = profile.sent.say(transfer.status, transfer.outcome_code)
@@ -187,7 +187,7 @@ async def _read_own(context: Context, transfer: Transfer) -> Party:
 
 
 def _as_prepared(transfer: Transfer) -> PreparedTransfer:
-    """What was sent at another door, as if it had been prepared."""
+    """A transfer sent through another API, as if it had been prepared."""
     payee = transfer.counterparty
     return PreparedTransfer(
         holder_id=transfer.holder_id,
@@ -277,7 +277,7 @@ async def remove_event_webhook(context: Context, caller: Caller, profile: Instit
 def _show(context: Context, profile: InstitutionProfile, endpoint: Endpoint) -> EventWebhook:
     about = endpoint_seal(endpoint.id)
     events = profile.webhook.events
-    # Its owner may have changed it at our own door since: then it has no event there.
+    # Its owner may have changed it through our own API since: then it has no event there.
     event = next((word for word, ours in events.items() if ours in endpoint.event_types), "")
     sealed = endpoint.authorization_sealed
     return EventWebhook(
@@ -297,10 +297,10 @@ _EVENT_TYPES: Final = ("transfer.out.confirmed", "transfer.out.error")
 
 
 async def set_account_webhook(context: Context, caller: Caller, url: str, profile: InstitutionProfile) -> None:
-    """Let a URL be told of the caller's sends; if there is one already, change it from now on."""
+    """Register a URL for the caller's sends; an existing one is changed from now on."""
     try:
         for _ in range(_TRIES_MAX - 1):
-            # Whoever comes at the same instant changes what the other has made, or makes anew what the other has removed.
+            # A concurrent request changes what the other has made, or makes again what the other has removed.
             with suppress(EndpointConflict, errors.NotFound):
                 return await _set(context, caller, url, profile)
         return await _set(context, caller, url, profile)
@@ -339,7 +339,7 @@ async def tell_as(context: Context, profile: InstitutionProfile, delivery: DueDe
     """The delivery with a body in the institution's words: the same each time, as the send has ended."""
     if profile.webhook.events:
         return await tell_event(context, profile, delivery)
-    # Its owner may have asked at our own door for other events: those are told as there.
+    # Its owner may have chosen other events through our own API: those keep its format.
     if delivery.resource != "transfer":
         return delivery
     async with context.pool.acquire() as connection:

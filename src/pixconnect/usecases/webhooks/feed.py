@@ -1,13 +1,12 @@
-"""The feed of a holder's events: a worker gives positions, and programs that keep a cursor read pages.
+"""The feed of a holder's events: a worker assigns positions, and programs that keep a cursor read pages.
 
-An event is written without any thought of the feed. Afterwards, when it is committed, the sequencer gives it a position, which
-is behind all positions given before: a program that has read up to a position has seen everything up to there, for
-ever.
+Events are written independently of the feed. After the commit, the sequencer assigns a position behind all earlier ones: a
+program that has read up to a position has seen everything up to there, for ever.
 
-Requests that wait for a holder's events: woken when a worker gives positions, without a connection of their own.
+Requests that wait for a holder's events: woken when a worker assigns positions, without a connection for each.
 
-One connection listens for all requests that wait in this process, and only while there are any. A slow poll finds
-positions whose notification was lost.
+One connection listens for all requests that wait in this process, and only while there are any. A slow poll finds positions
+whose notification was lost.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ GIVEN_MAX: Final = 10_000
 """Events that get their positions in one transaction."""
 SWEPT_MAX: Final = 200_000
 LOOKED_AT_MAX: Final = 5_000
-"""Events that one page looks at for those that a filter lets through."""
+"""The maximum of events read for one page, before its filter."""
 STALLED_S: Final = 60
 """If an event waits for its position for longer than this, the sequencer does not work."""
 _ID_MAX: Final = 2**53 - 1
@@ -198,7 +197,7 @@ HOLDER_MAX: Final = 64
 ALL_MAX: Final = 2048
 POLL_S: Final = 5.0
 LINGER_S: Final = 60.0
-"""How long the connection stays when nobody waits any more."""
+"""How long the connection stays without waiting requests."""
 RETRY_AFTER_S: Final = 1
 
 
@@ -216,7 +215,7 @@ class FeedWaits:
 
     @asynccontextmanager
     async def hold(self, holder_id: int) -> AsyncGenerator[Wait]:
-        """Hear of a holder's events while the block runs; look for them after entering it."""
+        """Receive notifications of a holder's events while the block runs; look for them after entering it."""
         if len(self._waiting.get(holder_id, ())) >= HOLDER_MAX:
             raise errors.RateLimited(f"at most {HOLDER_MAX} requests of yours may wait for events", RETRY_AFTER_S)
         if self._count >= ALL_MAX:
@@ -239,7 +238,7 @@ class FeedWaits:
                 self._is_wanted.clear()
 
     def end(self) -> None:
-        """Answer everybody: the process is about to stop."""
+        """Answer all waiting requests: the process is about to stop."""
         self._has_ended = True
         self._wake(None)
 

@@ -191,7 +191,7 @@ export interface CreateChargeRequest {
 
 /** A charge with a due date to be made. */
 export interface CreateDueChargeRequest {
-  /** What it asks for on the due date, without what is added and taken off. Cents, without a fraction. */
+  /** The amount on the due date, before additions and deductions. Cents, without a fraction. */
   amount: number;
   /** One of your own Pix keys: it receives the payment. */
   key: string;
@@ -217,7 +217,7 @@ export interface CreateDueChargeRequest {
 export interface CreateEndpointRequest {
   /** A public https address. */
   url: string;
-  /** Known to you and the service only; it signs what is sent. One that begins with `whsec_` is the base64 of 24 to 64 bytes. */
+  /** Known to you and the service only; it signs deliveries. One that begins with `whsec_` is the base64 of 24 to 64 bytes. */
   secret: string;
   /** The types of events that are posted to it. Beyond the contract's there are `movement.posted`, `transfer.in.completed`, `charge.diverged`, `adjustment.posted`, `transfer.out.waiting`, `transfer.in.held`, and `infraction.*`. */
   event_types: EventName[];
@@ -251,7 +251,7 @@ export interface CreditHold {
   external_id?: string;
 }
 
-/** The key that signs now, and all that are needed to verify what was signed before. */
+/** The present signing key, and all keys needed to verify earlier signatures. */
 export interface CurrentKey {
   /** The key's name, as in the headers of its signatures. */
   kid: string;
@@ -681,7 +681,7 @@ export type KeyType = "CPF" | "CNPJ" | "PHONE" | "EMAIL" | "EVP";
 export interface KnownParty {
   /** With its check digit. */
   account_number: PartyMember;
-  /** The kind of account. No institution tells it of a payer. */
+  /** The kind of account. No institution reports a payer's. */
   account_type: PartyMember;
   /** The institution's name. */
   bank: PartyMember;
@@ -689,7 +689,7 @@ export interface KnownParty {
   branch: PartyMember;
   /** The institution's identifier. */
   ispb: PartyMember;
-  /** The Pix key that was paid or found; of a payer it is never told. */
+  /** The Pix key that was paid or found; a payer's is never reported. */
   key: PartyMember;
   /** The key's type. */
   key_type: PartyMember;
@@ -789,7 +789,7 @@ export interface Pagination {
   has_prev: boolean;
 }
 
-/** By what a charge was paid. */
+/** The payment of a charge. */
 export interface PaidBy {
   /** The charge's `id`. Below 2^53. */
   charge_id: number;
@@ -809,7 +809,7 @@ export interface PaidBy {
 
 /** One member of a party, and how it is known. */
 export interface PartyMember {
-  /** `known` is whole, `masked` is with stars as the institution sends it, `unknown` is not told. */
+  /** `known` is whole, `masked` has the institution's asterisks, `unknown` is not reported. */
   certainty: "known" | "masked" | "unknown";
   /** What it is, unless it is unknown. */
   value?: string;
@@ -899,7 +899,7 @@ export interface Receipt {
   id: number;
   /** IN credited you, OUT debited you. */
   direction: Direction;
-  /** What was paid or returned. Cents, without a fraction. */
+  /** The amount paid or returned. Cents, without a fraction. */
   amount: number;
   /** When, by the network's clock where it is known. RFC 3339, UTC, with microseconds. */
   settled_at: string;
@@ -913,7 +913,7 @@ export interface Receipt {
   return_identification?: string;
   /** The txid of the code that was paid, if it has one. */
   transaction_identification?: string;
-  /** By what the payer found the account: a dynamic or a static code, a key, or its branch and number. */
+  /** How the payer found the account: by a dynamic or a static code, a key, or its branch and number. */
   code_kind: "account" | "dynamic_code" | "key" | "static_code";
   /** Of a transfer: how much of it has been returned since, if any. Cents. */
   amount_returned?: number;
@@ -1129,7 +1129,7 @@ export interface StatementLine {
   amount: number;
   /** The balance after it. Cents. */
   running_balance: number;
-  /** The other side; deposits, what the institution moved by itself, and repayments of what was owed have none. */
+  /** The counterparty; deposits, the institution's own movements and repayments of deficits have none. */
   counterparty?: Counterparty;
   /** The text on a refund or of the institution; for any other line its kind and the other side's name, in the `language`. */
   description: string;
@@ -1223,7 +1223,7 @@ export interface TransferOutcome {
   reason?: string;
 }
 
-/** What is known of both sides of a transfer, and its names. */
+/** The known facts about both sides of a transfer, and its names. */
 export interface TransferParties {
   /** Who paid. */
   payer: KnownParty;
@@ -1233,13 +1233,13 @@ export interface TransferParties {
   end_to_end_id: string;
   /** Whether that name is this service's alone: the network does not know it, so no other institution finds the Pix by it. False once it is the network's. */
   is_end_to_end_id_ours: boolean;
-  /** The txid that it carries, if there is one; of a charge of yours this service's, wherever it was opened. */
+  /** Its txid, if there is one; for one of your charges this service's, wherever it was opened. */
   transaction_identification?: string;
-  /** That txid as the institution made it itself and the network has it, where that institution takes none of ours. */
+  /** That txid as made by the institution and used by the network, if the institution does not accept ours. */
   network_transaction_identification?: string;
   /** The account at an institution on which it lies, as the operator calls it. */
   institution?: string;
-  /** What a person has to see to before it goes on: an `operator` of this service has to approve it, within 11 hours; or at the institution its `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`. */
+  /** The pending task of a person: an `operator` of this service has to approve it, within 11 hours; or at the institution its `approval`, or `funds` there, which may take days. Its status stays `PROCESSING`. */
   waits_for?: "approval" | "funds" | "operator";
   /** Since when, or when that was first seen. RFC 3339, UTC, with microseconds. */
   waits_since?: string;

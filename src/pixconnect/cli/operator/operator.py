@@ -24,7 +24,7 @@ from pixconnect.usecases.money import approval as approval_usecases
 from pixconnect.usecases.money.approval import WaitingTransfer
 from pixconnect.usecases.standard import charge as standard_charge
 
-app = App(name="operator", help="Operators' access to the console, and to what holders own.")
+app = App(name="operator", help="Operators' access to the console and to holders' resources.")
 app.command("pixconnect.cli.operator.endpoint:app", name="endpoint", help="Manage holders' webhook endpoints.")
 charge_app = App(name="charge", help="The charges of holders.")
 app.command(charge_app)

@@ -31,7 +31,7 @@ from pixconnect.usecases.proof.answer import WantedAnswer
 from pixconnect.usecases.proof.case import ShownCase
 from pixconnect.usecases.proof.case_ending import WantedEnding
 
-app = App(name="case", help="Look at what the institution or the rail says and the books do not, and end it.")
+app = App(name="case", help="Show and end differences between the books and the institution or rail.")
 
 _CaseNumber = Annotated[int, WHOLE_NUMBER, Parameter(validator=Number(gte=1, lt=2**53))]
 CaseId = Annotated[_CaseNumber, Parameter(name=("--case-id", "--id"))]

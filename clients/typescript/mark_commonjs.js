@@ -1,4 +1,4 @@
-// Says of what was compiled for `require` that it is CommonJS, as the package's own modules are not.
+// Marks the files compiled for `require` as CommonJS; the package's own modules are ES modules.
 import { writeFileSync } from "node:fs";
 
 writeFileSync(new URL("dist/cjs/package.json", import.meta.url), '{ "type": "commonjs" }\n');

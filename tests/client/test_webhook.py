@@ -97,10 +97,10 @@ def test_without_being_told_the_time_is_the_machines() -> None:
 
 
 def test_what_only_the_receivers_own_program_can_get_wrong_is_its_own_error() -> None:
-    with pytest.raises(TypeError, match="octets"):
+    with pytest.raises(TypeError, match="raw bytes"):
         verify_webhook(BODY.decode(), headers_of(PLAIN), PLAIN)  # type: ignore[arg-type]
     for secret in ("", [], [PLAIN, ""], "whsec_"):
-        with pytest.raises(ValueError, match="missing or empty"):
+        with pytest.raises(ValueError, match="must not be empty"):
             verify(headers_of(PLAIN), secret)
 
 
@@ -183,5 +183,5 @@ def test_a_notice_of_a_key_of_ours_is_read_in_the_words_of_its_api() -> None:
 
 def test_a_check_of_a_notice_needs_keys() -> None:
     for pix_keys in ("", [], ["loja@shop.example", ""]):
-        with pytest.raises(ValueError, match="pix_keys: missing"):
+        with pytest.raises(ValueError, match="pix_keys: must name"):
             check_notice(notice_headers(), pix_keys=pix_keys)

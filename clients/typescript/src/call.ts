@@ -1,4 +1,4 @@
-/** One operation of the service as a value: what to send, and how to read what comes back. Nothing here sends anything. */
+/** A request to the service as a value: what to send and how to decode the response. Nothing here does I/O. */
 import { randomBytes } from "node:crypto";
 
 import { makeApiError, NoAnswer, type PixConnectError } from "./errors.js";
@@ -8,44 +8,44 @@ import type { ErrorCode, Pagination } from "./types.js";
 
 export type Query = Readonly<Record<string, string>>;
 
-/** What an operation takes: parameters of its path, its query, its body. */
+/** The arguments of an operation: path parameters, query and body. */
 export type Parts<Id extends OperationId> = Omit<Operations[Id], "answer">;
 export type AnswerOf<Id extends OperationId> = Operations[Id]["answer"];
 
-/** For one request; it changes nothing of any other. */
+/** Options of one request. */
 export interface CallOptions {
-  /** Gives up when it aborts, with a `NoAnswer`: what was sent by then may have happened. */
+  /** Abort signal. The call fails with `NoAnswer`; a request that was already sent may have taken effect. */
   signal?: AbortSignal;
-  /** Your own name for the request, which comes back in errors and stands in the service's log. */
+  /** Your own request id, which errors and the service's log contain. */
   requestId?: string;
 }
 
-/** What came back. */
+/** A response. */
 export interface Answer {
   status: number;
   headers: Headers;
   content: Uint8Array;
-  /** What the octets come from, where they are not in `content`; and what ends that. */
+  /** The open response to read from, if the body is not in `content`, and how to close it. */
   stream?: { chunks: AsyncIterable<Uint8Array>; cancel: () => Promise<void> };
 }
 
-/** One operation, asked for once. What is sent is written before the first try, and no later change of the arguments reaches it. */
+/** One request for one operation. It is serialized before the first attempt, so later changes to the arguments have no effect. */
 export interface Call<Result> {
   readonly method: string;
-  /** With its parameters in it. */
+  /** The path with its parameters filled in. */
   readonly address: string;
-  /** For messages: as the document has it. */
+  /** The path template of the OpenAPI document, for messages. */
   readonly path: string;
   readonly query: Query;
   readonly content: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** Makes it safe to send it again. */
+  /** The idempotency key, which makes a retry safe. */
   readonly externalId: string | undefined;
   readonly isAuthorized: boolean;
   readonly isIdentity: boolean;
   readonly isStreamed: boolean;
   readonly alsoReads: readonly number[];
-  /** How long the service may wait on purpose before it answers. */
+  /** How long the service may hold the request before it responds. */
   readonly extraTimeoutMs: number;
   readonly signal: AbortSignal | undefined;
   readonly read: (answer: Answer) => Result;
@@ -58,7 +58,7 @@ interface LooseParts {
   body?: unknown;
 }
 
-/** How an answer is read; one that cannot be throws a `Misread`. */
+/** Decodes a response, or throws `Misread`. */
 const READERS: Readonly<Record<Operation["reads"], (answer: Answer) => unknown>> = {
   bare: (answer) => readJson(answer),
   data: (answer) => readEnvelope(answer).data,
@@ -67,10 +67,10 @@ const READERS: Readonly<Record<Operation["reads"], (answer: Answer) => unknown>>
   text: (answer) => decode(answer.content),
 };
 
-/** An answer that is none of this service. */
+/** A response that is not from this service. */
 class Misread extends Error {}
 
-/** What a client asks for by itself before anything else; the transport writes its body. */
+/** The login, which the client sends before other calls. The transport writes its body. */
 export const LOGIN: Call<{ token: string; lifetimeMs: number }> = {
   method: "POST",
   address: "/v1/iam/users/login",
@@ -98,12 +98,12 @@ export function isRead(call: Call<unknown>): boolean {
   return call.method === "GET";
 }
 
-/** Whether a second try cannot have a second effect. */
+/** Whether a retry cannot have a second effect. */
 export function isRepeatable(call: Call<unknown>): boolean {
   return isRead(call) || call.externalId !== undefined;
 }
 
-/** Write an operation of the document. */
+/** Build a call of an operation of the document. */
 export function makeCall<Result>(id: OperationId, parts: object, options: CallOptions = {}): Call<Result> {
   const operation = OPERATIONS[id];
   const { parameters = {}, query = {}, headers = {}, body } = parts as LooseParts;
@@ -126,7 +126,7 @@ export function makeCall<Result>(id: OperationId, parts: object, options: CallOp
   };
 }
 
-/** Write a request for anything else. */
+/** Build a call of any other path. */
 export function makeAnyCall(
   method: string,
   path: string,
@@ -145,7 +145,7 @@ export function makeAnyCall(
     query: writeQuery(parts.query ?? {}),
     content: writeBody(body),
     headers: writeHeaders(options),
-    // What carries one cannot be done twice.
+    // A request with an external id can be retried safely.
     externalId: typeof externalId === "string" && externalId !== "" ? externalId : undefined,
     isAuthorized: true,
     isIdentity: false,
@@ -157,7 +157,7 @@ export function makeAnyCall(
   };
 }
 
-/** What an answer says, or the error that it is. */
+/** Return the result of a response, or throw its error. */
 export function readAnswer<Result>(call: Call<Result>, answer: Answer): Result {
   if (!(answer.status >= 200 && answer.status < 300) && !call.alsoReads.includes(answer.status)) {
     throw readFailure(call, answer);
@@ -168,7 +168,7 @@ export function readAnswer<Result>(call: Call<Result>, answer: Answer): Result {
     if (!(error instanceof Misread)) {
       throw error;
     }
-    const message = `${call.method} ${call.path}: the answer is none of this service: ${error.message}`;
+    const message = `${call.method} ${call.path}: the response is not from this service: ${error.message}`;
     throw new NoAnswer(message, { mayHaveHappened: true, isTransient: false, cause: error });
   }
 }
@@ -182,8 +182,8 @@ function readFailure(call: Call<unknown>, answer: Answer): PixConnectError {
   }
   const { code, message, ...details } = found?.error ?? {};
   if (typeof code !== "string" || typeof message !== "string") {
-    // Whatever stands before the service answered in its place. A redirect is not followed: the token is for nobody else.
-    return new NoAnswer(`${call.method} ${call.path}: the answer, of status ${answer.status}, is none of this service`, {
+    // A proxy responded in place of the service. Redirects are not followed: the token must not reach another host.
+    return new NoAnswer(`${call.method} ${call.path}: the response, with status ${answer.status}, is not from this service`, {
       mayHaveHappened: true,
       isTransient: answer.status >= 500,
     });
@@ -202,12 +202,12 @@ function readFailure(call: Call<unknown>, answer: Answer): PixConnectError {
 
 function nameBody(body: unknown): { body: object; externalId: string | undefined } {
   const given = (body ?? {}) as { external_id?: unknown };
-  // One that is there is sent as it is: what is wrong with it the service says.
+  // Send a given id unchanged: the service validates it.
   const name = given.external_id ?? makeExternalId();
   return { body: { ...given, external_id: name }, externalId: typeof name === "string" && name !== "" ? name : undefined };
 }
 
-/** A name that nothing else has, so that what carries it can be sent again. */
+/** Return a new unique external id, so that the request can be retried. */
 export function makeExternalId(): string {
   return randomBytes(16).toString("hex");
 }
@@ -216,7 +216,7 @@ function fillPath(path: string, parameters: Readonly<Record<string, unknown>>): 
   return path.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = parameters[name];
     const text = typeof value === "number" && Number.isSafeInteger(value) ? String(value) : value;
-    // Another text would lead to another address, whose answer would be about something else.
+    // These values would address another resource, whose response would be misleading.
     if (typeof text !== "string" || text === "" || text === "." || text === "..") {
       throw new TypeError(`${name}: must be a whole number or a text other than "", "." and "..", not ${String(value)}`);
     }
@@ -244,7 +244,7 @@ function checkValue(this: Record<string, unknown>, name: string, value: unknown)
   if (given instanceof Date && Number.isNaN(given.getTime())) {
     throw new TypeError(`${name}: must be a point in time, not an invalid Date`);
   }
-  // JSON writes what is not a number as null; and of a larger one some digits are lost already.
+  // JSON serializes NaN as null, and larger numbers have already lost digits.
   if (typeof value === "number" && (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)))) {
     throw new TypeError(`${name}: must be a number that is exact, not ${value}`);
   }
@@ -267,11 +267,11 @@ function readPage(answer: Answer): Page<unknown> {
 function findNext(link: string, pagination: Pagination): Query | undefined {
   const [address = "", relation = ""] = link.split(">", 2);
   if (relation.includes('rel="next"')) {
-    // Only what it asks for: the token goes to no other host, whatever stands there.
+    // Use only the query of the link: the token must not be sent to another host.
     const query = address.split("?", 2)[1] ?? "";
     return Object.fromEntries(new URLSearchParams(query));
   }
-  // Lists without cursors are small, and are paged by number.
+  // Lists without cursors are small and are paged by number.
   return pagination.has_next ? { page: String(pagination.page + 1) } : undefined;
 }
 
@@ -283,7 +283,7 @@ function readEnvelope(answer: Answer): { data: unknown; pagination?: unknown } {
   return found as { data: unknown; pagination?: unknown };
 }
 
-/** `data` where there is an envelope; otherwise JSON as it is, or text. */
+/** Return `data` of an envelope; otherwise the decoded JSON, or text. */
 function readAnything(answer: Answer): unknown {
   if (!(answer.headers.get("content-type") ?? "").includes("json")) {
     return decode(answer.content);

@@ -1,14 +1,14 @@
-/** The client: the operations of the account itself, and the groups of all others. */
+/** The client: account operations, and one property per group of operations. */
 import { type CallOptions, makeAnyCall } from "./call.js";
 import { Account, Charges, Deliveries, Endpoints, Events, Identity, Infractions, Refunds, Transfers } from "./resources.js";
 import { Sandbox } from "./sandbox.js";
 import { type ClientOptions, Transport } from "./transport.js";
 
 /**
- * One client of the service; all of a program may share it.
+ * A client of the service, which a whole program can share.
  *
- * Reads, and what has an `external_id` (one is made where you give none), are sent again when no answer comes, on 429, 503 and
- * `OUTCOME_UNKNOWN`; nothing else ever is.
+ * On a missing response, 429, 503 or `OUTCOME_UNKNOWN` it retries reads, and changes with an `external_id` (generated if you pass
+ * none). It never retries other requests.
  */
 export class Client extends Account {
   readonly charges: Charges;
@@ -35,7 +35,7 @@ export class Client extends Account {
     this.sandbox = new Sandbox(transport);
   }
 
-  /** Ask for anything else: `data` of the answer; where it has no envelope the JSON as it is, or text. */
+  /** Send a request for which there is no method. Returns `data`; without an envelope the decoded JSON, or text. */
   async request(
     method: string,
     path: string,

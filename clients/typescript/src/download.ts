@@ -1,13 +1,13 @@
-/** A file of the service that is read while it comes, however long it is. What breaks off is an error, never a short file. */
+/** Streamed downloads of any length. An aborted download raises an error instead of ending early. */
 import { type Answer, type Call, type CallOptions, makeCall } from "./call.js";
 import type { QueryOf } from "./resource.js";
 
 export type StatementQuery = QueryOf<"retrieve_statement">;
 
-/** Iterate over its octets with `for await`, once; or `cancel` it. */
+/** Iterate over the bytes with `for await`, once, or call `cancel`. */
 export class Download implements AsyncIterable<Uint8Array> {
   readonly mediaType: string;
-  /** As the service suggests it; empty if it does not. Never a path. */
+  /** The file name that the service suggests, without a path; empty if there is none. */
   readonly fileName: string;
   readonly #answer: Answer;
 

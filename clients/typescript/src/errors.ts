@@ -1,32 +1,32 @@
 /**
- * What can go wrong.
+ * Errors of this package.
  *
  *     PixConnectError
- *      ├── ApiError            the service said no: status, code, reason, field, requestId, retryAfter
- *      │    ├── InvalidRequest  400, 405, 413, 422: as it stands it will never be accepted
- *      │    │    └── Conflict    the external_id is taken by something else
+ *      ├── ApiError            an error response: status, code, reason, field, requestId, retryAfter
+ *      │    ├── InvalidRequest  400, 405, 413, 422: will fail again without a change
+ *      │    │    └── Conflict    the external_id belongs to another request
  *      │    ├── Unauthorized    401
  *      │    ├── Forbidden       403: the client lacks the scope
  *      │    ├── NotFound        404
- *      │    ├── CursorExpired   410: the feed begins later by now
+ *      │    ├── CursorExpired   410: events before the cursor are no longer kept
  *      │    ├── RateLimited     429
  *      │    └── Unavailable     5xx
- *      ├── NoAnswer            no answer came, or none that can be read
- *      └── InvalidWebhook      a webhook that is not from the service
+ *      ├── NoAnswer            no response, or one that cannot be read
+ *      └── InvalidWebhook      a webhook with a wrong signature
  *           └── UnknownSigningKey
  *
- * `mayHaveHappened` is the one question after an error: only where it is true can what was asked for be done all the same. Then
- * ask by `externalId`, or send the same again under the same one, until there is an answer.
+ * After an error check `mayHaveHappened`. If it is true, the request may have taken effect: look it up by `externalId`, or send
+ * the same request with the same id again until there is a response.
  */
 import type { ErrorCode } from "./types.js";
 
-/** Whatever this package throws about the service. */
+/** Base class of all errors of this package. */
 export class PixConnectError extends Error {
-  /** Whether what was asked for may be done all the same, by this try or by one before it. */
+  /** Whether the request may have taken effect despite the error, by this attempt or an earlier one. */
   mayHaveHappened = false;
-  /** What was asked for under, also where the client made it; undefined if it cannot be repeated safely. */
+  /** The idempotency key of the request, also if the client generated it; undefined if a retry is not safe. */
   externalId: string | undefined = undefined;
-  /** Whether no token could be had, so that what was asked for was not sent. */
+  /** Whether the login failed, so that the request was not sent. */
   isOfLogin = false;
 
   constructor(message: string, options?: ErrorOptions) {
@@ -35,9 +35,9 @@ export class PixConnectError extends Error {
   }
 }
 
-/** No answer came, or none that can be read. */
+/** No response, or one that cannot be read. */
 export class NoAnswer extends PixConnectError {
-  /** Whether another try may do better. */
+  /** Whether a retry may succeed. */
   readonly isTransient: boolean;
 
   constructor(message: string, facts: { mayHaveHappened?: boolean; isTransient?: boolean; cause?: unknown } = {}) {
@@ -47,7 +47,7 @@ export class NoAnswer extends PixConnectError {
   }
 }
 
-/** What an error of the service says. */
+/** The members of an error response. */
 export interface Refusal {
   status: number;
   code: ErrorCode;
@@ -57,20 +57,20 @@ export interface Refusal {
   retryAfter: number | undefined;
 }
 
-/** The service said no. */
+/** An error response of the service. */
 export class ApiError extends PixConnectError {
   readonly status: number;
-  /** For programs; the reference of errors explains each. A later service may have others than these. */
+  /** The error code; see the reference of errors. Later versions of the service may add codes. */
   readonly code: ErrorCode;
-  /** For people: names the field and the rule. */
+  /** Text for people, with the field and the rule. */
   readonly reason: string;
-  /** The field that `reason` names, if it names one. */
+  /** The field in `reason`, if there is one. */
   readonly field: string | undefined;
-  /** What else the answer says. */
+  /** Other members of the response. */
   readonly details: Readonly<Record<string, unknown>>;
-  /** For questions about it. */
+  /** Quote this id in support requests. */
   readonly requestId: string;
-  /** Seconds that the service asks to wait, if it does. */
+  /** Seconds to wait before a retry, if the service gave them. */
   readonly retryAfter: number | undefined;
 
   constructor(refusal: Refusal) {
@@ -83,39 +83,39 @@ export class ApiError extends PixConnectError {
     this.details = refusal.details;
     this.requestId = refusal.requestId;
     this.retryAfter = refusal.retryAfter;
-    // The service itself cannot say then what became of it.
+    // With this code the service itself cannot determine the outcome.
     this.mayHaveHappened = refusal.code === "OUTCOME_UNKNOWN" || refusal.code === "INTERNAL_ERROR";
   }
 }
 
-/** As it stands it will never be accepted, or not before something else changes: the balance, a limit. */
+/** The request will fail again unless it, or something else such as the balance or a limit, changes. */
 export class InvalidRequest extends ApiError {}
 
-/** The `external_id` is taken by something else. */
+/** The `external_id` belongs to another request. */
 export class Conflict extends InvalidRequest {}
 
-/** The client's id or secret is wrong, or it was disabled. */
+/** The client id or secret is wrong, or the client is disabled. */
 export class Unauthorized extends ApiError {}
 
 /** The client lacks the scope. */
 export class Forbidden extends ApiError {}
 
-/** Nothing of this holder has that name. */
+/** The holder has no resource with this id. */
 export class NotFound extends ApiError {}
 
-/** The cursor is older than events are kept: begin again without one, and expect a gap. */
+/** The cursor is older than the retention of events. Start again without a cursor and expect a gap. */
 export class CursorExpired extends ApiError {}
 
-/** Too much at once; `retryAfter` says when there is more. */
+/** Rate limit exceeded; retry after `retryAfter`. */
 export class RateLimited extends ApiError {}
 
-/** The service cannot do it now, or cannot say what became of it. */
+/** The service is unavailable, or cannot determine the outcome. */
 export class Unavailable extends ApiError {}
 
-/** It is not from the service, or too old or too early; the message says why and holds nothing secret. */
+/** The webhook has a wrong signature or timestamp. The message gives the reason and contains no secret. */
 export class InvalidWebhook extends PixConnectError {}
 
-/** None of the given keys is the one that signed: read the key set again, at most once a minute, and try once more. */
+/** The key set lacks the signing key. Fetch it again, at most once a minute, and retry the check. */
 export class UnknownSigningKey extends InvalidWebhook {}
 
 const BY_STATUS: Readonly<Record<number, typeof ApiError>> = {

@@ -1,4 +1,4 @@
-/** One request and its answer over `fetch`: when it ends, and whether it can have reached the service. */
+/** One request over `fetch`: its timeout, and whether it can have reached the service. */
 import type { Answer } from "./call.js";
 import { NoAnswer } from "./errors.js";
 
@@ -9,18 +9,18 @@ export interface Request {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly content: string | undefined;
-  /** How long nothing may come. */
+  /** Timeout without any received data. */
   readonly timeoutMs: number;
   readonly signal: AbortSignal | undefined;
   readonly isStreamed: boolean;
 }
 
-/** Codes after which nothing can have been sent, whatever failed: there was no connection yet. */
+/** Error codes of connections that were never established, so that nothing was sent. */
 const NOT_SENT: ReadonlySet<unknown> = new Set(["EAI_AGAIN", "ENOTFOUND", "UND_ERR_CONNECT_TIMEOUT"]);
 
-/** Send it as it is, once; what comes of it, or a `NoAnswer`. */
+/** Send a request once. Returns the response or throws `NoAnswer`. */
 export async function exchange(fetch: Fetch, request: Request): Promise<Answer> {
-  // What cannot be written as a request is its author's error, and not the service's silence.
+  // A request that cannot be built is an error of the caller, not a missing response.
   const url = new URL(request.url);
   const headers = new Headers(request.headers);
   const patience = new Patience(request);
@@ -31,7 +31,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Answer> 
     const response = await fetch(url.href, {
       method: request.method,
       headers,
-      // A redirect is an answer: what it leads to must not get the token.
+      // Do not follow redirects: their target must not receive the token.
       redirect: "manual",
       signal: patience.signal,
       ...(request.content === undefined ? {} : { body: request.content }),
@@ -49,7 +49,7 @@ export async function exchange(fetch: Fetch, request: Request): Promise<Answer> 
   }
 }
 
-/** Aborts when nothing came for too long, and when the caller gives up. */
+/** Aborts on timeout, and when the caller aborts. */
 class Patience {
   readonly #controller = new AbortController();
   readonly #request: Request;
@@ -67,13 +67,13 @@ class Patience {
     return this.#controller.signal;
   }
 
-  /** Something came. */
+  /** Data was received. */
   renew(): void {
     clearTimeout(this.#timer);
     this.#timer = this.#begin();
   }
 
-  /** Nothing is waited for. */
+  /** Suspend the timeout. */
   pause(): void {
     clearTimeout(this.#timer);
   }
@@ -102,7 +102,7 @@ function readChunks(
       for (;;) {
         patience.renew();
         const { done, value } = await reader.read();
-        // Who takes a piece may take its time with it.
+        // Do not count the time that the caller needs for a chunk.
         patience.pause();
         if (done) {
           return;
@@ -110,7 +110,7 @@ function readChunks(
         yield value;
       }
     } catch (error) {
-      throw describeFailure(request, patience, error, "the file broke off");
+      throw describeFailure(request, patience, error, "the download was aborted");
     } finally {
       patience.end();
       await reader.cancel().catch(() => undefined);
@@ -140,11 +140,11 @@ function describeFailure(request: Request, patience: Patience, error: unknown, w
 }
 
 function describe(request: Request): string {
-  // Without the query: it may name people.
+  // Without the query, which may contain personal data.
   return `${request.method} ${request.url.split("?", 1)[0]}`;
 }
 
-/** Whether nothing can have reached the service. Only what is certain: a connection that stood may break with the same codes. */
+/** Whether the request certainly did not reach the service. An established connection may fail with the same codes. */
 function isUnsent(cause: unknown): boolean {
   if (cause instanceof AggregateError && cause.errors.length > 0) {
     return cause.errors.every(isUnsent);

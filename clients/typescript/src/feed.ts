@@ -1,37 +1,37 @@
-/** The feed: every event of the holder, whether or not a webhook endpoint was told of it, in an order that never changes. */
+/** The event feed: every event of the holder in a fixed order, also events without a webhook. */
 import { type Call, type CallOptions, makeCall } from "./call.js";
 import { ApiError, type PixConnectError } from "./errors.js";
 import type { QueryOf, Sender } from "./resource.js";
 import { backoff, isTransient, wait } from "./transport.js";
 import type { EventFeed, EventName, FeedEvent, WebhookEvent } from "./types.js";
 
-/** Below what proxies usually allow an answer to take. Seconds. */
+/** Shorter than the response timeout of most proxies. Seconds. */
 const FOLLOW_WAIT_S = 25;
 
 type Told<Event> = Event extends { name: infer Name; payload: infer Payload }
   ? Omit<FeedEvent, "name" | "payload"> & { name: Name; payload: Payload }
   : never;
 
-/** An event of the feed: its `name` says what its `payload` is. Keep its `cursor` with what you did about it. */
+/** An event of the feed. Its `name` determines the type of `payload`. Store its `cursor` together with your processing. */
 export type FeedItem = Told<WebhookEvent>;
 
-/** A part of the feed, and the cursor that goes on after it: keep it, also where there were no events. */
+/** A page of the feed and the cursor after it. Store the cursor even if the page is empty. */
 export type FeedPart = Omit<EventFeed, "events"> & { events: FeedItem[] };
 
 export type FeedQuery = Omit<QueryOf<"read_event_feed">, "event_types"> & {
-  /** Only events of these names. */
+  /** Only events of these types. */
   event_types?: readonly EventName[];
 };
 
 export interface FollowOptions extends CallOptions {
   /**
-   * Told of each break, after which the same cursor is asked for again; what it throws ends the iteration. Without it one from
-   * before the first answer is thrown, since it may be the address that is wrong.
+   * Called on each failure, before the same cursor is requested again. If it throws, the iteration ends. Without it, a failure
+   * before the first response is thrown, since the address may be wrong.
    */
   onBreak?: (error: PixConnectError) => void;
 }
 
-/** Write a question for a part of the feed. */
+/** Build the request for a page of the feed. */
 export function makeFeedCall(query: FeedQuery, options?: CallOptions): Call<FeedPart> {
   const { event_types: names, ...others } = query;
   const types = names === undefined || names.length === 0 ? {} : { event_types: names.join(",") };
@@ -39,7 +39,7 @@ export function makeFeedCall(query: FeedQuery, options?: CallOptions): Call<Feed
   return { ...call, extraTimeoutMs: (query.wait_s ?? 0) * 1000 };
 }
 
-/** Every event as it comes, without an end but the signal's; a break only waits, and loses none. */
+/** Iterate over events until the signal aborts. Failures are retried without losing events. */
 export async function* follow(
   sender: Sender,
   query: FeedQuery,

@@ -1,4 +1,4 @@
-/** A client of a Pix Connect service: charges, transfers, refunds, the account, webhooks, the feed of events, and the sandbox. */
+/** A client of a Pix Connect service: charges, transfers, refunds, the account, webhooks, the event feed, and the sandbox. */
 export type { AnswerOf, CallOptions } from "./call.js";
 export { Client } from "./client.js";
 export { Download, type StatementQuery } from "./download.js";

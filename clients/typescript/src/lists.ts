@@ -1,14 +1,14 @@
-/** Lists as the service answers them, a page at a time; iterating one goes on over all pages. */
+/** Paged lists. Iterating over a list fetches further pages as needed. */
 import type { Pagination } from "./types.js";
 
 export interface Page<Item> {
   items: Item[];
   pagination: Pagination;
-  /** What to ask for the next page; undefined after the last. */
+  /** The cursor of the next page; undefined after the last. */
   nextQuery: Readonly<Record<string, string>> | undefined;
 }
 
-/** A list: iterate over its items, or over its `pages()`, with `for await`; a page is asked for when it is reached. */
+/** A list: iterate with `for await` over its items or over its `pages()`. Pages are fetched lazily. */
 export class Items<Item> implements AsyncIterable<Item> {
   readonly #readPage: (query: Readonly<Record<string, string>> | undefined) => Promise<Page<Item>>;
 

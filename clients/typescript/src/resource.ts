@@ -1,4 +1,4 @@
-/** What the groups of operations have in common: who sends them, and how a method names its operation. */
+/** Base class of the groups of operations: sending, and how a method refers to its operation. */
 import { type AnswerOf, type Call, type CallOptions, makeCall, type Parts } from "./call.js";
 import type { Items, Page } from "./lists.js";
 import type { OperationId } from "./operations.js";
@@ -8,7 +8,7 @@ export interface Sender {
   iterate<Item>(call: Call<Page<Item>>): Items<Item>;
 }
 
-/** Some of the service's operations. */
+/** A group of operations. */
 export class Resource {
   readonly #sender: Sender;
 
@@ -16,21 +16,21 @@ export class Resource {
     this.#sender = sender;
   }
 
-  /** Ask for an operation of the document. */
+  /** Call an operation of the document. */
   protected async ask<Id extends OperationId>(id: Id, parts: Parts<Id>, options?: CallOptions): Promise<AnswerOf<Id>> {
     return this.deliver(makeCall<AnswerOf<Id>>(id, parts, options));
   }
 
-  /** A list of the document. */
+  /** List by an operation of the document. */
   protected listing<Id extends OperationId>(id: Id, parts: Parts<Id>, options?: CallOptions): Items<AnswerOf<Id>> {
     return this.#sender.iterate(makeCall<Page<AnswerOf<Id>>>(id, parts, options));
   }
 
-  /** Send a call that was made before. */
+  /** Send a prepared call. */
   protected async deliver<Result>(call: Call<Result>): Promise<Result> {
     return this.#sender.send(call);
   }
 }
 
-/** The query that an operation takes. */
+/** The query type of an operation. */
 export type QueryOf<Id extends OperationId> = Parts<Id> extends { query?: infer Taken } ? NonNullable<Taken> : never;

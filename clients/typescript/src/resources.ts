@@ -1,6 +1,6 @@
 /**
- * The operations, by what they are about. Each method names its operation and says what that takes; the reference of clients is
- * made of this file and of `sandbox.ts`.
+ * The operations, grouped by resource. Each method refers to its operation and its arguments. The reference of the clients is
+ * generated from this file and from `sandbox.ts`.
  */
 import type { CallOptions } from "./call.js";
 import { Download, makeStatementCall, type StatementQuery } from "./download.js";
@@ -41,26 +41,26 @@ import type {
   WebhookEvent,
 } from "./types.js";
 
-/** For a charge that is answered. */
+/** Options of requests that return a charge. */
 export interface ChargeOptions extends CallOptions {
-  /** Whether to draw the QR code as a PNG, too. */
+  /** Whether to return the QR code as a PNG too. */
   base64?: boolean;
 }
 
-/** For a transfer to a key. */
+/** Options of a transfer to a key. */
 export interface ByKeyOptions extends CallOptions {
   /** The CPF or CNPJ of the key's owner: the transfer is refused if the key belongs to another owner. */
   payeeTaxId?: string;
 }
 
-/** Ask to be paid. */
+/** Create, read and list charges. */
 export class Charges extends Resource {
-  /** Make a charge; an `external_id` that is left out is made. */
+  /** Create a charge. A missing `external_id` is generated. */
   create(charge: CreateChargeRequest, options: ChargeOptions = {}): Promise<Charge> {
     return this.ask("create_charge", { query: { base64: options.base64 }, body: charge }, options);
   }
 
-  /** Make a charge with a due date, which asks for another amount on each day. */
+  /** Create a charge with a due date. The amount to pay depends on the day of payment. */
   createDue(charge: CreateDueChargeRequest, options: ChargeOptions = {}): Promise<Charge> {
     return this.ask("create_due_charge", { query: { base64: options.base64 }, body: charge }, options);
   }
@@ -78,7 +78,7 @@ export class Charges extends Resource {
     return this.ask("get_charge_by_txid", { parameters: { txid }, query: { base64: options.base64 } }, options);
   }
 
-  /** By what it was paid; `NotFound` if it is not paid. */
+  /** Get the payment of a charge. Raises `NotFound` if it is not paid. */
   payment(id: number, options?: CallOptions): Promise<PaidBy> {
     return this.ask("get_charge_payment", { parameters: { id } }, options);
   }
@@ -87,20 +87,20 @@ export class Charges extends Resource {
     return this.listing("list_charges_by_holder", { query }, options);
   }
 
-  /** What the QR code leads a payer's bank to: a signed JWS. */
+  /** Get the signed JWS that a payer's bank fetches after reading the QR code. */
   location(txid: string, options?: CallOptions): Promise<string> {
     return this.ask("get_location", { parameters: { txid } }, options);
   }
 
-  /** The keys that verify `location`. */
+  /** Get the keys that verify the result of `location`. */
   locationKeys(options?: CallOptions): Promise<KeySet> {
     return this.ask("get_location_key_set", {}, options);
   }
 }
 
-/** Send Pix, and see what you sent and received. */
+/** Send Pix, and read what you sent and received. */
 export class Transfers extends Resource {
-  /** Start a transfer to a Pix key. It is PROCESSING at first; an event, or `get`, says how it ended. */
+  /** Start a transfer to a Pix key. Its status is PROCESSING at first; an event or `get` shows the outcome. */
   createByKey(transfer: InitiatePixWithKeyRequest, options: ByKeyOptions = {}): Promise<Transfer> {
     const headers = options.payeeTaxId === undefined ? {} : { "X-Payee-Tax-Id": options.payeeTaxId };
     return this.ask("initiate_pix_with_key", { headers, body: transfer }, options);
@@ -128,22 +128,22 @@ export class Transfers extends Resource {
     return this.ask("get_transfer_by_end_to_end_id", { parameters: { endToEndId } }, options);
   }
 
-  /** How it ended, and why. */
+  /** Get the final status and its reason. */
   outcome(id: number, options?: CallOptions): Promise<TransferOutcome> {
     return this.ask("get_transfer_outcome", { parameters: { id } }, options);
   }
 
-  /** What is known of both its sides, and whose its name is. */
+  /** Get what the service has about payer and payee, and which party assigned the end-to-end id. */
   parties(id: number, options?: CallOptions): Promise<TransferParties> {
     return this.ask("get_transfer_parties", { parameters: { id } }, options);
   }
 
-  /** Its receipt, once it has settled. */
+  /** Get the receipt of a settled transfer. */
   receipt(id: number, options?: CallOptions): Promise<Receipt> {
     return this.ask("get_transfer_receipt", { parameters: { id } }, options);
   }
 
-  /** The same as a page of PDF, in Portuguese. */
+  /** Get the receipt as a PDF page in Portuguese. */
   receiptFile(id: number, options?: CallOptions): Promise<Uint8Array> {
     return this.ask("get_transfer_receipt_file", { parameters: { id } }, options);
   }
@@ -152,15 +152,15 @@ export class Transfers extends Resource {
     return this.listing("list_transfers_by_holder", { query }, options);
   }
 
-  /** Transfers of every status, both directions, by whatever names them. */
+  /** Search transfers of every status and both directions by any of their ids. */
   search(query: QueryOf<"search_transfers"> = {}, options?: CallOptions): Items<Transfer> {
     return this.listing("search_transfers", { query }, options);
   }
 }
 
-/** Give back what you received. */
+/** Return received Pix. */
 export class Refunds extends Resource {
-  /** Return a received Pix, wholly or in part; an `external_id` that is left out is made. */
+  /** Return a received Pix in full or in part. A missing `external_id` is generated. */
   create(refund: CreateRefundRequest, options?: CallOptions): Promise<Refund> {
     return this.ask("create_refund", { body: refund }, options);
   }
@@ -177,12 +177,12 @@ export class Refunds extends Resource {
     return this.ask("get_refund_by_return_identification", { parameters: { returnIdentification } }, options);
   }
 
-  /** Its receipt, once it has been returned. */
+  /** Get the receipt of a settled refund. */
   receipt(id: number, options?: CallOptions): Promise<Receipt> {
     return this.ask("get_refund_receipt", { parameters: { id } }, options);
   }
 
-  /** The same as a page of PDF, in Portuguese. */
+  /** Get the receipt as a PDF page in Portuguese. */
   receiptFile(id: number, options?: CallOptions): Promise<Uint8Array> {
     return this.ask("get_refund_receipt_file", { parameters: { id } }, options);
   }
@@ -192,13 +192,13 @@ export class Refunds extends Resource {
   }
 }
 
-/** Pix that somebody contests, and what you answer. */
+/** Contested Pix (MED) and your answers. */
 export class Infractions extends Resource {
   get(id: number, options?: CallOptions): Promise<Infraction> {
     return this.ask("get_infraction_by_id", { parameters: { id } }, options);
   }
 
-  /** Answer it, once and in time; the same words again are no second answer. */
+  /** Answer an infraction, once and before its deadline. Repeating the same text has no further effect. */
   defend(id: number, defence: DefenceRequest, options?: CallOptions): Promise<Infraction> {
     return this.ask("defend_infraction", { parameters: { id }, body: defence }, options);
   }
@@ -208,9 +208,9 @@ export class Infractions extends Resource {
   }
 }
 
-/** Where events are posted to. */
+/** Webhook endpoints. */
 export class Endpoints extends Resource {
-  /** Have events posted to an address. The secret signs them, and is never shown again. */
+  /** Create a webhook endpoint. The secret signs the deliveries and is never returned by the API. */
   create(endpoint: CreateEndpointRequest, options?: CallOptions): Promise<WebhookEndpoint> {
     return this.ask("create_webhook_endpoint", { body: endpoint }, options);
   }
@@ -219,7 +219,7 @@ export class Endpoints extends Resource {
     return this.ask("get_webhook_endpoint", { parameters: { id } }, options);
   }
 
-  /** Change what is given; for a day a new secret signs beside the old one. */
+  /** Change the given fields. The old secret also signs for one more day. */
   change(id: number, changes: ChangeEndpointRequest, options?: CallOptions): Promise<WebhookEndpoint> {
     return this.ask("change_webhook_endpoint", { parameters: { id }, body: changes }, options);
   }
@@ -228,7 +228,7 @@ export class Endpoints extends Resource {
     return this.ask("delete_webhook_endpoint", { parameters: { id } }, options);
   }
 
-  /** Send all events of that time again. */
+  /** Resend all events of a period. */
   replay(id: number, time: ReplayRequest, options?: CallOptions): Promise<Replayed> {
     return this.ask("replay_events", { parameters: { id }, body: time }, options);
   }
@@ -238,7 +238,7 @@ export class Endpoints extends Resource {
   }
 }
 
-/** Events on their way to your endpoints. */
+/** Webhook deliveries. */
 export class Deliveries extends Resource {
   get(id: number, options?: CallOptions): Promise<WebhookDelivery> {
     return this.ask("get_webhook_delivery", { parameters: { id } }, options);
@@ -253,7 +253,7 @@ export class Deliveries extends Resource {
   }
 }
 
-/** What happened. */
+/** Events and the event feed. */
 export class Events extends Resource {
   readonly #follower: Sender;
 
@@ -266,23 +266,23 @@ export class Events extends Resource {
     return this.listing("list_events", { query }, options);
   }
 
-  /** A part of the feed, from where a cursor leads; `wait_s` lets the service wait for an event, 30 seconds at most. */
+  /** Get a page of the feed, starting at a cursor. `wait_s` is how long the service waits for an event, at most 30 seconds. */
   async feed(query: FeedQuery = {}, options?: CallOptions): Promise<FeedPart> {
     return this.deliver(makeFeedCall(query, options)); // read_event_feed
   }
 
   /**
-   * Every event as it comes, without an end but the signal's. A break is waited for, and the same cursor asked again; what waiting
-   * does not mend is thrown. Keep the `cursor` of the last event that you have dealt with: it goes on from there.
+   * Iterate over events until the signal aborts. After a temporary failure it requests the same cursor again; permanent failures
+   * are thrown. Store the `cursor` of the last event that you processed, to continue from there.
    */
   follow(query: FeedQuery = {}, options?: FollowOptions): AsyncGenerator<FeedItem, void, undefined> {
     return follow(this.#follower, query, options); // read_event_feed
   }
 }
 
-/** What verifies the service's signatures, and how to log in with other tools. */
+/** Public keys of the service, and OAuth metadata for other tools. */
 export class Identity extends Resource {
-  /** The keys that `verifyWebhookJws` and `verifyNotice` take. */
+  /** Get the keys for `verifyWebhookJws` and `verifyNotice`. */
   keySet(options?: CallOptions): Promise<KeySet> {
     return this.ask("get_key_set", {}, options);
   }
@@ -296,23 +296,23 @@ export class Identity extends Resource {
   }
 }
 
-/** The operations of a client itself. */
+/** Operations on the client object itself. */
 export class Account extends Resource {
   balance(options?: CallOptions): Promise<HolderBalance> {
     return this.ask("retrieve_current_balance", {}, options);
   }
 
-  /** The changes of the account's funds. */
+  /** List the transactions of the account. */
   transactions(query: QueryOf<"list_transactions_by_holder"> = {}, options?: CallOptions): Items<Transaction> {
     return this.listing("list_transactions_by_holder", { query }, options);
   }
 
-  /** The account's history with balances; `downloadStatement` is for files. */
+  /** Get the account statement with balances. For files use `downloadStatement`. */
   statement(query: Omit<StatementQuery, "format">, options?: CallOptions): Promise<Statement> {
     return this.ask("retrieve_statement", { query }, options);
   }
 
-  /** The statement as a file, of any length: iterate over its octets. */
+  /** Download the statement as a file of any length: iterate over its bytes. */
   async downloadStatement(query: StatementQuery, options?: CallOptions): Promise<Download> {
     return this.deliver(makeStatementCall(query, options)); // retrieve_statement
   }
@@ -325,7 +325,7 @@ export class Account extends Resource {
     return this.ask("check_liveness", {}, options);
   }
 
-  /** Whether the process that answers should get requests, and if not, why. */
+  /** Get the readiness of the process that answers, and the failed checks if it is not ready. */
   readiness(options?: CallOptions): Promise<Readiness> {
     return this.ask("check_readiness", {}, options);
   }

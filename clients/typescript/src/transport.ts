@@ -1,10 +1,10 @@
 /**
- * How the service is talked to.
+ * Sends calls: access tokens, retries and waits.
  *
- *     token ──► send ──► answer?  ── yes ──────────────────────────► result
+ *     token ──► send ──► response? ── yes ─────────────────────────► result
  *       ▲                  │ 401: another token, once
- *       │                  │ no answer, 429, 503, OUTCOME_UNKNOWN
- *       └──── wait ◄───────┘ of what is safe to send again
+ *       │                  │ no response, 429, 503, OUTCOME_UNKNOWN
+ *       └──── wait ◄───────┘ if a retry is safe
  */
 import { type Answer, type Call, isRead, isRepeatable, LOGIN, readAnswer } from "./call.js";
 import { ApiError, NoAnswer, PixConnectError } from "./errors.js";
@@ -14,31 +14,31 @@ import { VERSION } from "./version.js";
 
 export const TIMEOUT_MS = 30_000;
 export const RETRIES = 4;
-/** A token is renewed this long before it ends, or at half its life if that is shorter. */
+/** Renew a token this long before it expires, or after half its lifetime if that is earlier. */
 const RENEWED_BEFORE_MS = 30_000;
 const BACKOFF_MS = 250;
 const BACKOFF_MAX_MS = 8_000;
-/** Who is asked to wait for longer is told so at once. Seconds. */
+/** If the service asks for a longer wait, throw the error at once. Seconds. */
 const RETRY_AFTER_MAX_S = 60;
 const AGENT = `pixconnect-client/${VERSION} node/${process.versions.node}`;
 const TRANSIENT: ReadonlySet<string> = new Set(["OUTCOME_UNKNOWN", "RATE_LIMITED", "SERVICE_UNAVAILABLE"]);
 
 export interface ClientOptions {
-  /** Where the service is, such as `https://pix.example`. */
+  /** The service's URL, such as `https://pix.example`. */
   baseUrl: string;
   clientId: string;
   clientSecret: string;
-  /** The identity service's address; by default that of the service. */
+  /** The identity service's URL; by default the same as `baseUrl`. */
   authUrl?: string;
-  /** How long the service may be silent. */
+  /** Timeout without any received data. */
   timeoutMs?: number;
-  /** How often at most something is sent again. */
+  /** Maximum number of retries. */
   retries?: number;
-  /** Your own, for proxies, certificates and the like; it must not send anything twice by itself. */
+  /** Your own `fetch`, for example with a proxy or certificates. It must not retry by itself. */
   fetch?: Fetch;
 }
 
-/** Sends calls, with a token that all of them share. */
+/** Sends calls with a shared access token. */
 export class Transport {
   readonly #baseUrl: string;
   readonly #authUrl: string;
@@ -48,7 +48,7 @@ export class Transport {
   readonly #fetch: Fetch;
   #token = "";
   #renewAtMs = Number.NEGATIVE_INFINITY;
-  /** The login that is under way. Each who waits for it reads the outcome alone, so that no two share an error. */
+  /** The pending login. Each waiting call creates its own error from its outcome. */
   #login: Promise<() => string> | undefined = undefined;
 
   constructor(options: ClientOptions) {
@@ -61,11 +61,11 @@ export class Transport {
     }).toString();
     this.#timeoutMs = checkCount("timeoutMs", options.timeoutMs ?? TIMEOUT_MS, 1);
     this.#retries = checkCount("retries", options.retries ?? RETRIES, 0);
-    // By the global's own name, so that what a program puts there later counts.
+    // Look up the global at each call, so that later replacements apply.
     this.#fetch = options.fetch ?? ((url, init) => fetch(url, init));
   }
 
-  /** Ask for an operation, as often as is safe, until there is an answer. */
+  /** Send a request and retry it while that is safe, until there is a response. */
   async send<Result>(call: Call<Result>): Promise<Result> {
     let isUnsure = false;
     for (let attempt = 0; ; attempt += 1) {
@@ -75,7 +75,7 @@ export class Transport {
         if (!(error instanceof PixConnectError)) {
           throw error;
         }
-        // Once a try may have had its effect, no later refusal can take that back: it may still be under way.
+        // Once an attempt may have taken effect, a later error response does not rule that out: it may still be running.
         isUnsure ||= error.mayHaveHappened && !isRead(call);
         error.mayHaveHappened = isUnsure;
         error.externalId = call.externalId;
@@ -95,14 +95,14 @@ export class Transport {
     let token = call.isAuthorized ? await this.#takeToken("", call.signal) : "";
     let answer = await this.#exchange(call, token);
     if (answer.status === 401 && call.isAuthorized) {
-      // Nothing was done: the token was refused before anything else was looked at.
+      // Nothing was done: the service checks the token before anything else.
       token = await this.#takeToken(token, call.signal);
       answer = await this.#exchange(call, token);
     }
     return readAnswer(call, answer);
   }
 
-  /** A token that is good, and is not the refused one: the one that is there, or a new one. */
+  /** Return the current token, or a new one if it is missing, expiring or rejected. */
   async #takeToken(refused: string, signal: AbortSignal | undefined): Promise<string> {
     if (this.#token !== refused && performance.now() < this.#renewAtMs) {
       return this.#token;
@@ -110,7 +110,7 @@ export class Transport {
     this.#login ??= this.#logIn().finally(() => {
       this.#login = undefined;
     });
-    // One who gives up does not end it for the others.
+    // An aborted call must not abort the login of the others.
     const readOutcome = await unlessAborted(this.#login, signal);
     try {
       return readOutcome();
@@ -123,9 +123,9 @@ export class Transport {
     }
   }
 
-  /** Log in once; what each who waited for it is given, or its own error. */
+  /** Log in once; return a function that gives each waiting call the token or its own error. */
   async #logIn(): Promise<() => string> {
-    // Its lifetime counts from before it was asked for, since the answer may be slow.
+    // Count its lifetime from before the request, since the response may be slow.
     const askedMs = performance.now();
     let answer: Answer;
     try {
@@ -180,9 +180,9 @@ export class Transport {
     };
   }
 
-  /** Until the next try; none if there is to be none. */
+  /** Return the time until the next attempt, or undefined if there is none. */
   #findDelay(call: Call<unknown>, error: PixConnectError, attempt: number): number | undefined {
-    // A login that failed left nothing behind, so anything may be tried again after it.
+    // A failed login has no effect, so any request may be retried after it.
     const isSafe = isRepeatable(call) || error.isOfLogin;
     if (attempt >= this.#retries || !isSafe || !isTransient(error)) {
       return undefined;
@@ -197,12 +197,12 @@ export function isTransient(error: unknown): boolean {
   return error instanceof NoAnswer ? error.isTransient : error instanceof ApiError && TRANSIENT.has(error.code);
 }
 
-/** Milliseconds before another try. Spread: those who were refused together would come again together. */
+/** Milliseconds before the next attempt, with jitter: clients that were rejected together would otherwise return together. */
 export function backoff(attempt: number): number {
   return (Math.min(BACKOFF_MAX_MS, BACKOFF_MS * 2 ** Math.min(attempt, 16)) * (1 + Math.random())) / 2;
 }
 
-/** Wait; whether nobody gave up meanwhile. */
+/** Sleep; return whether the call was not aborted meanwhile. */
 export function wait(milliseconds: number, signal: AbortSignal | undefined): Promise<boolean> {
   return new Promise((resolve) => {
     const end = (): void => {
@@ -237,9 +237,9 @@ async function unlessAborted<Result>(promise: Promise<Result>, signal: AbortSign
   }
 }
 
-/** The same list at another page. */
+/** The same list, at another page. */
 function turnPage<Item>(call: Call<Page<Item>>, query: Readonly<Record<string, string>>): Call<Page<Item>> {
-  // A cursor and a page's number exclude each other.
+  // A cursor and a page number exclude each other.
   const { page: _, ...others } = call.query;
   return { ...call, query: { ...others, ...query } };
 }
@@ -248,13 +248,13 @@ function checkUrl(name: string, url: string): string {
   const parts = URL.canParse(url) ? new URL(url) : undefined;
   const isPlain = parts !== undefined && parts.search === "" && parts.hash === "" && parts.username === "";
   if (!isPlain || !["http:", "https:"].includes(parts.protocol)) {
-    throw new TypeError(`${name}: must be an address such as https://pix.example, not ${JSON.stringify(url)}`);
+    throw new TypeError(`${name}: must be a URL such as https://pix.example, not ${JSON.stringify(url)}`);
   }
   return url.replace(/\/+$/, "");
 }
 
 function checkText(name: string, text: unknown): string {
-  // What was left out would be sent as the word "undefined".
+  // A missing value would be sent as the word "undefined".
   if (typeof text !== "string" || text === "") {
     throw new TypeError(`${name}: must be a text that is not empty`);
   }

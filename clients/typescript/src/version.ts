@@ -1,2 +1,2 @@
-/** This package's version, which is also the name that it calls itself by in requests. */
+/** The version of this package, which requests carry in `User-Agent`. */
 export const VERSION = "0.1.0";

@@ -1,65 +1,69 @@
 /**
- * Check that a webhook came from the service: a receiver does so with the raw body, before it believes anything in it.
+ * Verify the signature of a webhook. Pass the raw body, and do not use its contents before the check.
  *
- * There are three signatures. `verifyWebhook` checks that of the Standard Webhooks specification, which covers the event's id and
- * the time of the attempt. `verifyWebhookBody` checks `X-Webhook-Signature`, which covers the body alone. `verifyWebhookJws` checks
- * `X-Webhook-Signature-JWS` with the service's published keys; one key signs for all holders, so it must be told whose webhooks
- * these are. `verifyNotice` checks the same of what the webhook of a Pix key is told, and that the key is the receiver's own. None
- * falls back to another: an attacker would choose the weakest.
+ * Each webhook has three signatures:
  *
- * What was sent once may be sent again, by the service or by who listened: within the window of time the same webhook is good
- * each time. The event's `id` is the same on every attempt: a receiver remembers what it has dealt with.
+ * - `verifyWebhook` checks the signature of the Standard Webhooks specification. It covers event id, timestamp and body.
+ * - `verifyWebhookBody` checks `X-Webhook-Signature`. It covers the body only.
+ * - `verifyWebhookJws` checks `X-Webhook-Signature-JWS` against the service's published keys. One key signs for all holders, so
+ *   this function also needs your holder id.
  *
- * Names of headers may be in any case. While a secret is being changed give both; one that fits is enough.
+ * `verifyNotice` checks the notices of the central bank's Pix API, and that the paid key is yours. No function falls back to
+ * another signature, since an attacker would choose the weakest.
+ *
+ * The service or an eavesdropper can send a webhook again, and it stays valid within the time window. The event's `id` is the same
+ * on every attempt: store the ids that you have processed.
+ *
+ * Header names are case-insensitive. While you rotate a secret pass both; one match is enough.
  */
 import { createHmac, createPublicKey, type KeyObject, timingSafeEqual, verify } from "node:crypto";
 
 import { InvalidWebhook, UnknownSigningKey } from "./errors.js";
 import type { KeySet, WebhookEvent } from "./types.js";
 
-/** Seconds that the time of an attempt may differ from this machine's. */
+/** Maximum difference between a webhook's timestamp and this machine's clock, in seconds. */
 export const TOLERANCE_S = 300;
 
 const ENCODED_PREFIX = "whsec_";
 const COORDINATE_OCTETS = 32;
-/** Beyond the year 30000; seconds since 1970. */
+/** Unix time in seconds, enough until the year 30000. */
 const INSTANT_END_S = 1e12;
 
-/** As Node has them, or a `Headers` of `fetch`. */
+/** Headers as Node.js has them, or a `Headers` object of `fetch`. */
 export type WebhookHeaders = Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
 
 export interface WindowOptions {
-  /** How far the time of the attempt may be from now, before or after. */
+  /** Maximum age of the timestamp, in both directions. */
   toleranceS?: number;
-  /** Seconds since 1970. */
+  /** Returns the current Unix time in seconds. */
   now?: () => number;
 }
 
 export interface JwsOptions extends WindowOptions {
   /**
-   * What `client.identity.keySet()` answers, or `/.well-known/jwks.json` read over https; kept for as long as it has the key.
-   * Anybody can send you an unknown `kid`: read them again at most once a minute.
+   * The result of `client.identity.keySet()`, or `/.well-known/jwks.json` fetched over https. Cache it while it contains the key.
+   * An unknown `kid` can come from an attacker: fetch the keys again at most once a minute.
    */
   keys: KeySet;
-  /** Whose webhooks these are, as in tokens; what is for another holder is refused. */
+  /** Your holder id, as in tokens. Webhooks for other holders are rejected. */
   holderId: number | string;
 }
 
 export interface NoticeOptions extends JwsOptions {
-  /** Your keys that have this URL, as the service writes them: `+55...`, e-mail in lower case, no mask. */
+  /** Your keys with this URL in normalized form: `+55...`, e-mail in lower case, no punctuation. */
   pixKeys: string | readonly string[];
 }
 
-/** A Pix in the words of the central bank's API. */
+/** A Pix as the central bank's API defines it. */
 export type NoticePix = Record<string, unknown> & { chave: string };
 
 /**
- * Check `webhook-signature`, and read the event.
+ * Check `webhook-signature` and return the event.
  *
- * @param body The request's octets, as they came: not decoded, not written again.
- * @param secret The endpoint's, or several of which one must fit.
- * @throws InvalidWebhook A header is missing or unreadable, the time is too far off, or no signature fits.
- * @throws TypeError The body is text, or there is no secret, or an empty one.
+ * @param body The raw request body, neither decoded nor re-encoded.
+ * @param secret The endpoint's secret, or several of which one must match.
+ * @throws InvalidWebhook A header is missing or malformed, the timestamp is too old or too new, or no signature matches.
+ * @throws TypeError The body is a string, or the secret is missing or empty.
  */
 export function verifyWebhook(
   body: Uint8Array,
@@ -68,12 +72,12 @@ export function verifyWebhook(
   options: WindowOptions = {},
 ): WebhookEvent {
   checkBody(body);
-  const keys = readTexts("secret", secret, "anybody could sign with it").map(standardKey);
+  const keys = readTexts("secret", secret, "an empty secret would accept any sender").map(standardKey);
   const name = readHeader(headers, "webhook-id");
   const timestamp = readHeader(headers, "webhook-timestamp");
   const signatures = readHeader(headers, "webhook-signature").split(" ");
   checkAge("webhook-timestamp", /^[0-9]{1,12}$/.test(timestamp) ? Number(timestamp) : undefined, options);
-  // The octets as they came: JSON that was parsed and written again would be signed differently.
+  // The raw bytes: JSON that was parsed and serialized again has another signature.
   const expected = keys.map(
     (key) => `v1,${createHmac("sha256", key).update(`${name}.${timestamp}.`).update(body).digest("base64")}`,
   );
@@ -84,10 +88,10 @@ export function verifyWebhook(
 }
 
 /**
- * Check `X-Webhook-Signature`, and read the event. It does not cover the time: an old webhook is accepted for ever.
+ * Check `X-Webhook-Signature` and return the event. It covers no timestamp, so replayed webhooks are accepted.
  *
- * @throws InvalidWebhook The header is missing, or does not fit.
- * @throws TypeError The body is text, or there is no secret, or an empty one.
+ * @throws InvalidWebhook The header is missing or does not match.
+ * @throws TypeError The body is a string, or the secret is missing or empty.
  */
 export function verifyWebhookBody(
   body: Uint8Array,
@@ -95,7 +99,7 @@ export function verifyWebhookBody(
   secret: string | readonly string[],
 ): WebhookEvent {
   checkBody(body);
-  const secrets = readTexts("secret", secret, "anybody could sign with it");
+  const secrets = readTexts("secret", secret, "an empty secret would accept any sender");
   const signature = readHeader(headers, "x-webhook-signature");
   const expected = secrets.map((one) => createHmac("sha256", one).update(body).digest("hex"));
   if (!anyFits([signature], expected)) {
@@ -105,12 +109,12 @@ export function verifyWebhookBody(
 }
 
 /**
- * Check `X-Webhook-Signature-JWS`: who signed, for whom, when and which event; and read the event.
+ * Check `X-Webhook-Signature-JWS` (signer, holder, time and event id) and return the event.
  *
- * @throws UnknownSigningKey The keys have none of that name that can sign webhooks.
- * @throws InvalidWebhook A header is missing or unreadable, the signature does not fit, or it is for another holder, of another
- *   event, or from another time.
- * @throws TypeError The body is text, or there is no holder's id.
+ * @throws UnknownSigningKey The key set has no webhook signing key with this `kid`.
+ * @throws InvalidWebhook A header is missing or malformed, the signature does not match, or it is for another holder, another
+ *   event or another time.
+ * @throws TypeError The body is a string, or the holder id is empty.
  */
 export function verifyWebhookJws(body: Uint8Array, headers: WebhookHeaders, options: JwsOptions): WebhookEvent {
   const message = checkJws(body, headers, options);
@@ -122,17 +126,17 @@ export function verifyWebhookJws(body: Uint8Array, headers: WebhookHeaders, opti
 }
 
 /**
- * Check a notice of the central bank's Pix API (`PUT /webhook/{chave}`), and read its Pix, in that API's words.
+ * Check a notice of the central bank's Pix API (`PUT /webhook/{chave}`) and return its Pix as that API defines them.
  *
- * Anybody may name your URL for a key of theirs, and the service then tells you truthfully of money that is not yours. So each
- * `chave` must be one of your own. Ask `GET /pix/{e2eid}` before you deliver: what a notice says may have changed.
+ * Another holder can register your URL for one of their keys. The service then sends you valid notices about their money. So each
+ * `chave` must be one of your own. A notice can be outdated: call `GET /pix/{e2eid}` before you deliver goods.
  *
- * @throws UnknownSigningKey The keys have none of that name that can sign webhooks.
- * @throws InvalidWebhook As above; or it is about a Pix that was paid to no key of yours, or no notice.
- * @throws TypeError The body is text, or there is no holder's id, or no key.
+ * @throws UnknownSigningKey The key set has no webhook signing key with this `kid`.
+ * @throws InvalidWebhook As above, or it is not a notice, or the paid key is not yours.
+ * @throws TypeError The body is a string, or the holder id or the list of keys is empty.
  */
 export function verifyNotice(body: Uint8Array, headers: WebhookHeaders, options: NoticeOptions): NoticePix[] {
-  const own = readTexts("pixKeys", options.pixKeys, "a Pix to somebody else's key would fit");
+  const own = readTexts("pixKeys", options.pixKeys, "without your keys Pix to other holders' keys would pass");
   if (!checkJws(body, headers, options).startsWith("pix_")) {
     throw new InvalidWebhook("X-Webhook-Signature-JWS: jti: is of no notice");
   }
@@ -150,14 +154,14 @@ export function verifyNotice(body: Uint8Array, headers: WebhookHeaders, options:
   return told as NoticePix[];
 }
 
-/** Check who signed, for whom and when; the name of the message. */
+/** Check signer, holder and time; return the id of the message. */
 function checkJws(body: Uint8Array, headers: WebhookHeaders, options: JwsOptions): string {
   checkBody(body);
   const audience = String(options.holderId ?? "");
   if (audience === "") {
-    throw new TypeError("holderId: missing or empty; what is signed for somebody else would fit");
+    throw new TypeError("holderId: must not be empty; without it webhooks for other holders would pass");
   }
-  // The signature first: what the header says is believed only after that.
+  // Check the signature before using any field of the header.
   const { head, fields, signature } = readJws(readHeader(headers, "x-webhook-signature-jws"));
   const key = findKey(options.keys, fields["kid"]);
   if (!isSigned(Buffer.from(`${head}.${Buffer.from(body).toString("base64url")}`), signature, key)) {
@@ -175,7 +179,7 @@ function checkJws(body: Uint8Array, headers: WebhookHeaders, options: JwsOptions
   return message;
 }
 
-/** The protected header as it came and as it reads, and the signature of a detached JWS. */
+/** Split a detached JWS into its protected header (raw and decoded) and its signature. */
 function readJws(text: string): { head: string; fields: Record<string, unknown>; signature: Buffer } {
   const [head = "", payload, encoded = "", ...more] = text.split(".");
   const octets = decode(head);
@@ -184,7 +188,7 @@ function readJws(text: string): { head: string; fields: Record<string, unknown>;
   if (payload !== "" || more.length > 0 || !isRecord(fields) || signature === undefined || hasHalves(fields)) {
     throw new InvalidWebhook("X-Webhook-Signature-JWS: must be a detached JWS");
   }
-  // One algorithm only, whatever the header asks for; and extensions that must be understood are not understood here.
+  // Accept ES256 only, regardless of the header. No critical extension is supported.
   if (fields["alg"] !== "ES256" || "crit" in fields) {
     throw new InvalidWebhook("X-Webhook-Signature-JWS: must be signed with ES256, and have nothing critical");
   }
@@ -192,7 +196,7 @@ function readJws(text: string): { head: string; fields: Record<string, unknown>;
 }
 
 function findKey(keys: unknown, kid: unknown): { x: string; y: string } {
-  // Whatever was read from the network may be given here: what is no key of ours is passed over.
+  // The key set may come from the network unchecked: skip entries that are not ES256 signing keys.
   const listed = isRecord(keys) ? keys["keys"] : undefined;
   for (const key of Array.isArray(listed) ? listed : []) {
     if (!isRecord(key) || typeof key["kid"] !== "string" || key["kid"] !== kid) {
@@ -211,7 +215,7 @@ function isCoordinate(text: string): boolean {
   return decode(text)?.length === COORDINATE_OCTETS;
 }
 
-/** Whether the key made this signature, r and s of 32 octets each, over the message: ES256 of RFC 7518. */
+/** Verify an ES256 signature (RFC 7518): r and s of 32 bytes each. */
 function isSigned(message: Buffer, signature: Buffer, { x, y }: { x: string; y: string }): boolean {
   if (signature.length !== 2 * COORDINATE_OCTETS) {
     return false;
@@ -220,12 +224,12 @@ function isSigned(message: Buffer, signature: Buffer, { x, y }: { x: string; y: 
   try {
     key = createPublicKey({ key: { kty: "EC", crv: "P-256", x, y }, format: "jwk" });
   } catch {
-    return false; // a point off the curve signs nothing
+    return false; // the point is not on the curve
   }
   return verify("sha256", message, { key, dsaEncoding: "ieee-p1363" }, signature);
 }
 
-/** Base64url without padding, in its one right form; undefined if it is not. */
+/** Decode canonical base64url without padding; return undefined for any other form. */
 function decode(text: string): Buffer | undefined {
   const octets = Buffer.from(text, "base64url");
   return octets.toString("base64url") === text ? octets : undefined;
@@ -233,25 +237,25 @@ function decode(text: string): Buffer | undefined {
 
 function checkBody(body: unknown): asserts body is Uint8Array {
   if (!(body instanceof Uint8Array)) {
-    throw new TypeError("body: give the octets that came, before they are decoded or parsed");
+    throw new TypeError("body: must be the raw bytes of the request, before decoding or parsing");
   }
 }
 
 function readTexts(name: string, given: string | readonly string[], why: string): readonly string[] {
   const texts = typeof given === "string" ? [given] : given;
-  // Of a secret that is encoded only what follows counts.
+  // A secret that consists of the prefix alone counts as empty.
   const isEmpty = (one: unknown): boolean => typeof one !== "string" || one === "" || one === ENCODED_PREFIX;
   if (!Array.isArray(texts) || texts.length === 0 || texts.some(isEmpty)) {
-    throw new TypeError(`${name}: missing or empty; ${why}`);
+    throw new TypeError(`${name}: must not be empty; ${why}`);
   }
   return texts;
 }
 
-/** `whsec_` and base64 is decoded; any other secret is its own octets, which the service does in the same way. */
+/** Decode a `whsec_` secret from base64; use any other secret as UTF-8. The service does the same. */
 function standardKey(secret: string): Buffer {
   if (secret.startsWith(ENCODED_PREFIX)) {
     const encoded = secret.slice(ENCODED_PREFIX.length);
-    // Node decodes whatever it is given: only what is base64 for certain counts as that.
+    // Node.js also decodes invalid base64, so check the form first.
     if (/^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/.test(encoded)) {
       return Buffer.from(encoded, "base64");
     }
@@ -276,7 +280,7 @@ function checkAge(name: string, sentS: unknown, { toleranceS = TOLERANCE_S, now 
     throw new InvalidWebhook(`${name}: must be whole seconds since 1970`);
   }
   const ageS = now() - sentS;
-  // Asked so that what is no number refuses.
+  // Written so that NaN is rejected.
   if (!(ageS <= toleranceS)) {
     throw new InvalidWebhook(`${name}: is older than ${toleranceS} s`);
   }
@@ -286,7 +290,7 @@ function checkAge(name: string, sentS: unknown, { toleranceS = TOLERANCE_S, now 
 }
 
 function anyFits(found: readonly string[], expected: readonly string[]): boolean {
-  // Every pair is compared, so that the time it takes tells nothing.
+  // Compare every pair, so that the time does not depend on the result.
   let fits = false;
   for (const one of found) {
     for (const other of expected) {
@@ -316,7 +320,7 @@ function readEvent(body: Uint8Array): WebhookEvent {
   return found as unknown as WebhookEvent;
 }
 
-/** JSON in UTF-8, or undefined. */
+/** Parse JSON in UTF-8; return undefined if it is invalid. */
 function parse(octets: Uint8Array): unknown {
   try {
     return JSON.parse(new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(octets));
@@ -329,7 +333,7 @@ function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Whether a text of the header has half a character, which no UTF-8 has. */
+/** Whether a header contains a lone surrogate, which is not valid UTF-8. */
 function hasHalves(fields: Record<string, unknown>): boolean {
   return Object.values(fields).some((one) => typeof one === "string" && Buffer.from(one).toString() !== one);
 }

@@ -1,4 +1,4 @@
-// Lists, the feed, files, and the names of operations.
+// Lists, the feed, downloads, and the names of operations.
 import assert from "node:assert/strict";
 import { createRequire } from "node:module";
 import { readFileSync } from "node:fs";
@@ -127,7 +127,7 @@ test("a file is given piece by piece, and one that breaks off is an error", asyn
     for await (const _ of broken) {
       // until it breaks
     }
-  }, { name: "NoAnswer", message: /the file broke off/ });
+  }, { name: "NoAnswer", message: /the download was aborted/ });
   const left = await makeWorld({ outcomes: [pieces(false)] }).client.downloadStatement({ ...TIME, format: "csv" });
   await left.cancel();
 });

@@ -1,4 +1,4 @@
-// A whole service, as programs use it. The environment says where it is and as whom to call.
+// Against a real service, whose address and credentials are in the environment.
 import assert from "node:assert/strict";
 import { createServer, request as forward } from "node:http";
 import { after, before, test } from "node:test";
@@ -20,13 +20,13 @@ const { PIXCONNECT_API_URL: baseUrl, PIXCONNECT_AUTH_URL: authUrl } = process.en
 const { PIXCONNECT_CLIENT_ID: clientId, PIXCONNECT_CLIENT_SECRET: clientSecret } = process.env;
 const { PIXCONNECT_HOLDER_ID: holderId, PIX_KEY: key } = process.env;
 const skip = baseUrl === undefined ? "there is no PIXCONNECT_API_URL" : false;
-/** For what comes within moments; the machine may be busy. */
+/** Timeout for events that normally arrive at once; the machine may be busy. */
 const PATIENCE_MS = 120_000;
 
 const credentials = { authUrl, clientId, clientSecret, timeoutMs: 60_000 };
 const client = skip ? undefined : new Client({ ...credentials, baseUrl });
 
-/** Stands before the service, and closes connections after the service has done what it was asked for. */
+/** A proxy that closes connections after the service has processed the request. */
 class Breaker {
   breaksLeft = 0;
   passed = [];
@@ -50,7 +50,7 @@ class Breaker {
     this.passed.push({ method: asked.method, status: found.statusCode, content });
     this.breaksLeft -= 1;
     if (this.breaksLeft >= 0) {
-      // Every other time after half of the answer.
+      // Every other time after half of the response.
       if (this.breaksLeft % 2 === 1) {
         answer.writeHead(found.statusCode, { "content-type": "application/json", "content-length": content.length });
         answer.write(content.subarray(0, content.length / 2), () => answer.destroy());
@@ -64,7 +64,7 @@ class Breaker {
   }
 }
 
-/** Receives webhooks, and has them when they are there. */
+/** A webhook receiver to wait on. */
 class Receiver {
   told = [];
   #waiting = [];
@@ -168,7 +168,7 @@ test("a charge is made, paid, found by each of its names, and returned in part",
 test("money is sent once, though each answer of the first tries is lost after the work was done", { skip }, async () => {
   const before = await client.balance();
   const to = await client.sandbox.addKey({ key_type: "EMAIL" });
-  // The token is there already, so that what breaks is what was asked for.
+  // The token exists already, so that the call itself is cut off.
   await broken.balance();
   breaker.passed.length = 0;
   breaker.breaksLeft = 3;
@@ -179,7 +179,7 @@ test("money is sent once, though each answer of the first tries is lost after th
   assert.deepEqual([...new Set(done)], [sent.id]);
   assert.equal((await settle(sent.id)).status, "CONFIRMED");
   assert.equal((await takeAll(client.transfers.search({ external_id: sent.external_id }))).length, 1);
-  // What another test's refund has reserved is in neither.
+  // Neither includes amounts reserved by refunds of other tests.
   assert.equal((await client.balance()).available_funds, before.available_funds - 1234);
 });
 
@@ -240,7 +240,7 @@ test("the feed has each event once, though its answers are lost", { skip }, asyn
   breaker.breaksLeft = 2;
   const options = { signal: controller.signal, onBreak: (error) => breaks.push(error.name) };
   for await (const item of through.events.follow({ cursor, page_size: 2, wait_s: 1, resource: "charge" }, options)) {
-    // An event has its place a moment after its fact, so those of another test may still come behind "now".
+    // Events get their feed position with a delay, so events of other tests may still arrive after "now".
     if (!made.includes(item.resource_id)) {
       continue;
     }
@@ -250,7 +250,7 @@ test("the feed has each event once, though its answers are lost", { skip }, asyn
       controller.abort();
     }
   }
-  // Only of one charge is their order promised.
+  // Order is guaranteed per charge only.
   assert.deepEqual(all.toSorted((one, other) => one - other), made.toSorted((one, other) => one - other));
   assert.ok(breaks.length > 1, breaks.join());
 });

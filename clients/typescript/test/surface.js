@@ -6,7 +6,7 @@ import { Sandbox } from "../dist/esm/sandbox.js";
 const GROUPS = { charges: Charges, transfers: Transfers, refunds: Refunds, infractions: Infractions, endpoints: Endpoints, deliveries: Deliveries };
 const MORE = { events: Events, identity: Identity, sandbox: Sandbox, "": Account };
 
-/** Takes whatever it is asked, and remembers the one operation that it was. */
+/** A transport that accepts any call and records its operation. */
 class Listener {
   asked = [];
 

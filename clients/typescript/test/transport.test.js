@@ -1,4 +1,4 @@
-// When something is sent again and when it is not, and what is known afterwards.
+// Retries, and what a caller can conclude after an error.
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
@@ -113,7 +113,7 @@ test("it says whether what was asked for can have happened", async () => {
     [() => new Response("not json"), true],
     [() => Response.json({ success: true }), true],
     [() => new Response(null, { status: 307, headers: { location: "http://evil.example/" } }), true],
-    // A connection that stood may end with the same code.
+    // An established connection may fail with the same code.
     [() => lostWith({ code: "ECONNREFUSED", syscall: "read" }), true],
     [() => lostWith({ code: "ENOTFOUND" }), false],
     [() => lostWith({ code: "UND_ERR_CONNECT_TIMEOUT" }), false],
@@ -234,7 +234,7 @@ test("after a login that failed anything is tried again, and each who waited has
   assert.equal(wrong.sent.length, 0);
 });
 
-/** Hangs until it is aborted, once `begin` was called. */
+/** Hangs until it is aborted, after `begin` was called. */
 function hangs(begin = () => undefined) {
   return (init) =>
     new Promise((_, reject) => {
@@ -299,7 +299,7 @@ test("what cannot be sent as it was meant is not sent", async () => {
 test("a client that cannot work is not made", () => {
   const good = { baseUrl: "https://pix.example", clientId: "a", clientSecret: "b" };
   for (const [change, message] of [
-    [{ baseUrl: "pix.example" }, /baseUrl: must be an address/],
+    [{ baseUrl: "pix.example" }, /baseUrl: must be a URL/],
     [{ baseUrl: "ftp://pix.example" }, /baseUrl: must be/],
     [{ baseUrl: "https://a:b@pix.example" }, /baseUrl: must be/],
     [{ authUrl: "https://pix.example/?a=b" }, /authUrl: must be/],

@@ -1,4 +1,4 @@
-// What a receiver is told of whatever comes: the vectors that the Python client's tests read, too.
+// Webhook verification by the vectors that the Python client's tests share.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
@@ -67,16 +67,16 @@ test("headers are read as node and as fetch have them", () => {
 });
 
 test("what only the receiver's own program can get wrong is a TypeError", () => {
-  assert.throws(() => verifyWebhook(body, headers, secrets, { now }), /octets/);
+  assert.throws(() => verifyWebhook(body, headers, secrets, { now }), /raw bytes/);
   for (const secret of ["", [], [...secrets, ""], "whsec_", undefined]) {
-    assert.throws(() => verifyWebhook(Buffer.from(body), headers, secret, { now }), { name: "TypeError", message: /secret: missing/ });
-    assert.throws(() => verifyWebhookBody(Buffer.from(body), headers, secret), { name: "TypeError", message: /secret: missing/ });
+    assert.throws(() => verifyWebhook(Buffer.from(body), headers, secret, { now }), { name: "TypeError", message: /secret: must not be empty/ });
+    assert.throws(() => verifyWebhookBody(Buffer.from(body), headers, secret), { name: "TypeError", message: /secret: must not be empty/ });
   }
   const notice = { keys: VECTORS.keys, holderId: 7, now };
-  assert.throws(() => verifyWebhookJws(Buffer.from(body), headers, { ...notice, holderId: "" }), /holderId: missing/);
-  assert.throws(() => verifyWebhookJws(Buffer.from(body), headers, { ...notice, holderId: undefined }), /holderId: missing/);
+  assert.throws(() => verifyWebhookJws(Buffer.from(body), headers, { ...notice, holderId: "" }), /holderId: must not be empty/);
+  assert.throws(() => verifyWebhookJws(Buffer.from(body), headers, { ...notice, holderId: undefined }), /holderId: must not be empty/);
   for (const pixKeys of ["", [], ["loja@shop.example", ""], undefined]) {
-    assert.throws(() => verifyNotice(Buffer.from(body), headers, { ...notice, pixKeys }), /pixKeys: missing/);
+    assert.throws(() => verifyNotice(Buffer.from(body), headers, { ...notice, pixKeys }), /pixKeys: must not be empty/);
   }
 });
 

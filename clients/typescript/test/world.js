@@ -1,20 +1,20 @@
-// A service that does what was laid out: what `fetch` is for the tests that need no connection.
+// A scripted service in place of `fetch`, for tests without a connection.
 import { Client } from "pixconnect-client";
 
 export const CHARGE = { id: 7, amount: 10607, key: "loja@pix.example", external_id: "order-1", status: "PENDING" };
 
-/** An answer in its envelope. */
+/** A response in the envelope. */
 export function done(data = CHARGE, more = {}, headers = {}) {
   return () => Response.json({ success: true, data, meta: { request_id: "r-0" }, ...more }, { headers });
 }
 
-/** A refusal. */
+/** An error response. */
 export function refused(status, code, headers = {}, message = "amount: must be less") {
   const said = { success: false, error: { code, message }, meta: { request_id: "r-1" } };
   return () => Response.json(said, { status, headers });
 }
 
-/** No answer, after what was asked for may have been done. */
+/** No response, after the request may have taken effect. */
 export function lost() {
   throw new TypeError("fetch failed", { cause: Object.assign(new Error("read ECONNRESET"), { code: "ECONNRESET", syscall: "read" }) });
 }
@@ -26,7 +26,7 @@ export function unreached() {
   });
 }
 
-/** What was asked is in `sent`; each request is answered by the next of `outcomes`, or with a charge. */
+/** Records requests in `sent`, and responds with the next of `outcomes`, or with a charge. */
 export function makeWorld({ outcomes = [], logins = [], lifetimeS = 300, ...options } = {}) {
   const world = { sent: [], tokensCount: 0, outcomes: [...outcomes], logins: [...logins] };
   world.fetch = async (url, init) => {

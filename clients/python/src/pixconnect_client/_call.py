@@ -1,4 +1,4 @@
-"""One operation of the service as a value: what to send, and how to read what comes back. Nothing here sends anything."""
+"""A request to the service as a value: what to send and how to decode the response. Nothing here does I/O."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ Content = bytes | msgspec.Raw
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What came back."""
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Header names in lower case."""
     content: bytes = field(repr=False)
     stream: Any = None
-    """What its octets are read from, where they are not in ``content``."""
+    """The open response to read from, if the body is not in ``content``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call(Generic[AnswerT]):
-    """One operation, asked for once.
+    """One request for one operation.
 
     Attributes:
-        path: As the OpenAPI document has it, with names in braces.
-        record: What the answer's ``data`` is, or each item of it.
-        external_id: Makes it safe to send it again.
-        is_authorized: Whether it needs a token.
-        is_identity: Whether it is served at the identity service's address.
-        is_streamed: Whether the answer is not read before it is given back.
-        also_reads: Statuses beside 2xx whose answer is one.
-        extra_timeout_s: How long the service may wait on purpose before it answers.
+        path: The path template of the OpenAPI document.
+        record: The type of the response's ``data``, or of each item in it.
+        external_id: The idempotency key, which makes a retry safe.
+        is_authorized: Whether it needs an access token.
+        is_identity: Whether it goes to the identity service's address.
+        is_streamed: Whether the response is returned before its body is read.
+        also_reads: Statuses other than 2xx that are a result.
+        extra_timeout_s: How long the service may hold the request before it responds.
     """
 
     method: str
@@ -68,12 +68,12 @@ class Call(Generic[AnswerT]):
 
     @property
     def is_repeatable(self) -> bool:
-        """Whether a second try cannot have a second effect."""
+        """Whether a retry cannot have a second effect."""
         return self.is_read or self.external_id is not None
 
     @property
     def address(self) -> str:
-        """The path with its parameters."""
+        """The path with its parameters filled in."""
         return self.path.format(**{name: _write_part(name, str(value)) for name, value in self.parameters.items()})
 
 
@@ -91,17 +91,17 @@ class _Listing(msgspec.Struct):
 
 
 def read_record(record: type[ItemT]) -> Callable[[Answer], ItemT]:
-    """Reads an answer in its envelope."""
+    """Return a decoder for a response in the envelope."""
     return lambda answer: _decode(msgspec.json.decode(answer.content, type=_Success).data, record)
 
 
 def read_bare(record: type[ItemT]) -> Callable[[Answer], ItemT]:
-    """Reads an answer that has no envelope."""
+    """Return a decoder for a response without an envelope."""
     return lambda answer: _decode(answer.content, record)
 
 
 def read_page(record: type[ItemT]) -> Callable[[Answer], Page[ItemT]]:
-    """Reads a page of a list."""
+    """Return a decoder for a page of a list."""
     return lambda answer: _read_listing(answer, lambda raw: _decode(raw, record))
 
 
@@ -114,7 +114,7 @@ def read_text(answer: Answer) -> str:
 
 
 def read_anything(answer: Answer) -> Any:  # noqa: ANN401  whatever JSON it is
-    """``data`` where there is an envelope; otherwise JSON as it is, or text."""
+    """Return ``data`` of an envelope; otherwise the decoded JSON, or text."""
     if "json" not in answer.headers.get("content-type", ""):
         return read_text(answer)
     try:
@@ -139,26 +139,26 @@ def _read_listing(answer: Answer, read: Callable[[msgspec.Raw], ItemT]) -> Page[
 def _find_next(link: str, pagination: Pagination) -> Mapping[str, str] | None:
     address, _, relation = link.partition(">")
     if 'rel="next"' in relation:
-        # Only what it asks for: the token goes to no other host, whatever stands there.
+        # Use only the query of the link: the token must not be sent to another host.
         return dict(parse_qsl(urlsplit(address.removeprefix("<")).query, keep_blank_values=True))
-    # Lists without cursors are small, and are paged by number.
+    # Lists without cursors are small and are paged by number.
     return {"page": str(pagination.page + 1)} if pagination.has_next else None
 
 
 def _write_part(name: str, text: str) -> str:
-    # These lead to another address, whose answer would be about something else: that there is none, for example.
+    # These segments would address another resource, whose response (such as 404) would be misleading.
     if text in {"", ".", ".."}:
-        raise ValueError(f"{name}: {text!r} cannot stand in an address; search for it, or list")
+        raise ValueError(f"{name}: {text!r} cannot be part of a URL path; use search or list instead")
     return quote(text, safe="")
 
 
 def query_of(**given: object) -> dict[str, str]:
-    """A query of what was given; None is left out."""
+    """Return the query parameters that are not None."""
     return {name: _write(value) for name, value in given.items() if value is not None}
 
 
 def body_of(**given: object) -> dict[str, object]:
-    """A body of what was given; None is left out."""
+    """Return the body members that are not None."""
     return {
         name: _write(value) if isinstance(value, datetime) else value
         for name, value in given.items()
@@ -167,7 +167,7 @@ def body_of(**given: object) -> dict[str, object]:
 
 
 def make_external_id() -> str:
-    """A name that nothing else has, so that what carries it can be sent again."""
+    """Return a new unique external id, so that the request can be retried."""
     return secrets.token_hex(16)
 
 
@@ -177,7 +177,7 @@ def _write(value: object) -> str:
             return "true" if value else "false"
         case datetime():
             if value.tzinfo is None:
-                raise ValueError(f"{value}: give an instant with its time zone, such as datetime.now(UTC)")
+                raise ValueError(f"{value}: must have a time zone, such as datetime.now(UTC)")
             return value.isoformat()
         case Enum():
             return str(value.value)

@@ -1,12 +1,12 @@
-"""How the service is talked to, without a connection and without waiting.
+"""The protocol of the client without I/O: tokens, retries and errors.
 
-A conversation is a generator: it yields what is to be done next, a step, and is given what came of it. Whoever drives it, with
-threads (``_threads.py``) or with asyncio (``_tasks.py``), only sends and sleeps. ::
+Each request is a generator. It yields the next step (send, wait, get a token) and receives the result of the step. The
+drivers, one for threads (``_threads.py``) and one for asyncio (``_tasks.py``), only send and sleep. ::
 
-    Token ──► Send ──► answer?  ── yes ──────────────────────────► result
+    Token ──► Send ──► response? ── yes ─────────────────────────► result
       ▲                  │ 401: another token, once
-      │                  │ no answer, 429, 503, OUTCOME_UNKNOWN
-      └──── Wait ◄───────┘ of what is safe to send again
+      │                  │ no response, 429, 503, OUTCOME_UNKNOWN
+      └──── Wait ◄───────┘ if a retry is safe
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from pixconnect_client.version import __version__
 AnswerT = TypeVar("AnswerT")
 
 RENEWED_BEFORE_S = 30
-"""A token is renewed this long before it ends, or at half its life if that is shorter."""
+"""Renew a token this long before it expires, or after half its lifetime if that is earlier."""
 BACKOFF_S = 0.25
 BACKOFF_MAX_S = 8.0
 RETRY_AFTER_MAX_S = 60.0
-"""Who is asked to wait for longer is told so at once."""
+"""If the service asks for a longer wait, raise the error at once."""
 
 _TRANSIENT = {ErrorCode.OUTCOME_UNKNOWN, ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE}
 _LOGIN_PATH = "/v1/iam/users/login"
@@ -43,7 +43,7 @@ _LOGIN_PATH = "/v1/iam/users/login"
 
 @dataclass(frozen=True, kw_only=True)
 class Send:
-    """To be sent as it is; what comes of it is an ``Answer``, or ``NoAnswer`` is raised."""
+    """Step: send this request. The driver returns an ``Answer`` or raises ``NoAnswer``."""
 
     method: str
     url: str
@@ -55,17 +55,17 @@ class Send:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """To be waited for."""
+    """Step: sleep."""
 
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """Get a token by ``Core.log_in``, one at a time."""
+    """Step: get a token by ``Core.log_in``, one login at a time."""
 
     refused: str = field(default="", repr=False)
-    """One that does not work any more."""
+    """A token that the service has rejected."""
 
 
 Step = Send | Wait | Token
@@ -92,7 +92,7 @@ class _Failure(msgspec.Struct):
 
 
 class Core:
-    """One client of the service: where it is, who asks, and the token, which all conversations share."""
+    """One client of the service: its addresses and credentials, and the access token that all requests share."""
 
     def __init__(
         self,
@@ -119,22 +119,22 @@ class Core:
 
     @property
     def is_encrypted(self) -> bool:
-        """Whether anything is sent by https."""
+        """Whether any address uses https."""
         return any(url.lower().startswith("https:") for url in (self.base_url, self.auth_url))
 
     @property
     def is_local(self) -> bool:
-        """Whether all of it is on this very machine."""
+        """Whether all addresses are on this machine."""
         return all(_is_loopback(urlsplit(url).hostname or "") for url in (self.base_url, self.auth_url))
 
     def converse(self, call: Call[AnswerT]) -> Conversation[AnswerT]:
-        """Ask for an operation, as often as is safe, until there is an answer."""
+        """Send a request and retry it while that is safe, until there is a response."""
         is_unsure = False
         for attempt in itertools.count():
             try:
                 return (yield from self._try(call))
             except PixConnectError as error:
-                # Once a try may have had its effect, no later refusal can take that back: it may still be under way.
+                # Once an attempt may have taken effect, a later error response does not rule that out: it may still be running.
                 is_unsure = is_unsure or (error.may_have_happened and not call.is_read)
                 error.may_have_happened = is_unsure
                 error.external_id = call.external_id
@@ -145,10 +145,10 @@ class Core:
         raise AssertionError("retries end")
 
     def log_in(self, refused: str = "") -> Conversation[str]:
-        """A token that is good, and is not the refused one: the one that is there, or a new one."""
+        """Return the current token, or a new one if it is missing, expiring or rejected."""
         if self._token != refused and self._monotonic_s() < self._renew_at_s:
             return self._token
-        # Its lifetime counts from before it was asked for, since the answer may be slow.
+        # Count its lifetime from before the request, since the response may be slow.
         asked_s = self._monotonic_s()
         try:
             answer = yield self._write_login()
@@ -165,7 +165,7 @@ class Core:
         token: str = (yield Token()) if call.is_authorized else ""
         answer: Answer = yield self._write(call, token)
         if answer.status == 401 and call.is_authorized:
-            # Nothing was done: the token was refused before anything else was looked at.
+            # Nothing was done: the service checks the token before anything else.
             token = yield Token(refused=token)
             answer = yield self._write(call, token)
         return _read(call, answer)
@@ -198,8 +198,8 @@ class Core:
         )
 
     def _find_delay(self, call: Call[Any], error: PixConnectError, attempt: int) -> float | None:
-        """Seconds until the next try; none if there is to be none."""
-        # A login that failed left nothing behind, so anything may be tried again after it.
+        """Return the seconds until the next attempt, or None if there is none."""
+        # A failed login has no effect, so any request may be retried after it.
         is_safe = call.is_repeatable or error.is_of_login
         if attempt >= self._retries or not is_safe or not _is_transient(error):
             return None
@@ -207,7 +207,7 @@ class Core:
         if asked_s > RETRY_AFTER_MAX_S:
             return None
         backoff_s = min(BACKOFF_MAX_S, BACKOFF_S * 2 ** min(attempt, 16))
-        # Spread, also after a Retry-After: those who were refused together would come again together.
+        # Add jitter, also to Retry-After: clients that were rejected together would otherwise return together.
         return asked_s + backoff_s * (1 + self._jitter()) / 2
 
 
@@ -227,7 +227,7 @@ def _read(call: Call[AnswerT], answer: Answer) -> AnswerT:
     try:
         return call.read(answer)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        message = f"{call.method} {call.path}: the answer is none of this service: {error}"
+        message = f"{call.method} {call.path}: the response is not from this service: {error}"
         raise NoAnswer(message, may_have_happened=True, is_transient=False) from None
 
 
@@ -237,9 +237,9 @@ def _read_failure(call: Call[Any], answer: Answer) -> PixConnectError:
         info = msgspec.json.decode(failure.error, type=_ErrorInfo)
         details = msgspec.json.decode(failure.error, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        # Whatever stands before the service answered in its place. A redirect is not followed: the token is for nobody else.
+        # A proxy responded in place of the service. Redirects are not followed: the token must not reach another host.
         return NoAnswer(
-            f"{call.method} {call.path}: the answer, of status {answer.status}, is none of this service",
+            f"{call.method} {call.path}: the response, with status {answer.status}, is not from this service",
             may_have_happened=True,
             is_transient=answer.status >= 500,
         )
@@ -264,5 +264,5 @@ def _is_loopback(host: str) -> bool:
 def _check_url(name: str, url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.query or parts.fragment:
-        raise ValueError(f"{name}: must be an address such as https://pix.example, not {url!r}")
+        raise ValueError(f"{name}: must be a URL such as https://pix.example, not {url!r}")
     return url.rstrip("/")

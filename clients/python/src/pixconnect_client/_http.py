@@ -1,4 +1,4 @@
-"""What threads and asyncio have in common where they meet httpx2."""
+"""What the thread and asyncio drivers share in their use of httpx2."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pixconnect_client.feed import EventFeed
 
 AnswerT = TypeVar("AnswerT")
 
-# After these nothing can have reached the service.
+# After these errors no request can have reached the service.
 _NOT_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
@@ -35,30 +35,30 @@ def read_answer(step: Send, response: httpx2.Response) -> Answer:
 
 
 def describe_failure(step: Send, error: httpx2.HTTPError) -> NoAnswer:
-    # Some of its errors have no text.
+    # Some errors of httpx2 have no text.
     text = str(error) or type(error).__name__
     return NoAnswer(f"{step.method} {step.url}: {text}", may_have_happened=not isinstance(error, _NOT_SENT))
 
 
 def turn_page(call: Call[AnswerT], query: Mapping[str, str] | None) -> Call[AnswerT]:
-    """The same list at another page."""
+    """The same list, at another page."""
     if query is None:
         return call
-    # A cursor and a page's number exclude each other.
+    # A cursor and a page number exclude each other.
     return replace(call, query={name: value for name, value in call.query.items() if name != "page"} | dict(query))
 
 
 def go_on(call: Call[EventFeed], feed: EventFeed) -> Call[EventFeed]:
-    """The feed after this part."""
+    """The request for the next page of the feed."""
     query = {name: value for name, value in call.query.items() if name != "start"}
     return replace(call, query=query | {"cursor": feed.cursor})
 
 
 def choose_options(core: Core) -> dict[str, Any]:
-    """How an httpx2 client for this service is made."""
+    """Return the options of an httpx2 client for this service."""
     return dict(
-        # Certificates take 20 ms to load. Where nothing is encrypted none is trusted.
+        # Loading certificates takes 20 ms, and plain http needs none.
         verify=True if core.is_encrypted else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-        # A proxy that the environment names cannot reach this machine's own addresses; certificates that it names count.
+        # A proxy from the environment cannot reach loopback addresses. Certificates from the environment are used.
         trust_env=core.is_encrypted or not core.is_local,
     )

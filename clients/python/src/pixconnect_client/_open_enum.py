@@ -1,4 +1,4 @@
-"""Words of the service that may become more: one that this version does not know yet is kept as it came."""
+"""Enumerations that may grow: a value that this version does not define is kept as a string member."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class OpenEnum(StrEnum):
-    """Its members are strings and compare as such; an unknown word becomes a member that is not listed."""
+    """A string enumeration. An unknown value becomes a member that iteration does not list."""
 
     @classmethod
     def _missing_(cls, value: object) -> Self | None:

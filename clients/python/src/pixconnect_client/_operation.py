@@ -1,8 +1,7 @@
-"""Operations written once, for threads and for asyncio.
+"""Decorators that define an operation once for both clients.
 
-A method under ``@operation`` only says what to ask for: it makes a ``Call``. On a ``Client`` it gives the result, on an
-``AsyncClient`` something to await; the types say so too. ``@listing`` does the same for lists, ``@following`` for
-the feed.
+A method under ``@operation`` builds a ``Call``. On a ``Client`` it returns the result, on an ``AsyncClient`` an awaitable,
+and its types reflect that. ``@listing`` does the same for lists, ``@following`` for the feed.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ CallT = TypeVar("CallT")
 
 
 class Sync(Protocol):
-    """Sends and waits."""
+    """Runs calls synchronously."""
 
     def send(self, call: Call[AnswerT]) -> AnswerT: ...
     def iterate(self, call: Call[Page[ItemT]]) -> Items[ItemT]: ...
@@ -30,7 +29,7 @@ class Sync(Protocol):
 
 
 class Async(Protocol):
-    """The same, to be awaited."""
+    """Runs calls as coroutines."""
 
     async def send(self, call: Call[AnswerT]) -> AnswerT: ...
     def iterate(self, call: Call[Page[ItemT]]) -> AsyncItems[ItemT]: ...
@@ -41,7 +40,7 @@ SenderT = TypeVar("SenderT", bound=Sync | Async)
 
 
 class Resource(Generic[SenderT]):
-    """Some of the service's operations, and who sends them."""
+    """A group of operations, bound to the client that runs them."""
 
     def __init__(self, sender: SenderT) -> None:
         self._sender = sender
@@ -52,7 +51,7 @@ class Resource(Generic[SenderT]):
 
 
 class _Method(Generic[P, CallT]):
-    """What ``build`` asks for, as a method of a resource."""
+    """The call that ``build`` makes, as a method of a resource."""
 
     def __init__(self, build: Callable[Concatenate[Any, P], CallT]) -> None:
         self.build = build
@@ -100,15 +99,15 @@ class Following(_Method[P, Call[EventFeed]]):
 
 
 def operation(build: Callable[Concatenate[Any, P], Call[AnswerT]]) -> Operation[P, AnswerT]:
-    """Makes a method that asks for what the function builds."""
+    """Turn a function that builds a call into a method that runs it."""
     return Operation(build)
 
 
 def listing(build: Callable[Concatenate[Any, P], Call[Page[ItemT]]]) -> Listing[P, ItemT]:
-    """Makes a method that iterates over the list that the function builds."""
+    """Turn a function that builds a list call into a method that iterates over the list."""
     return Listing(build)
 
 
 def following(build: Callable[Concatenate[Any, P], Call[EventFeed]]) -> Following[P]:
-    """Makes a method that iterates over the feed without an end."""
+    """Turn a function that builds a feed call into a method that iterates endlessly."""
     return Following(build)

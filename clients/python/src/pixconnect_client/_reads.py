@@ -1,4 +1,4 @@
-"""Calls that many operations make in the same way."""
+"""Builders of calls that many operations share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change_one(
     id: int | None = None,  # noqa: A002  as in the path
     body: object = None,
 ) -> Call[RecordT]:
-    """Asks for a change that has no id to be repeated under, so it is sent once."""
+    """Build a change without an idempotency key, which is sent only once."""
     return Call(
         method=method,
         path=path,
@@ -48,5 +48,5 @@ def change_one(
 
 
 def tell_identity(path: str, record: type[RecordT]) -> Call[RecordT]:
-    """Asks the identity service for a document that everybody may read."""
+    """Build a request for a public document of the identity service."""
     return Call(method="GET", path=path, is_authorized=False, is_identity=True, read=read_bare(record), record=record)

@@ -1,4 +1,4 @@
-"""The operations, by what they are about. Each only says what to ask for; see ``_operation.py``."""
+"""The operations, grouped by resource. Each method only builds a request; see ``_operation.py``."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ from pixconnect_client.records import (
 )
 
 FOLLOW_WAIT_S = 25
-"""Below what proxies usually allow an answer to take."""
+"""Shorter than the response timeout of most proxies."""
 
 
 class Charges(Resource[SenderT]):
-    """Ask to be paid."""
+    """Create, read and list charges."""
 
     @operation
     def create(
@@ -77,14 +77,14 @@ class Charges(Resource[SenderT]):
         payer: ChargePayer | None = None,
         base64: bool = False,
     ) -> Call[Charge]:
-        """Make a charge.
+        """Create a charge.
 
         Args:
             amount: Cents.
-            key: One of your own Pix keys: it receives the payment.
-            external_id: Your own name for it; made if left out.
-            payer: The person or company that shall pay.
-            base64: Whether to draw the QR code as a PNG, too.
+            key: One of your own Pix keys, which receives the payment.
+            external_id: Your own id for it, and the idempotency key; generated if left out.
+            payer: The person or company that is asked to pay.
+            base64: Whether to return the QR code as a PNG too.
         """
         external_id = external_id or make_external_id()
         return Call(
@@ -113,20 +113,20 @@ class Charges(Resource[SenderT]):
         external_id: str | None = None,
         base64: bool = False,
     ) -> Call[Charge]:
-        """Make a charge with a due date, which asks for another amount on each day.
+        """Create a charge with a due date. The amount to pay depends on the day of payment.
 
         Args:
-            amount: Cents: what it asks for without what is added and taken off.
-            key: One of your own Pix keys: it receives the payment.
-            due_on: The last day on which it is not late.
-            payer: The person or company that shall pay.
-            valid_days: Calendar days after the due date on which it may still be paid; 30 if left out.
-            fine: Added once it is late.
-            interest: Added for each day that it is late.
-            rebate: Taken off on every day.
-            discount: Taken off when it is paid early.
-            external_id: Your own name for it, of 26 to 35 letters and digits, which is its txid too; made if left out.
-            base64: Whether to draw the QR code as a PNG, too.
+            amount: Cents, before fine, interest, rebate and discount.
+            key: One of your own Pix keys, which receives the payment.
+            due_on: The due date: the last day without fine and interest.
+            payer: The person or company that is asked to pay.
+            valid_days: Calendar days after the due date on which it can still be paid; 30 if left out.
+            fine: Added once, after the due date.
+            interest: Added for each day after the due date.
+            rebate: Subtracted on every day.
+            discount: Subtracted if it is paid early.
+            external_id: Your own id of 26 to 35 letters and digits, also used as the txid; generated if left out.
+            base64: Whether to return the QR code as a PNG too.
         """
         external_id = external_id or make_external_id()
         return Call(
@@ -164,7 +164,7 @@ class Charges(Resource[SenderT]):
 
     @operation
     def payment(self, id: int) -> Call[PaidBy]:  # noqa: A002  as the service calls it
-        """By what it was paid; ``NotFound`` if it is not paid."""
+        """Get the payment of a charge. Raises ``NotFound`` if it is not paid."""
         return get_one("/v1/connect/charge/id/{id}/payment", PaidBy, id=id)
 
     @listing
@@ -191,7 +191,7 @@ class Charges(Resource[SenderT]):
 
     @operation
     def location(self, txid: str) -> Call[str]:
-        """What the QR code leads a payer's bank to: a signed JWS."""
+        """Get the signed JWS that a payer's bank fetches after reading the QR code."""
         return Call(
             method="GET",
             path="/v1/qr/{txid}",
@@ -203,18 +203,18 @@ class Charges(Resource[SenderT]):
 
     @operation
     def location_keys(self) -> Call[KeySet]:
-        """The keys that verify ``location``."""
+        """Get the keys that verify the result of ``location``."""
         return Call(method="GET", path="/v1/qr/jwks.json", is_authorized=False, read=read_bare(KeySet), record=KeySet)
 
 
 class Transfers(Resource[SenderT]):
-    """Send Pix, and see what you sent and received."""
+    """Send Pix, and read what you sent and received."""
 
     @operation
     def create_by_key(
         self, amount: int, key: str, key_type: KeyType | str, *, external_id: str | None = None
     ) -> Call[Transfer]:
-        """Start a transfer to a Pix key. It is PROCESSING at first; an event, or ``get``, says how it ended."""
+        """Start a transfer to a Pix key. Its status is PROCESSING at first; an event or ``get`` shows the outcome."""
         return _start_transfer("/v1/connect/transfer/key", external_id, amount=amount, key=key, key_type=key_type)
 
     @operation
@@ -243,22 +243,22 @@ class Transfers(Resource[SenderT]):
 
     @operation
     def outcome(self, id: int) -> Call[TransferOutcome]:  # noqa: A002  as the service calls it
-        """How it ended, and why."""
+        """Get the final status and its reason."""
         return get_one("/v1/connect/transfer/id/{id}/outcome", TransferOutcome, id=id)
 
     @operation
     def parties(self, id: int) -> Call[TransferParties]:  # noqa: A002  as the service calls it
-        """What is known of both its sides, and whose its name is."""
+        """Get what the service has about payer and payee, and which party assigned the end-to-end id."""
         return get_one("/v1/connect/transfer/id/{id}/parties", TransferParties, id=id)
 
     @operation
     def receipt(self, id: int) -> Call[Receipt]:  # noqa: A002  as the service calls it
-        """Its receipt, once it has settled."""
+        """Get the receipt of a settled transfer."""
         return get_one("/v1/connect/transfer/id/{id}/receipt", Receipt, id=id)
 
     @operation
     def receipt_file(self, id: int) -> Call[bytes]:  # noqa: A002  as the service calls it
-        """The same as a page of PDF, in Portuguese."""
+        """Get the receipt as a PDF page in Portuguese."""
         return get_file("/v1/connect/transfer/id/{id}/receipt.pdf", id=id)
 
     @listing
@@ -302,7 +302,7 @@ class Transfers(Resource[SenderT]):
         page_size: int | None = None,
         after: str | None = None,
     ) -> Call[Page[Transfer]]:
-        """List transfers of every status, both directions, by whatever names them."""
+        """Search transfers of every status and both directions by any of their ids."""
         return get_page(
             "/v1/connect/transfer/search",
             Transfer,
@@ -324,7 +324,7 @@ class Transfers(Resource[SenderT]):
 
 
 class Refunds(Resource[SenderT]):
-    """Give back what you received."""
+    """Return received Pix."""
 
     @operation
     def create(
@@ -336,14 +336,14 @@ class Refunds(Resource[SenderT]):
         reason: RefundReason | str | None = None,
         description: str | None = None,
     ) -> Call[Refund]:
-        """Return a received Pix, wholly or in part.
+        """Return a received Pix in full or in part.
 
         Args:
-            end_to_end_id: Names the Pix that you received.
+            end_to_end_id: The end-to-end id of the received Pix.
             amount: Cents.
-            external_id: Your own name for it; made if left out.
-            reason: MD06, that the payer asked for it, if left out.
-            description: For the payer to read.
+            external_id: Your own id for it, and the idempotency key; generated if left out.
+            reason: MD06 (requested by the payer) if left out.
+            description: Text shown to the payer.
         """
         external_id = external_id or make_external_id()
         return Call(
@@ -367,12 +367,12 @@ class Refunds(Resource[SenderT]):
 
     @operation
     def receipt(self, id: int) -> Call[Receipt]:  # noqa: A002  as the service calls it
-        """Its receipt, once it has been returned."""
+        """Get the receipt of a settled refund."""
         return get_one("/v1/connect/refund/id/{id}/receipt", Receipt, id=id)
 
     @operation
     def receipt_file(self, id: int) -> Call[bytes]:  # noqa: A002  as the service calls it
-        """The same as a page of PDF, in Portuguese."""
+        """Get the receipt as a PDF page in Portuguese."""
         return get_file("/v1/connect/refund/id/{id}/receipt.pdf", id=id)
 
     @operation
@@ -411,7 +411,7 @@ class Refunds(Resource[SenderT]):
 
 
 class Infractions(Resource[SenderT]):
-    """Pix that somebody contests, and what you answer."""
+    """Contested Pix (MED) and your answers."""
 
     @operation
     def get(self, id: int) -> Call[Infraction]:  # noqa: A002  as the service calls it
@@ -419,7 +419,7 @@ class Infractions(Resource[SenderT]):
 
     @operation
     def defend(self, id: int, text: str) -> Call[Infraction]:  # noqa: A002  as the service calls it
-        """Answer it, once and in time; the same words again are no second answer."""
+        """Answer an infraction, once and before its deadline. Repeating the same text has no further effect."""
         return change_one("POST", "/v1/connect/infraction/id/{id}/defence", Infraction, body=body_of(text=text), id=id)
 
     @listing
@@ -446,11 +446,11 @@ class Infractions(Resource[SenderT]):
 
 
 class Endpoints(Resource[SenderT]):
-    """Where events are posted to."""
+    """Webhook endpoints."""
 
     @operation
     def create(self, url: str, secret: str, event_types: Sequence[str]) -> Call[Endpoint]:
-        """Have events posted to an address. The secret signs them, and is never shown again."""
+        """Create a webhook endpoint. The secret signs the deliveries and is never returned by the API."""
         return change_one(
             "POST", "/v1/webhook/endpoints", Endpoint, body=body_of(url=url, secret=secret, event_types=[*event_types])
         )
@@ -469,7 +469,7 @@ class Endpoints(Resource[SenderT]):
         event_types: Sequence[str] | None = None,
         status: str | None = None,
     ) -> Call[Endpoint]:
-        """Change what is given. ``status`` is ``active`` or ``inactive``; for a day a new secret signs beside the old one."""
+        """Change the given fields. ``status`` is ``active`` or ``inactive``. The old secret also signs for one more day."""
         types = None if event_types is None else [*event_types]
         body = body_of(url=url, secret=secret, event_types=types, status=status)
         return change_one("PATCH", "/v1/webhook/endpoints/{id}", Endpoint, id, body)
@@ -486,7 +486,7 @@ class Endpoints(Resource[SenderT]):
         initial_date: datetime,
         final_date: datetime,
     ) -> Call[Replayed]:
-        """Send all events of that time again."""
+        """Resend all events of a period."""
         body = body_of(initial_date=initial_date, final_date=final_date)
         return change_one("POST", "/v1/webhook/endpoints/{id}/replay", Replayed, id, body)
 
@@ -512,7 +512,7 @@ class Endpoints(Resource[SenderT]):
 
 
 class Deliveries(Resource[SenderT]):
-    """Events on their way to your endpoints."""
+    """Webhook deliveries."""
 
     @operation
     def get(self, id: int) -> Call[Delivery]:  # noqa: A002  as the service calls it
@@ -548,7 +548,7 @@ class Deliveries(Resource[SenderT]):
 
 
 class Events(Resource[SenderT]):
-    """What happened."""
+    """Events and the event feed."""
 
     @listing
     def list(
@@ -575,16 +575,16 @@ class Events(Resource[SenderT]):
         resource: ResourceKind | str | None = None,
         id: str | None = None,  # noqa: A002  as the service calls it
     ) -> Call[EventFeed]:
-        """A part of the feed, from where a cursor leads.
+        """Get a page of the feed, starting at a cursor.
 
         Args:
-            cursor: That of the last part, or of the last event that you have dealt with.
-            start: Where to begin without a cursor: ``oldest``, or ``now``.
-            page_size: Events a part.
-            wait_s: How long the service waits for an event if there is none; 30 at most.
-            event_types: Only events of these names.
-            resource: Only events of charges, of transfers, or of refunds.
-            id: Only events of what has this id: the service's, yours, or the network's.
+            cursor: The cursor of the last page, or of the last event that you processed.
+            start: Where to start without a cursor: ``oldest`` or ``now``.
+            page_size: Events per page.
+            wait_s: Seconds that the service waits for an event if there is none; at most 30.
+            event_types: Only events of these types.
+            resource: Only events of this resource, such as ``charge``.
+            id: Only events of the resource with this id: the service's, yours, or the network's.
         """
         return _read_feed(cursor, wait_s, event_types, start=start, page_size=page_size, resource=resource, id=id)
 
@@ -600,16 +600,16 @@ class Events(Resource[SenderT]):
         resource: ResourceKind | str | None = None,
         id: str | None = None,  # noqa: A002  as the service calls it
     ) -> Call[EventFeed]:
-        """Every event as it comes, without an end; takes what ``feed`` takes. After an error go on from the last ``cursor``."""
+        """Iterate over events endlessly, with the arguments of ``feed``. After an error, continue from the last ``cursor``."""
         return _read_feed(cursor, wait_s, event_types, start=start, page_size=page_size, resource=resource, id=id)
 
 
 class Identity(Resource[SenderT]):
-    """What verifies the service's signatures, and how to log in with other tools."""
+    """Public keys of the service, and OAuth metadata for other tools."""
 
     @operation
     def key_set(self) -> Call[KeySet]:
-        """The keys that ``verify_webhook_jws`` takes."""
+        """Get the keys for ``verify_webhook_jws``."""
         return tell_identity("/.well-known/jwks.json", KeySet)
 
     @operation
@@ -629,7 +629,7 @@ class Identity(Resource[SenderT]):
 
 
 class Account(Resource[SenderT]):
-    """The operations of a client itself."""
+    """Operations on the client object itself."""
 
     @operation
     def balance(self) -> Call[Balance]:
@@ -645,7 +645,7 @@ class Account(Resource[SenderT]):
         page_size: int | None = None,
         after: str | None = None,
     ) -> Call[Page[Transaction]]:
-        """List the changes of the account's funds."""
+        """List the transactions of the account."""
         return get_page(
             "/v1/connect/ledger/list",
             Transaction,
@@ -660,7 +660,7 @@ class Account(Resource[SenderT]):
     def statement(
         self, initial_date: datetime, final_date: datetime, *, language: str | None = None
     ) -> Call[Statement]:
-        """The account's history with balances, described in ``en`` or ``pt``; ``download_statement`` is for files."""
+        """Get the account statement with balances, in ``en`` or ``pt``. For files use ``download_statement``."""
         return Call(
             method="GET",
             path="/v1/connect/ledger/statement",
@@ -681,7 +681,7 @@ class Account(Resource[SenderT]):
 
     @operation
     def readiness(self) -> Call[Readiness]:
-        """Whether the process that answers should get requests, and if not, why."""
+        """Get the readiness of the process that answers, and the failed checks if it is not ready."""
         return Call(
             method="GET",
             path="/readyz",

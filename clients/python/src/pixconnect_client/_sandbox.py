@@ -1,4 +1,4 @@
-"""The sandbox's operations: the other side of the network. A live service has none of them and answers ``NotFound``."""
+"""Operations of the sandbox, which simulate the rest of the network. A live service answers ``NotFound``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from pixconnect_client.sandbox_records import (
 
 
 class Sandbox(Resource[SenderT]):
-    """Be paid, break things, move the clock."""
+    """Simulate payments and faults, and move the clock."""
 
     @operation
     def pay(
@@ -49,11 +49,11 @@ class Sandbox(Resource[SenderT]):
         """Pay one of your QR codes from another institution.
 
         Args:
-            emv: The code's text, ``emvqrcps`` of a charge.
-            amount: Cents; if left out the code's amount, of a charge with a due date that of the clock's today.
-            payer: Made up if left out.
-            payer_message: What the payer writes.
-            suspect: ``release`` or ``return``: it is held as suspect, and this becomes of it after 72 hours.
+            emv: The text of the QR code: ``emvqrcps`` of a charge.
+            amount: Cents. If left out, the code's amount; for a charge with a due date, the amount of the sandbox clock's day.
+            payer: Generated if left out.
+            payer_message: The payer's message.
+            suspect: Hold the payment as suspect, and ``release`` or ``return`` it after 72 hours.
         """
         body = body_of(emv=emv, amount=amount, payer=payer, payer_message=payer_message, suspect=suspect)
         return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
@@ -68,7 +68,7 @@ class Sandbox(Resource[SenderT]):
         payer_message: str | None = None,
         suspect: str | None = None,
     ) -> Call[Payment]:
-        """Somebody outside pays the charge that one of your locations serves."""
+        """Pay the charge at one of your locations from another institution."""
         body = body_of(location=location, amount=amount, payer=payer, payer_message=payer_message, suspect=suspect)
         return change_one("POST", "/sandbox/v1/payments", Payment, body=body)
 
@@ -88,7 +88,7 @@ class Sandbox(Resource[SenderT]):
 
     @operation
     def judge_payment(self, end_to_end_id: str, decision: str) -> Call[Payment]:
-        """Decide as your institution would on a payment that it holds as suspect: ``release`` or ``return``."""
+        """Decide, as your institution, on a payment held as suspect: ``release`` or ``return``."""
         return Call(
             method="POST",
             path="/sandbox/v1/payments/{endToEndId}/decide",
@@ -102,7 +102,7 @@ class Sandbox(Resource[SenderT]):
     def give_back(
         self, end_to_end_id: str, *, amount: int | None = None, reason: RefundReason | str | None = None
     ) -> Call[ReturnOutcome]:
-        """The receiver of a Pix of yours returns it: what is left of it, or the amount given."""
+        """Return a Pix that you sent, as its payee: the remaining amount, or the given one."""
         body = body_of(end_to_end_id=end_to_end_id, amount=amount, reason=reason)
         return change_one("POST", "/sandbox/v1/returns", ReturnOutcome, body=body)
 
@@ -115,7 +115,7 @@ class Sandbox(Resource[SenderT]):
     def move(
         self, kind: MovementKind | str, direction: Direction | str, amount: int, *, text: str | None = None
     ) -> Call[MovementOutcome]:
-        """Let the institution, or a person in its app, move money on your account."""
+        """Move money on your account, as the institution or a person in its app."""
         body = body_of(kind=kind, direction=direction, amount=amount, text=text)
         return change_one("POST", "/sandbox/v1/movements", MovementOutcome, body=body)
 
@@ -130,15 +130,15 @@ class Sandbox(Resource[SenderT]):
         words: str | None = None,
         judged: str | None = None,
     ) -> Call[SandboxInfraction]:
-        """Somebody contests a Pix that you received; the sandbox, your institution, blocks what there is of it.
+        """Contest a Pix that you received. The sandbox, as your institution, blocks the available part of it.
 
         Args:
-            end_to_end_id: Names the Pix.
-            amount: How much is contested, in cents; all of it if left out.
+            end_to_end_id: The end-to-end id of the Pix.
+            amount: The contested amount in cents; the whole Pix if left out.
             reason: ``fraud`` or ``operational_flaw``.
-            situation: What has happened, such as ``scam``.
-            words: What the payer says.
-            judged: What becomes of it after seven days: ``by_answer``, ``take``, ``release`` or ``never``.
+            situation: The situation, such as ``scam``.
+            words: The payer's statement.
+            judged: The decision after seven days: ``by_answer``, ``take``, ``release`` or ``never``.
         """
         body = body_of(
             end_to_end_id=end_to_end_id, amount=amount, reason=reason, situation=situation, words=words, judged=judged
@@ -149,7 +149,7 @@ class Sandbox(Resource[SenderT]):
     def decide_infraction(
         self, infraction_id: str, decision: str, *, amount: int | None = None
     ) -> Call[SandboxInfraction]:
-        """Decide as the institution would: ``take``, ``release``, or ``hold`` more of what is wanted."""
+        """Decide, as the institution: ``take``, ``release``, or ``hold`` more of the contested amount."""
         body = body_of(decision=decision, amount=amount)
         return Call(
             method="POST",
@@ -162,14 +162,14 @@ class Sandbox(Resource[SenderT]):
 
     @listing
     def keys(self, *, page: int | None = None, page_size: int | None = None) -> Call[Page[TransferParty]]:
-        """List whom you can send to."""
+        """List the keys that you can pay in the sandbox."""
         return get_page("/sandbox/v1/keys", TransferParty, page=page, page_size=page_size)
 
     @operation
     def add_key(
         self, key_type: KeyType | str, *, key: str | None = None, name: str | None = None, tax_id: str | None = None
     ) -> Call[TransferParty]:
-        """Add somebody outside; what is left out is made up."""
+        """Add a payee at another institution. Missing values are generated."""
         body = body_of(key_type=key_type, key=key, name=name, tax_id=tax_id)
         return change_one("POST", "/sandbox/v1/keys", TransferParty, body=body)
 
@@ -177,18 +177,18 @@ class Sandbox(Resource[SenderT]):
     def make_qr_code(
         self, kind: str, *, key: str | None = None, amount: int | None = None, txid: str | None = None
     ) -> Call[QrCode]:
-        """A QR code of an outside merchant, for you to pay: ``static`` or ``dynamic``, which needs an amount."""
+        """Create a QR code of an outside merchant for you to pay: ``static``, or ``dynamic`` with an amount."""
         body = body_of(kind=kind, key=key, amount=amount, txid=txid)
         return change_one("POST", "/sandbox/v1/qrcodes", QrCode, body=body)
 
     @operation
     def faults(self) -> Call[FaultRules]:
-        """How the network misbehaves, for all holders."""
+        """Get the fault rules, which apply to all holders."""
         return get_one("/sandbox/v1/faults", FaultRules)
 
     @operation
     def replace_faults(self, rules: Sequence[FaultRule]) -> Call[FaultRules]:
-        """Let the network misbehave: the first rule that matches wins."""
+        """Replace the fault rules. The first matching rule applies."""
         return change_one("PUT", "/sandbox/v1/faults", FaultRules, body=body_of(rules=rules))
 
     @operation
@@ -197,22 +197,22 @@ class Sandbox(Resource[SenderT]):
 
     @operation
     def clock(self) -> Call[SandboxClock]:
-        """The time by which charges expire and retries are due."""
+        """Get the sandbox clock, which controls expiry and retries."""
         return get_one("/sandbox/v1/clock", SandboxClock)
 
     @operation
     def advance_clock(self, seconds: int) -> Call[SandboxClock]:
-        """Move the time forward; all that falls due on the way is done before the answer."""
+        """Advance the clock. Everything that becomes due is processed before the call returns."""
         return change_one("POST", "/sandbox/v1/clock", SandboxClock, body=body_of(advance_s=seconds))
 
     @operation
     def set_clock(self, now: datetime) -> Call[SandboxClock]:
-        """Move the time forward to an instant."""
+        """Advance the clock to an instant."""
         return change_one("POST", "/sandbox/v1/clock", SandboxClock, body=body_of(now=now))
 
     @operation
     def reset_clock(self) -> Call[SandboxClock]:
-        """Back to real time."""
+        """Reset the clock to real time."""
         return change_one("POST", "/sandbox/v1/clock", SandboxClock, body=body_of(reset=True))
 
     @operation
@@ -224,7 +224,7 @@ class Sandbox(Resource[SenderT]):
         balance: int | None = None,
         scopes: Sequence[str] | None = None,
     ) -> Call[SandboxHolder]:
-        """Open an account with a client and a key of its own; what is left out is made up."""
+        """Create a holder with its own client and Pix key. Missing values are generated."""
         scopes = None if scopes is None else [*scopes]
         body = body_of(name=name, tax_id=tax_id, balance=balance, scopes=scopes)
         return change_one("POST", "/sandbox/v1/holders", SandboxHolder, body=body)

@@ -1,4 +1,4 @@
-"""Sends and waits, for threads. Loads httpx2, which takes as long as all the rest."""
+"""The driver for threads. It imports httpx2, which takes as long as the rest of the package."""
 
 from __future__ import annotations
 

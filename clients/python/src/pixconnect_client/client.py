@@ -1,4 +1,4 @@
-"""The two clients. They differ in how they wait; every operation is in ``_resources.py`` and ``_sandbox.py``, once."""
+"""The synchronous and the asyncio client. Both share the operations in ``_resources.py`` and ``_sandbox.py``."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from pixconnect_client._sandbox import Sandbox
 from pixconnect_client.download import AsyncDownload, Download, ask_for_statement
 from pixconnect_client.enums import StatementFormat
 
-# Loading httpx2 takes longer than all the rest, and a program that only verifies webhooks does not need it.
+# Importing httpx2 takes longer than the rest, and a program that only verifies webhooks does not need it.
 if TYPE_CHECKING:
     import httpx2
 
 TIMEOUT_S = 30.0
-"""How long the service may be silent; it answers sooner, whatever hangs."""
+"""Default read timeout. The service itself responds earlier, even if a part of it hangs."""
 RETRIES = 4
 
 
 class Client(Account[Sync]):
-    """One client of the service; threads may share it.
+    """A thread-safe client of the service.
 
-    Reads, and what has an ``external_id`` (one is made where you give none), are sent again when no answer comes, on 429, 503
-    and ``OUTCOME_UNKNOWN``; nothing else ever is.
+    On a missing response, 429, 503 or ``OUTCOME_UNKNOWN`` it retries reads, and changes with an ``external_id`` (generated if
+    you pass none). It never retries other requests.
 
     Args:
-        base_url: Where the service is, such as ``https://pix.example``.
-        auth_url: The identity service's address; by default that of the service.
-        timeout_s: How long the service may be silent.
-        retries: How often at most something is sent again.
-        http: Your own httpx2 client, for proxies, certificates and the like; it is closed with this one.
+        base_url: The service's URL, such as ``https://pix.example``.
+        auth_url: The identity service's URL; by default the same as ``base_url``.
+        timeout_s: Read timeout in seconds.
+        retries: Maximum number of retries.
+        http: Your own httpx2 client, for example with a proxy or certificates. It is closed with this client.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class Client(Account[Sync]):
         self.sandbox = Sandbox[Sync](self._transport)
 
     def request(self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None) -> Any:  # noqa: ANN401  whatever the answer is
-        """Ask for anything else.
+        """Send a request for which there is no method.
 
         Returns:
-            ``data`` of the answer; where it has no envelope the JSON as it is, or text.
+            ``data`` of the response; without an envelope the decoded JSON, or text.
         """
         return self._transport.send(ask_for_anything(method, path, query, body))
 
@@ -90,7 +90,7 @@ class Client(Account[Sync]):
         *,
         language: str | None = None,
     ) -> Download:
-        """The statement as a file, of any length: iterate over its octets, in a ``with`` block."""
+        """Download the statement as a file of any length: use a ``with`` block and iterate over its bytes."""
         return Download(self._transport.send(ask_for_statement(initial_date, final_date, format, language)))
 
     def close(self) -> None:
@@ -106,7 +106,7 @@ class Client(Account[Sync]):
 
 
 class AsyncClient(Account[Async]):
-    """One client of the service; the tasks of one event loop may share it. In all else it is as ``Client``."""
+    """A client for asyncio, shared by the tasks of one event loop. Otherwise the same as ``Client``."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class AsyncClient(Account[Async]):
     async def request(
         self, method: str, path: str, *, query: Mapping[str, object] | None = None, body: object = None
     ) -> Any:  # noqa: ANN401  whatever the answer is
-        """Ask for anything else; see ``Client.request``."""
+        """Send a request for which there is no method; see ``Client.request``."""
         return await self._transport.send(ask_for_anything(method, path, query, body))
 
     async def download_statement(
@@ -148,7 +148,7 @@ class AsyncClient(Account[Async]):
         *,
         language: str | None = None,
     ) -> AsyncDownload:
-        """The statement as a file, of any length: iterate over its octets, in an ``async with`` block."""
+        """Download the statement as a file of any length: use ``async with`` and iterate over its bytes."""
         return AsyncDownload(await self._transport.send(ask_for_statement(initial_date, final_date, format, language)))
 
     async def close(self) -> None:
@@ -172,7 +172,7 @@ def ask_for_anything(method: str, path: str, query: Mapping[str, object] | None,
         path=path.replace("{", "{{").replace("}", "}}"),
         query=query_of(**(query or {})),
         body=cast(object, body),
-        # What carries one cannot be done twice.
+        # A request with an external id can be retried safely.
         external_id=external_id if isinstance(external_id, str) else None,
         read=read_anything,
     )

@@ -1,4 +1,4 @@
-"""A file of the service that is read while it comes, however long it is. What breaks off is an error, never a short file."""
+"""Streamed downloads of any length. An aborted download raises an error instead of ending early."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class _File:
         disposition = answer.headers.get("content-disposition", "")
         suggested = disposition.partition('filename="')[2].partition('"')[0]
         self.file_name = suggested.replace("\\", "/").rpartition("/")[2]
-        """As the service suggests it; empty if it does not. Never a path."""
+        """The file name that the service suggests, without a path; empty if there is none."""
 
 
 class Download(_File):
-    """Iterate over its octets, once."""
+    """Iterate over the bytes, once."""
 
     def __iter__(self) -> Iterator[bytes]:
         import httpx2  # noqa: PLC0415  it is loaded already, by who made this
@@ -47,7 +47,7 @@ class Download(_File):
         try:
             yield from self._stream.iter_bytes()
         except httpx2.HTTPError as error:
-            raise NoAnswer(f"the file broke off: {error}", may_have_happened=False) from error
+            raise NoAnswer(f"the download was aborted: {error}", may_have_happened=False) from error
 
     def close(self) -> None:
         self._stream.close()
@@ -62,7 +62,7 @@ class Download(_File):
 
 
 class AsyncDownload(_File):
-    """Iterate over its octets with ``async for``, once."""
+    """Iterate over the bytes with ``async for``, once."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         import httpx2  # noqa: PLC0415  it is loaded already, by who made this
@@ -71,7 +71,7 @@ class AsyncDownload(_File):
             async for some in self._stream.aiter_bytes():
                 yield some
         except httpx2.HTTPError as error:
-            raise NoAnswer(f"the file broke off: {error}", may_have_happened=False) from error
+            raise NoAnswer(f"the download was aborted: {error}", may_have_happened=False) from error
 
     async def close(self) -> None:
         await self._stream.aclose()

@@ -1,4 +1,4 @@
-"""The words that the service uses, as in its OpenAPI document; each equals its text: ``charge.status == "APPROVED"``."""
+"""The enumerations of the OpenAPI document. Each member equals its text: ``charge.status == "APPROVED"``."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Direction(OpenEnum):
 
 
 class MemberCertainty(OpenEnum):
-    """How a member of a party is known: whole, with stars, or not at all."""
+    """Whether a value about a party is complete, masked, or unknown."""
 
     KNOWN = "known"
     MASKED = "masked"
@@ -48,7 +48,7 @@ class MemberCertainty(OpenEnum):
 
 
 class WaitsFor(OpenEnum):
-    """What a person has to see to before a transfer goes on: a service's operator, or somebody at the institution."""
+    """What a transfer waits for: an operator of the service, or a person at the institution."""
 
     OPERATOR = "operator"
     APPROVAL = "approval"
@@ -56,14 +56,14 @@ class WaitsFor(OpenEnum):
 
 
 class ReceiptKind(OpenEnum):
-    """What a receipt is of."""
+    """The kind of operation that a receipt shows."""
 
     TRANSFER = "transfer"
     REFUND = "refund"
 
 
 class CodeKind(OpenEnum):
-    """By what a payer found the account."""
+    """How the payer identified the account."""
 
     DYNAMIC_CODE = "dynamic_code"
     STATIC_CODE = "static_code"
@@ -72,7 +72,7 @@ class CodeKind(OpenEnum):
 
 
 class InitiationType(OpenEnum):
-    """How the payee was named."""
+    """How the payee was identified."""
 
     KEY = "KEY"
     MANUAL = "MANUAL"
@@ -122,7 +122,7 @@ class AccountType(OpenEnum):
 
 
 class RefundReason(OpenEnum):
-    """MD06 the payer asked for it, BE08 error of the bank, FR01 fraud, SL02 a withdrawal or change went wrong."""
+    """MD06 requested by the payer, BE08 bank error, FR01 fraud, SL02 failed withdrawal or change."""
 
     MD06 = "MD06"
     BE08 = "BE08"
@@ -131,14 +131,14 @@ class RefundReason(OpenEnum):
 
 
 class InfractionReason(OpenEnum):
-    """That the payer was deceived, or that the Pix went wrong by a fault."""
+    """Fraud against the payer, or an operational flaw."""
 
     FRAUD = "fraud"
     OPERATIONAL_FLAW = "operational_flaw"
 
 
 class InfractionSituation(OpenEnum):
-    """What has happened, by the words of the directory of keys."""
+    """The situation, as the directory of keys (DICT) defines it."""
 
     SCAM = "scam"
     ACCOUNT_TAKEOVER = "account_takeover"
@@ -148,7 +148,7 @@ class InfractionSituation(OpenEnum):
 
 
 class DefenceStatus(OpenEnum):
-    """SENDING until your institution has an answer, then SENT or REFUSED."""
+    """SENDING until your institution has confirmed or rejected the answer, then SENT or REFUSED."""
 
     SENDING = "SENDING"
     SENT = "SENT"
@@ -156,7 +156,7 @@ class DefenceStatus(OpenEnum):
 
 
 class InfractionStatus(OpenEnum):
-    """How far an infraction is; TAKEN and RELEASED are its ends."""
+    """The state of an infraction. TAKEN and RELEASED are final."""
 
     OPEN = "OPEN"
     ANSWERED = "ANSWERED"
@@ -165,7 +165,7 @@ class InfractionStatus(OpenEnum):
 
 
 class MovementKind(OpenEnum):
-    """Why an institution moves money by itself; ``by_hand`` is a person in its app."""
+    """The kind of movement that an institution makes; ``by_hand`` is a person in its app."""
 
     FEE = "fee"
     WIRE = "wire"
@@ -207,7 +207,7 @@ class ReadinessStatus(OpenEnum):
 
 
 class ResourceKind(OpenEnum):
-    """What an event is about."""
+    """The type of resource of an event."""
 
     CHARGE = "charge"
     TRANSFER = "transfer"
@@ -218,7 +218,7 @@ class ResourceKind(OpenEnum):
 
 
 class FaultOperation(OpenEnum):
-    """The kind of message of the network, or of exchange at a face, that a fault concerns."""
+    """The kind of network message, or of request to a simulated institution, that a fault affects."""
 
     CALLBACK = "callback"
     FACE_READ = "face_read"
@@ -280,7 +280,7 @@ class Divergence(OpenEnum):
 
 
 class ErrorCode(OpenEnum):
-    """Why the service said no."""
+    """Error codes of the service."""
 
     BAD_REQUEST = "BAD_REQUEST"
     UNAUTHORIZED = "UNAUTHORIZED"

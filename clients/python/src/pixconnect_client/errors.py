@@ -1,19 +1,19 @@
-"""What can go wrong.
+"""Exceptions of this package.
 
 ::
 
     PixConnectError
-     ├── ApiError            the service said no: status, code, message, request_id
-     │    ├── InvalidRequest  400, 405, 413, 422: as it stands it will never be accepted
-     │    │    └── Conflict    the external_id is taken by something else
+     ├── ApiError            an error response: status, code, message, request_id
+     │    ├── InvalidRequest  400, 405, 413, 422: will fail again without a change
+     │    │    └── Conflict    the external_id belongs to another request
      │    ├── Unauthorized    401
      │    ├── Forbidden       403: the client lacks the scope
      │    ├── NotFound        404
-     │    ├── CursorExpired   410: the feed begins later by now
+     │    ├── CursorExpired   410: events before the cursor are no longer kept
      │    ├── RateLimited     429: retry_after_s
      │    └── Unavailable     5xx
-     ├── NoAnswer            no answer came, or none that can be read
-     └── InvalidWebhook      a webhook that is not from the service
+     ├── NoAnswer            no response, or one that cannot be read
+     └── InvalidWebhook      a webhook with a wrong signature
           └── UnknownSigningKey
 
 ``may_have_happened`` is the one question after an error: only where it is true can what was asked for be done all the same.
@@ -29,18 +29,18 @@ from pixconnect_client.enums import ErrorCode
 
 
 class PixConnectError(Exception):
-    """Whatever this package raises about the service."""
+    """Base class of all exceptions of this package."""
 
     may_have_happened: bool = False
-    """Whether what was asked for may be done all the same, by this try or by one before it."""
+    """Whether the request may have taken effect despite the error, by this attempt or an earlier one."""
     external_id: str | None = None
-    """What was asked for under, also where the client made it; none if it cannot be repeated safely."""
+    """The idempotency key of the request, also if the client generated it; None if a retry is not safe."""
     is_of_login: bool = False
-    """Whether no token could be had, so that what was asked for was not sent."""
+    """Whether the login failed, so that the request was not sent."""
 
 
 class NoAnswer(PixConnectError):  # noqa: N818  it is what happened
-    """No answer came, or none that can be read."""
+    """No response, or one that cannot be read."""
 
     def __init__(self, message: str, *, may_have_happened: bool = False, is_transient: bool = True) -> None:
         super().__init__(message)
@@ -49,14 +49,14 @@ class NoAnswer(PixConnectError):  # noqa: N818  it is what happened
 
 
 class ApiError(PixConnectError):
-    """The service said no.
+    """An error response of the service.
 
     Attributes:
-        code: For programs; the reference of errors explains each.
-        message: For people: names the field and the rule.
-        details: What else the answer says.
-        request_id: For questions about it.
-        retry_after_s: How long the service asks to wait, if it does.
+        code: The error code; see the reference of errors.
+        message: Text for people, with the field and the rule.
+        details: Other members of the response.
+        request_id: Quote this id in support requests.
+        retry_after_s: Seconds to wait before a retry, if the service gave them.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ApiError(PixConnectError):
         self.details = details or {}
         self.request_id = request_id
         self.retry_after_s = retry_after_s
-        # The service itself cannot say then what became of it.
+        # With this code the service itself cannot determine the outcome.
         self.may_have_happened = code in {ErrorCode.OUTCOME_UNKNOWN, ErrorCode.INTERNAL_ERROR}
 
     def __str__(self) -> str:
@@ -84,15 +84,15 @@ class ApiError(PixConnectError):
 
 
 class InvalidRequest(ApiError):  # noqa: N818  as all below
-    """As it stands it will never be accepted, or not before something else changes: the balance, a limit."""
+    """The request will fail again unless it, or something else such as the balance or a limit, changes."""
 
 
 class Conflict(InvalidRequest):
-    """The ``external_id`` is taken by something else."""
+    """The ``external_id`` belongs to another request."""
 
 
 class Unauthorized(ApiError):  # noqa: N818
-    """The client's id or secret is wrong, or it was disabled."""
+    """The client id or secret is wrong, or the client is disabled."""
 
 
 class Forbidden(ApiError):  # noqa: N818
@@ -100,27 +100,27 @@ class Forbidden(ApiError):  # noqa: N818
 
 
 class NotFound(ApiError):  # noqa: N818
-    """Nothing of this holder has that name."""
+    """The holder has no resource with this id."""
 
 
 class CursorExpired(ApiError):  # noqa: N818
-    """The cursor is older than events are kept: begin again without one, and expect a gap."""
+    """The cursor is older than the retention of events. Start again without a cursor and expect a gap."""
 
 
 class RateLimited(ApiError):  # noqa: N818
-    """Too much at once; ``retry_after_s`` says when there is more."""
+    """Rate limit exceeded; retry after ``retry_after_s``."""
 
 
 class Unavailable(ApiError):  # noqa: N818
-    """The service cannot do it now, or cannot say what became of it."""
+    """The service is unavailable, or cannot determine the outcome."""
 
 
 class InvalidWebhook(PixConnectError):  # noqa: N818  it names what came
-    """It is not from the service, or too old or too early; the message says why and holds nothing secret."""
+    """The webhook has a wrong signature or timestamp. The message gives the reason and contains no secret."""
 
 
 class UnknownSigningKey(InvalidWebhook):
-    """None of the given keys is the one that signed: read the key set again, at most once a minute, and try once more."""
+    """The key set lacks the signing key. Fetch it again, at most once a minute, and retry the check."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {

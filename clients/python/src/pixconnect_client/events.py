@@ -1,4 +1,4 @@
-"""What happened, typed by what it happened to."""
+"""Webhook events, with a payload type per resource."""
 
 from __future__ import annotations
 
@@ -24,74 +24,74 @@ from pixconnect_client.enums import (
 
 
 class ChargePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``qrcode.*`` events say."""
+    """Payload of ``qrcode.*`` events."""
 
     id: int
     transaction_identification: str
     """Its txid."""
     external_id: str
-    """Your own name for it, or the one that the service made."""
+    """Your own id for it, or a generated one."""
     status: ChargeStatus
-    """What it became by this event."""
+    """The status after this event."""
     create_timestamp: datetime
-    """When the charge was made."""
+    """When the charge was created."""
 
 
 class CreditHold(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """That your institution holds a payment to you as suspect."""
+    """A payment to you that your institution holds as suspect."""
 
     deliver: str
-    """``NOT_YET``: the payer may get it back; deliver once it is released."""
+    """``NOT_YET``: the payer may get it back. Deliver after its release."""
     until: datetime
-    """When it is released or returned at the latest."""
+    """Deadline of its release or return."""
     charge_id: int | None = None
-    """The charge that it will pay once it is released."""
+    """The charge that it pays when it is released."""
     transaction_identification: str | None = None
-    """The txid that the payment names."""
+    """The txid of the payment."""
     external_id: str | None = None
-    """Your own name for the charge."""
+    """Your own id for the charge."""
 
 
 class TransferPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``transfer.*`` events say."""
+    """Payload of ``transfer.*`` events."""
 
     id: int
     external_id: str | None = None
-    """Your own name for it; incoming ones have none."""
+    """Your own id for it; None if incoming."""
     end_to_end_id: str
-    """Its name on the whole network."""
+    """Its id on the network."""
     correlation_id: str
-    """The same in everything that belongs to one transfer, its refunds included."""
+    """Shared by a transfer and its refunds."""
     amount: int
     """The amount sent. Cents."""
     impact_type: Direction
     """IN credits you, OUT debits you."""
     initiation_type: InitiationType
-    """How the payee was named: by key, by account, or by QR code."""
+    """How the payee was identified: by key, account or QR code."""
     status: TransferStatus
-    """What it became by this event."""
+    """The status after this event."""
     create_timestamp: datetime
     """When the transfer was accepted."""
     hold: CreditHold | None = None
-    """Of ``transfer.in.held`` alone."""
+    """Only in ``transfer.in.held``."""
 
 
 class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``refund.*`` events say."""
+    """Payload of ``refund.*`` events."""
 
     id: int
     external_id: str | None = None
-    """Your own name for it; incoming ones have none."""
+    """Your own id for it; None if incoming."""
     return_identification: str
-    """Its name on the whole network."""
+    """Its id on the network."""
     original_end_to_end_id: str
     """The Pix that is returned."""
     correlation_id: str
-    """The same as that of the transfer that is returned."""
+    """Shared with the transfer that is returned."""
     amount: int
     """The amount returned. Cents."""
     status: RefundStatus
-    """What it became by this event."""
+    """The status after this event."""
     flow: Direction
     """OUT: you return what you received. IN: what you sent is returned to you."""
     create_timestamp: datetime
@@ -99,26 +99,26 @@ class RefundPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``movement.*`` events say."""
+    """Payload of ``movement.*`` events."""
 
     id: int
-    """That of its line in your statement, where it has one."""
+    """Id of its line in your statement, if there is one."""
     item_id: str
-    """The institution's name of the item in its own statement; unique on your account."""
+    """Id of the item in the institution's statement, unique per account."""
     kind: str
-    """What it is: ``opening_balance``, or as ``MovementKind`` says."""
+    """``opening_balance``, or a ``MovementKind``."""
     impact_type: Direction
     """IN credits you, OUT debits you."""
     amount: int
-    """How much was moved. Cents."""
+    """The amount. Cents."""
     deficit: int
-    """The part of it that you did not have: you owe it, and whatever comes in repays it first. Cents."""
+    """The part that your balance did not cover. Incoming money repays it first. Cents."""
     end_to_end_id: str | None = None
-    """The Pix that it is about, such as the one that a fee is taken of."""
+    """The related Pix, such as the one that a fee is charged for."""
     description: str | None = None
     """The institution's text."""
     status: str
-    """``POSTED``: only what moved money is told."""
+    """``POSTED``: other states have no event."""
     settle_timestamp: datetime
     """When it happened at the institution."""
     create_timestamp: datetime
@@ -126,27 +126,27 @@ class MovementPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``charge.*`` events say."""
+    """Payload of ``charge.*`` events."""
 
     id: int
-    """That of the transfer that brought the money."""
+    """Id of the incoming transfer."""
     end_to_end_id: str
-    """Its name on the whole network."""
+    """Its id on the network."""
     correlation_id: str
-    """The same in everything that belongs to this transfer, its refunds included."""
+    """Shared by this transfer and its refunds."""
     divergences: list[Divergence]
-    """How it differs from its charge, which it has paid unless that was paid before or never opened."""
+    """How it differs from its charge. It pays the charge unless that was already paid or never opened."""
     transaction_identification: str
-    """The charge's txid; where there is no charge, the one that the payment names."""
+    """The charge's txid; without a charge, the txid of the payment."""
     charge_id: int | None = None
     external_id: str | None = None
-    """Your own name for the charge, or the one that the service made."""
+    """Your own id for the charge, or a generated one."""
     amount: int
-    """How much was paid. Cents."""
+    """The paid amount. Cents."""
     asked_amount: int | None = None
-    """How much the charge asked for. Cents."""
+    """The amount of the charge. Cents."""
     status: TransferStatus
-    """The transfer's."""
+    """The transfer's status."""
     settle_timestamp: datetime
     """When it settled at the institution."""
     create_timestamp: datetime
@@ -154,75 +154,75 @@ class DivergencePayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class AdjustmentPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``adjustment.*`` events say."""
+    """Payload of ``adjustment.*`` events."""
 
     id: int
-    """That of its line in your statement, where it has one."""
+    """Id of its line in your statement, if there is one."""
     kind: str
-    """Whose error it is, ``bank_error`` or ``our_error``; ``found``; or ``written_off``, by which the house takes it over."""
+    """``bank_error``, ``our_error``, ``found``, or ``written_off``: charged to the account's owner."""
     impact_type: Direction
     """IN credits you, OUT debits you."""
     amount: int
-    """By how much. Cents."""
+    """The amount. Cents."""
     deficit: int
-    """The part of it that you did not have: you owe it, and whatever comes in repays it first. Cents."""
+    """The part that your balance did not cover. Incoming money repays it first. Cents."""
     opposite_of: int | None = None
-    """The id of the adjustment that it undoes."""
+    """Id of the adjustment that this one reverses."""
     status: str
-    """``POSTED``: only what moved money is told."""
+    """``POSTED``: other states have no event."""
     create_timestamp: datetime
     """When it was posted."""
 
 
 class InfractionPayload(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What ``infraction.*`` events say."""
+    """Payload of ``infraction.*`` events."""
 
     id: int
     """The infraction's id."""
     infraction_id: str
-    """Your institution's name of it."""
+    """Your institution's id of it."""
     end_to_end_id: str
-    """The Pix that is contested, by its name on the whole network."""
+    """End-to-end id of the contested Pix."""
     transfer_id: int
-    """The id of its transfer."""
+    """Id of its transfer."""
     charge_id: int | None = None
-    """The charge that the Pix has paid."""
+    """The charge that the Pix paid."""
     transaction_identification: str | None = None
-    """The txid that the Pix names."""
+    """The txid of the Pix."""
     external_id: str | None = None
-    """Your own name for the charge, or the one that the service made."""
+    """Your own id for the charge, or a generated one."""
     amount: int
-    """How much of the Pix is contested. Cents."""
+    """The contested amount. Cents."""
     held: int
-    """How much of your money is blocked because of it. Cents."""
+    """The amount blocked on your account. Cents."""
     taken: int
-    """How much your institution has given back because of it. Cents."""
+    """The amount that your institution has returned. Cents."""
     reason: InfractionReason
     situation: InfractionSituation
     words: str | None = None
-    """What the payer says."""
+    """The payer's statement."""
     status: InfractionStatus
-    """How far it is."""
+    """Its state."""
     respond_by: datetime
-    """Until when you can answer."""
+    """Deadline of your answer."""
     respond_to: str
-    """Where you answer: the path of the operation."""
+    """Path of the operation that answers it."""
     create_timestamp: datetime
-    """When it was recorded here."""
+    """When this service recorded it."""
 
 
 class ChargeEvent(Struct, frozen=True, kw_only=True):
-    """Something happened to a charge."""
+    """An event of a charge."""
 
     id: int
-    """The same on every attempt: drop what you have seen."""
+    """The same on every attempt: use it to drop duplicates."""
     name: EventName
     payload: ChargePayload
     create_timestamp: datetime
 
 
 class TransferEvent(Struct, frozen=True, kw_only=True):
-    """Something happened to a transfer, one that you sent or one that you received."""
+    """An event of a transfer that you sent or received."""
 
     id: int
     name: EventName
@@ -231,7 +231,7 @@ class TransferEvent(Struct, frozen=True, kw_only=True):
 
 
 class RefundEvent(Struct, frozen=True, kw_only=True):
-    """Something happened to a refund, one that you sent or one that you received."""
+    """An event of a refund that you sent or received."""
 
     id: int
     name: EventName
@@ -240,7 +240,7 @@ class RefundEvent(Struct, frozen=True, kw_only=True):
 
 
 class MovementEvent(Struct, frozen=True, kw_only=True):
-    """Your institution has moved money on your account by no Pix of yours."""
+    """Your institution moved money on your account other than by one of your Pix."""
 
     id: int
     name: EventName
@@ -249,7 +249,7 @@ class MovementEvent(Struct, frozen=True, kw_only=True):
 
 
 class DivergenceEvent(Struct, frozen=True, kw_only=True):
-    """A payment at your institution is not what its charge asked for; the money is yours."""
+    """A payment at your institution differs from its charge. The money is yours."""
 
     id: int
     name: EventName
@@ -258,7 +258,7 @@ class DivergenceEvent(Struct, frozen=True, kw_only=True):
 
 
 class AdjustmentEvent(Struct, frozen=True, kw_only=True):
-    """The operators have adjusted what you have: your account and the institution's differed."""
+    """Operators adjusted your balance, which differed from the institution's."""
 
     id: int
     name: EventName
@@ -276,7 +276,7 @@ class InfractionEvent(Struct, frozen=True, kw_only=True):
 
 
 class OtherEvent(Struct, frozen=True, kw_only=True):
-    """An event of a kind that this version does not know."""
+    """An event of a type that this version does not define."""
 
     id: int
     name: EventName
@@ -316,15 +316,15 @@ class _Name(Struct):
 
 
 def read_event(content: bytes | msgspec.Raw) -> Event:
-    """Read an event as it is posted and listed.
+    """Decode an event from a webhook or a list.
 
     Raises:
-        msgspec.MsgspecError: It is none.
+        msgspec.MsgspecError: It is not an event.
     """
     family = msgspec.json.decode(content, type=_Name).name.partition(".")[0]
     return msgspec.json.decode(content, type=_FAMILIES.get(family, OtherEvent))
 
 
 def payload_fields(name: str) -> Sequence[str]:
-    """What an event that this version knows says."""
+    """The payload of an event type that this version defines."""
     return _PAYLOADS[name.partition(".")[0]].__struct_fields__

@@ -1,4 +1,4 @@
-"""The feed: every event of the holder, whether or not a webhook endpoint was told of it, in an order that never changes."""
+"""The event feed: every event of the holder in a fixed order, also events without a webhook."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pixconnect_client.records import PaidBy, TransferParty
 
 
 class EventOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why a transfer or refund failed."""
+    """The reason of a failed transfer or refund."""
 
     code: str
-    """The rail's code, or the service's."""
+    """The code of the network or of the service."""
     reason: str
-    """The same as a sentence."""
+    """The reason as a sentence."""
 
 
 class EventDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Facts beside the payload; those that do not apply are None."""
+    """Data beside the payload; fields that do not apply are None."""
 
     amount: int | None = None
     """The amount of a charge, in cents."""
@@ -40,46 +40,46 @@ class EventDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The transfer that a refund returns."""
     return_reason: RefundReason | None = None
     description: str | None = None
-    """The words of a refund's author."""
+    """The description of a refund."""
     outcome: EventOutcome | None = None
-    """Why a transfer or refund failed."""
+    """The reason of a failed transfer or refund."""
 
 
 class FeedEvent(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An event of the feed: what webhooks say, and more."""
+    """An event of the feed: the webhook's contents with more detail."""
 
     id: int
-    """As in webhooks."""
+    """The same id as in webhooks."""
     name: EventName
     create_timestamp: datetime
     resource: ResourceKind
     resource_id: int
-    """The id of that charge, transfer, refund or movement."""
+    """Id of the charge, transfer, refund or movement."""
     payload: msgspec.Raw
-    """As webhooks post it, in JSON; ``event`` has it typed."""
+    """The webhook payload as JSON; ``event`` has it typed."""
     detail: EventDetail
     cursor: str
-    """Goes on after this event: keep it with what you did about it."""
+    """Continues after this event. Store it in the same transaction as your processing."""
 
     @property
     def event(self) -> Event:
-        """The event as ``verify_webhook`` gives it."""
+        """The event as ``verify_webhook`` returns it."""
         return read_event(self.body)
 
     @property
     def body(self) -> bytes:
-        """What a webhook posts about it, octet for octet."""
+        """The exact body of its webhook."""
         at = self.create_timestamp.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         fields = dict(id=self.id, name=self.name, payload=self.payload, create_timestamp=at)
         return msgspec.json.encode(fields)
 
 
 class EventFeed(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A part of the feed."""
+    """A page of the feed."""
 
     events: list[FeedEvent]
-    """The events of one resource, in the order in which they happened."""
+    """Events in feed order; events of one resource are in the order in which they occurred."""
     cursor: str
-    """Goes on after this part: keep it, also where there were no events."""
+    """Continues after this page. Store it even if the page is empty."""
     has_more: bool
-    """Whether there is more now; a filter may leave a part empty before the end."""
+    """Whether more events are available. With a filter, a page can be empty before the end."""

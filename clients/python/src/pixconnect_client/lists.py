@@ -1,4 +1,4 @@
-"""Lists as the service answers them, a page at a time; iterating one goes on over all pages."""
+"""Paged lists. Iterating over a list fetches further pages as needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ItemT = TypeVar("ItemT")
 
 
 class Pagination(Struct, frozen=True, kw_only=True):
-    """Which page of the list this is."""
+    """The position of a page in its list."""
 
     page: int
     """From 1."""
@@ -26,11 +26,11 @@ class Page(Struct, Generic[ItemT], frozen=True, kw_only=True):
     items: list[ItemT]
     pagination: Pagination
     next_query: Mapping[str, str] | None
-    """What to ask for the next page; none after the last."""
+    """The cursor of the next page; None after the last."""
 
 
 class Items(Generic[ItemT]):
-    """A list: iterate over its items, or over its ``pages()``; a page is asked for when it is reached."""
+    """A list: iterate over its items or over its ``pages()``. Pages are fetched lazily."""
 
     def __init__(self, read_page: Callable[[Mapping[str, str] | None], Page[ItemT]]) -> None:
         self._read_page = read_page
@@ -48,7 +48,7 @@ class Items(Generic[ItemT]):
 
 
 class AsyncItems(Generic[ItemT]):
-    """A list: iterate over its items, or over its ``pages()``, with ``async for``; a page is asked for when it is reached."""
+    """A list: iterate with ``async for`` over its items or over its ``pages()``. Pages are fetched lazily."""
 
     def __init__(self, read_page: Callable[[Mapping[str, str] | None], Awaitable[Page[ItemT]]]) -> None:
         self._read_page = read_page

@@ -1,6 +1,6 @@
-"""Fixtures for tests that are paid by Pix: one service for the whole run, and a holder of its own for each test.
+"""Pytest fixtures for tests with Pix payments: one service per test run, and a separate holder per test.
 
-It costs nothing until a test asks for one of them: whatever starts or talks to a service is imported then.
+The plugin imports and starts the service only when a test requests one of the fixtures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pixconnect_client.testing.service import Run, RunHold
 
 _ALONE = {"pix_clock", "pix_faults"}
-"""Fixtures of what the sandbox has only once: tests that ask for them run alone."""
+"""Fixtures for state that all holders share. Tests that use them run alone."""
 _MARKED = ("name", "tax_id", "balance", "scopes")
 _Turn = Literal["shared", "alone"]
 _WORKER_INPUT = "pixconnect_run"
@@ -30,7 +30,7 @@ _pix_key = pytest.StashKey["Pix"]()
 
 
 class _Hold:
-    """The run, from when it is needed until the run's first process ends."""
+    """The run, from its first use until the first process of the run ends."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -48,10 +48,10 @@ class _Hold:
     def _find_folder(self) -> Path:
         cache: pytest.Cache | None = getattr(self._config, "cache", None)
         if cache is not None:
-            # Beside what the cache keeps itself, which every worker removes under --cache-clear, also while we are here.
+            # Outside the folders that every worker removes under --cache-clear, possibly while the service runs.
             return cache.mkdir("pixconnect").parents[1] / "pixconnect"
         self._temporary = Path(tempfile.mkdtemp(prefix="pixconnect-pytest-"))
-        # PostgreSQL's own user must pass through, where we are root.
+        # If we are root, PostgreSQL's own user must be able to enter the folder.
         self._temporary.chmod(0o711)
         return self._temporary
 
@@ -63,7 +63,9 @@ class _Hold:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addini("pixconnect_settings", "Settings of the service, a NAME=value each.", type="linelist", default=[])
+    parser.addini(
+        "pixconnect_settings", "Settings of the service, one NAME=value per line.", type="linelist", default=[]
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -76,10 +78,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401  xdist need not be there
-    """Under xdist the controller holds the run, which so outlives each worker and not the whole."""
+    """Under xdist the controller holds the run, so that it outlives the workers but not the session."""
     import msgspec
 
-    # A run that never asks for Pix must not fail where nothing can be written, nor on a system that has no such locks.
+    # A run without Pix tests must not fail on a read-only file system or a system without these locks.
     with suppress(OSError, ImportError):
         node.workerinput[_WORKER_INPUT] = msgspec.to_builtins(node.config.stash[_hold_key].run)
 
@@ -100,7 +102,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture(scope="session")
 def _pix_run(request: pytest.FixtureRequest) -> Run:
-    """The run of tests that this process belongs to."""
+    """The test run that this process belongs to."""
     import msgspec
 
     from pixconnect_client.testing.service import Run
@@ -110,14 +112,14 @@ def _pix_run(request: pytest.FixtureRequest) -> Run:
         return request.config.stash[_hold_key].run
     if _WORKER_INPUT not in workerinput:
         pytest.fail(
-            "pixconnect: the service's data go into pytest's cache folder, which cannot be written", pytrace=False
+            "pixconnect: cannot write to pytest's cache folder, which holds the data of the service", pytrace=False
         )
     return msgspec.convert(workerinput[_WORKER_INPUT], Run)
 
 
 @pytest.fixture(scope="session")
 def pix_sandbox(_pix_run: Run, request: pytest.FixtureRequest) -> Iterator[Sandbox]:
-    """The run's sandbox, found or started: its ``base_url``, its ``auth_url``, and what makes holders."""
+    """The sandbox of the run, started on first use: its ``base_url``, its ``auth_url``, and a factory of holders."""
     from pixconnect_client.testing.sandbox import Sandbox
     from pixconnect_client.testing.service import NoService, find_service
 
@@ -128,7 +130,7 @@ def pix_sandbox(_pix_run: Run, request: pytest.FixtureRequest) -> Iterator[Sandb
     except NoService as error:
         why = str(error)
     if found is None:
-        # Out here, so that it is told once, and not also as the cause of itself.
+        # Raised outside of the handler, so that the report shows it once.
         pytest.fail(f"pixconnect: {why}", pytrace=False)
     sandbox = Sandbox(_pix_run, found)
     yield sandbox
@@ -137,7 +139,7 @@ def pix_sandbox(_pix_run: Run, request: pytest.FixtureRequest) -> Iterator[Sandb
 
 @pytest.fixture
 def _pix_turn(pix_sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[_Turn]:
-    """The test's turn in the sandbox."""
+    """Hold the sandbox for the duration of the test."""
     is_alone = not _ALONE.isdisjoint(request.fixturenames)
     with pix_sandbox.hold(is_alone=is_alone):
         yield "alone" if is_alone else "shared"
@@ -145,7 +147,7 @@ def _pix_turn(pix_sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[
 
 @pytest.fixture
 def pix(_pix_turn: _Turn, pix_sandbox: Sandbox, request: pytest.FixtureRequest) -> Iterator[Pix]:
-    """A holder of the test's own, with a client, a Pix key, an inbox for webhooks, and people outside who pay."""
+    """A holder for this test, with a client, a Pix key, a webhook inbox and simulated payers."""
     # Before 9.2 pytest has no type for it.
     test: pytest.Item = cast("Any", request).node
     mark = test.get_closest_marker("pix")
@@ -157,7 +159,7 @@ def pix(_pix_turn: _Turn, pix_sandbox: Sandbox, request: pytest.FixtureRequest) 
 
 @pytest.fixture
 def pix_clock(_pix_turn: _Turn, pix: Pix) -> Clock:
-    """The sandbox's clock. The test runs alone, and afterwards the clock shows real time."""
+    """The sandbox clock. The test runs alone; afterwards the clock is reset to real time."""
     from pixconnect_client.testing.sandbox import Clock
 
     _check_alone(_pix_turn)
@@ -166,7 +168,7 @@ def pix_clock(_pix_turn: _Turn, pix: Pix) -> Clock:
 
 @pytest.fixture
 def pix_faults(_pix_turn: _Turn, pix: Pix) -> Faults:
-    """What the network does wrong. The test runs alone, and afterwards the network works."""
+    """Faults of the simulated network. The test runs alone; afterwards the faults are removed."""
     from pixconnect_client.testing.sandbox import Faults
 
     _check_alone(_pix_turn)
@@ -187,6 +189,6 @@ def _open_holder(sandbox: Sandbox, wanted: dict[str, Any]) -> Pix:
 
 
 def _check_alone(turn: _Turn) -> None:
-    # Asked for by name in the middle of a test: others run beside it by then.
+    # Requested by name during the test: other tests already run in parallel.
     if turn != "alone":
         pytest.fail("pix_clock and pix_faults must be arguments of the test, or of a fixture of it", pytrace=False)

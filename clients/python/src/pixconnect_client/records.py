@@ -1,6 +1,6 @@
-"""What the service answers, under the names of its OpenAPI document.
+"""Response records, with the names of the OpenAPI document.
 
-Amounts are cents. A field that this version does not know is passed over.
+Amounts are cents. Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -37,81 +37,81 @@ from pixconnect_client.enums import (
 
 
 class Charge(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request to be paid, with its QR code."""
+    """A charge and its QR code."""
 
     id: int
     amount: int
-    """The amount to be paid. Cents."""
+    """The amount to pay. Cents."""
     key: str
     """The Pix key that receives the payment, normalised."""
     external_id: str
-    """Your own name for it, or the one that the service made."""
+    """Your own id for it, or a generated one."""
     status: ChargeStatus
-    """PENDING until it is paid (APPROVED), expires or is removed (both EXPIRED); RETURNED when all was refunded."""
+    """PENDING until it is paid (APPROVED), expires or is removed (both EXPIRED); RETURNED after a full refund."""
     emvqrcps: str
-    """The text of the QR code, to be copied and pasted."""
+    """The text of the QR code for copy and paste."""
     base64image: str
-    """The QR code as a PNG in base64 if ``base64=true`` was asked for, otherwise empty."""
+    """The QR code as a base64 PNG if requested with ``base64=true``, otherwise empty."""
     transaction_identification: str
-    """Its txid, its name in the Pix scheme."""
+    """Its txid: its id in the Pix scheme."""
     payer: ChargePayer | None = None
-    """Who was asked to pay, as it was sent."""
+    """The payer that the request named."""
 
 
 class ChargePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who is asked to pay."""
+    """The person or company that is asked to pay."""
 
     name: str
     """Free text."""
     tax_id: str
-    """CPF of 11 digits or CNPJ of 14 characters, without a mask."""
+    """CPF (11 digits) or CNPJ (14 characters), without punctuation."""
 
 
 class ChargeFine(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Added once, from the first day after the due date on."""
+    """A fine, added once after the due date."""
 
     kind: DeductionKind
     """``PERCENTAGE`` is of the amount less the rebate."""
     value: int
-    """Cents of a sum, hundredths of a per cent: 250 is R$ 2,50, or 2.5 %."""
+    """Cents, or hundredths of a per cent: 250 is R$ 2,50 or 2.5 %."""
 
 
 class ChargeInterest(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Added for each day after the due date."""
+    """Interest, added for each day after the due date."""
 
     kind: InterestKind
     """A month has 30 calendar or 21 business days, a year 365 or 252."""
     value: int
-    """Cents of a sum, hundredths of a per cent."""
+    """Cents, or hundredths of a per cent."""
 
 
 class ChargeRebate(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Taken off on every day."""
+    """A rebate, subtracted on every day."""
 
     kind: DeductionKind
     """``PERCENTAGE`` is of the amount."""
     value: int
-    """Cents of a sum, hundredths of a per cent."""
+    """Cents, or hundredths of a per cent."""
 
 
 class ChargeDatedDiscount(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A discount until a date."""
 
     until: date
-    """The last day on which it is given; not later than the due date."""
+    """The last day of the discount, at most the due date."""
     value: int
-    """Cents of a sum, hundredths of a per cent."""
+    """Cents, or hundredths of a per cent."""
 
 
 class ChargeDiscount(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Taken off when it is paid early."""
+    """A discount for early payment."""
 
     kind: DiscountKind
-    """Until dates, or for each day before the due date."""
+    """Fixed dates, or per day before the due date."""
     value: int | None = None
-    """For each day, of a kind by the day. Cents of a sum, hundredths of a per cent."""
+    """Per day, for a kind by the day. Cents, or hundredths of a per cent."""
     dated: list[ChargeDatedDiscount] | None = None
-    """Of a kind until dates, three at most: the earliest that has not passed is given."""
+    """For a kind by date: at most three. The earliest date that has not passed applies."""
 
 
 class PaidBy(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -119,19 +119,19 @@ class PaidBy(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     charge_id: int
     transfer_id: int
-    """The incoming transfer that paid it."""
+    """Id of the incoming transfer that paid it."""
     end_to_end_id: str
-    """The transfer's name on the whole network."""
+    """End-to-end id of the transfer."""
     amount: int
     """Cents."""
     status: TransferStatus
-    """CONFIRMED; RETURNED when all of it was refunded."""
+    """CONFIRMED, or RETURNED after a full refund."""
     paid_at: datetime
     payer: TransferParty
 
 
 class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Money moved over Pix."""
+    """A Pix that you sent or received."""
 
     id: int
     amount: int
@@ -145,22 +145,22 @@ class Transfer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     debit_party: TransferParty
     """The payer."""
     end_to_end_id: str
-    """Its name on the whole network. It finds the transfer for good, also where the network changes it later."""
+    """Its id on the network. It stays valid for lookups if the network assigns another one later."""
     external_id: str | None = None
-    """Your own name for it; incoming ones have none."""
+    """Your own id for it; None if incoming."""
     impact_type: Direction
     """IN credits you, OUT debits you."""
     status: TransferStatus
-    """PROCESSING at first, then CONFIRMED or ERROR; CANCELLED if it never left; RETURNED when all of it came back."""
+    """PROCESSING, then CONFIRMED or ERROR; CANCELLED if never sent; RETURNED after a full return."""
     transaction_identification: str | None = None
-    """The txid of the QR code, if there was one."""
+    """The txid of the QR code, if there is one."""
 
 
 class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One side of a transfer."""
 
     account_number: str
-    """With its check digit, without a mask."""
+    """With its check digit, without punctuation."""
     account_type: AccountType
     """The kind of account."""
     bank: str | None = None
@@ -176,7 +176,7 @@ class TransferParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     """The account's owner."""
     tax_id: str
-    """The owner's CPF of 11 digits or CNPJ of 14 characters, without a mask."""
+    """The owner's CPF (11 digits) or CNPJ (14 characters), without punctuation."""
 
 
 class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -185,63 +185,63 @@ class TransferOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     status: TransferStatus
     """The transfer's status."""
     code: str | None = None
-    """Why it failed, if it did: the rail's code, or the service's."""
+    """The code of the network or of the service, if it failed."""
     reason: str | None = None
-    """The same as a sentence."""
+    """The reason as a sentence."""
 
 
 class PartyMember(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One member of a party, and how it is known."""
+    """A value about a party, and how far it is known."""
 
     certainty: MemberCertainty
-    """``known`` is whole, ``masked`` is with stars as the institution sends it, ``unknown`` is not told."""
+    """``known``: complete; ``masked``: with asterisks, as the institution sends it; ``unknown``: missing."""
     value: str | None = None
-    """What it is, unless it is unknown."""
+    """The value, unless it is unknown."""
 
 
 class KnownParty(Struct, frozen=True, kw_only=True):
-    """One side of a transfer as far as it is known. Of your own side it is what this service knows of you."""
+    """A party of a transfer, as far as it is known. Your own data come from this service."""
 
     account_number: PartyMember
     account_type: PartyMember
-    """No institution tells it of a payer."""
+    """Institutions do not send it for payers."""
     bank: PartyMember
     branch: PartyMember
     ispb: PartyMember
     key: PartyMember
-    """The Pix key that was paid or found; of a payer it is never told."""
+    """The Pix key of the payee; unknown for payers."""
     key_type: PartyMember
     name: PartyMember
     tax_id: PartyMember
 
 
 class TransferParties(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is known of both sides of a transfer, and its names."""
+    """Both parties of a transfer as far as they are known, and its ids."""
 
     payer: KnownParty
     payee: KnownParty
     end_to_end_id: str
     is_end_to_end_id_ours: bool
-    """Whether that name is the service's alone, so that no other institution finds the Pix by it."""
+    """Whether this id exists only in this service, so that other institutions cannot look it up."""
     transaction_identification: str | None = None
-    """The txid that it carries, if there is one."""
+    """Its txid, if there is one."""
     network_transaction_identification: str | None = None
-    """That txid as the institution made it itself and the network has it, where that institution takes none of ours."""
+    """The txid that the institution assigned, if it does not accept ours."""
     institution: str | None = None
-    """The account at an institution on which it lies, as the operator calls it."""
+    """The operator's name of the institution account that holds it."""
     waits_for: WaitsFor | None = None
-    """What a person has to see to before it goes on: an operator of the service has to approve it, within 11 hours; or at the
-    institution its approval, or funds there, which may take days. Its status stays ``PROCESSING``."""
+    """What the transfer waits for: approval by an operator of the service (within 11 hours), approval at the institution, or
+    funds at the institution, which can take days. Its status stays ``PROCESSING``."""
     waits_since: datetime | None = None
-    """Since when, or when that was first seen."""
+    """Start of the wait, or when the service first observed it."""
 
 
 class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One side of a receipt, as far as it is known."""
+    """A party on a receipt, as far as it is known."""
 
     name: str | None = None
     tax_id: str | None = None
-    """A CPF without its first three and last two digits, or a CNPJ."""
+    """A CPF with its first three and last two digits masked, or a CNPJ."""
     institution: str | None = None
     ispb: str | None = None
     """The institution's identifier, with which its CNPJ begins."""
@@ -250,57 +250,57 @@ class ReceiptParty(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Receipt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The receipt of a transfer or refund that has settled. It may be shown to anybody."""
+    """The receipt of a settled transfer or refund. It contains no confidential data."""
 
     kind: ReceiptKind
     id: int
-    """The transfer's or refund's."""
+    """Id of the transfer or refund."""
     direction: Direction
     amount: int
     settled_at: datetime
-    """By the network's clock, where it is known."""
+    """The network's time, if known."""
     payer: ReceiptParty
-    """Of a refund, who returned it."""
+    """For a refund, the party that returned it."""
     payee: ReceiptParty
     end_to_end_id: str | None = None
-    """The network's name of the Pix, of a refund that of the original; None where the network does not know one."""
+    """End-to-end id of the Pix, for a refund that of the original; None if the network has none."""
     return_identification: str | None = None
-    """The network's name of a refund."""
+    """Return id of a refund."""
     transaction_identification: str | None = None
-    """The txid of the code that was paid, if it has one."""
+    """The txid of the paid QR code, if it has one."""
     code_kind: CodeKind
     amount_returned: int | None = None
-    """Of a transfer: how much of it has been returned since, if any."""
+    """For a transfer, the amount returned so far, if any."""
     message: str | None = None
-    """What the payer wrote, or who returned it."""
+    """The message of the payer, or of the party that returned it."""
     is_book: bool
     """Settled within the service, without the network."""
     is_test: bool
-    """No money has moved."""
+    """A sandbox receipt: no money was moved."""
 
 
 class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A received Pix given back, wholly or in part."""
+    """The return of a Pix, in full or in part."""
 
     id: int
     external_id: str | None = None
-    """Your own name for it; incoming ones have none."""
+    """Your own id for it; None if incoming."""
     return_identification: str
-    """Its name on the whole network. It finds the refund for good, also where the network changes it later."""
+    """Its id on the network. It stays valid for lookups if the network assigns another one later."""
     original_end_to_end_id: str
     """The Pix that is returned."""
     correlation_id: str
-    """Joins everything of one payment."""
+    """Shared by all operations on one payment."""
     amount: int
     """The amount returned. Cents."""
     status: RefundStatus
-    """PROCESSING until the rail has answered, then RETURNED or ERROR."""
+    """PROCESSING, then RETURNED or ERROR."""
     flow: Direction
     """OUT: you return what you received. IN: what you sent is returned to you."""
     reason: RefundReason
-    """Why it is returned."""
+    """The reason code."""
     description: str | None = None
-    """For the payer to read."""
+    """Text for the payer."""
     create_timestamp: datetime
     """When it was accepted."""
     last_modified: datetime
@@ -308,50 +308,50 @@ class Refund(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class InfractionDefence(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What you answered to an infraction."""
+    """Your answer to an infraction."""
 
     text: str
-    """Your words."""
+    """Your text."""
     status: DefenceStatus
     refusal: str | None = None
-    """Why your institution did not take it: then you may answer again, in time."""
+    """Why your institution rejected it. You can answer again before the deadline."""
     create_timestamp: datetime
     """When you answered."""
 
 
 class Infraction(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A Pix that you received and somebody contests; your institution judges it."""
+    """A contested Pix that you received. Your institution decides."""
 
     id: int
     infraction_id: str
-    """Your institution's name for it."""
+    """Your institution's id for it."""
     end_to_end_id: str
-    """The Pix."""
+    """End-to-end id of the Pix."""
     transfer_id: int
-    """Its transfer."""
+    """Id of its transfer."""
     charge_id: int | None = None
-    """The charge that it has paid."""
+    """Id of the charge that it paid."""
     transaction_identification: str | None = None
-    """The txid that it names."""
+    """Its txid."""
     external_id: str | None = None
-    """Your own name for the charge."""
+    """Your own id for the charge."""
     amount: int
-    """How much is contested. Cents."""
+    """The contested amount. Cents."""
     held: int
-    """How much of your money is blocked for it. Cents."""
+    """The amount blocked on your account. Cents."""
     taken: int
-    """How much your institution has given back. Cents."""
+    """The amount that your institution has returned. Cents."""
     reason: InfractionReason
     situation: InfractionSituation
     words: str | None = None
-    """What the payer says."""
+    """The payer's statement."""
     status: InfractionStatus
     open_timestamp: datetime
     """When it was opened."""
     respond_by: datetime
-    """Until when you can answer."""
+    """Deadline of your answer."""
     text_length_max: int
-    """How many characters of an answer your institution takes."""
+    """Maximum length of an answer, in characters."""
     defence: InfractionDefence | None = None
     """Your answer."""
     create_timestamp: datetime
@@ -364,17 +364,17 @@ class Balance(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The account's balance."""
 
     available_funds: int
-    """Money that can be spent. Cents."""
+    """Available money. Cents."""
     current_funds: int
-    """Money in the account, reserved and blocked money included. Cents."""
+    """Total money, including reserved and blocked money. Cents."""
     able_to_deposit: bool
-    """Whether money may come in."""
+    """Whether the account can receive money."""
     able_to_lend: bool
-    """Whether the account may lend."""
+    """Whether the account can lend."""
     able_to_withdraw: bool
-    """Whether money may go out."""
+    """Whether the account can send money."""
     last_modified: datetime
-    """When it last changed, reservations included."""
+    """Last change, including reservations."""
 
 
 class Transaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -382,17 +382,17 @@ class Transaction(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: int
     amount: int
-    """How much the funds changed. Cents."""
+    """The amount. Cents."""
     impact_type: Direction
-    """IN raised them, OUT lowered them."""
+    """IN credits, OUT debits the account."""
     create_timestamp: datetime
     """When it settled."""
     last_modified: datetime
-    """The same: a transaction never changes."""
+    """The same instant: a transaction never changes."""
 
 
 class Statement(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The account's history: opening balance + lines = closing balance."""
+    """The account statement: opening balance + lines = closing balance."""
 
     opening_balance: int
     """The balance before the first line. Cents."""
@@ -409,27 +409,27 @@ class StatementLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     create_timestamp: datetime
     """When it settled."""
     end_to_end_id: str | None = None
-    """The transfer's; of a refund, the original's; others have none."""
+    """End-to-end id of the transfer, or of a refund's original; None for other lines."""
     return_identification: str | None = None
-    """The refund's; nothing else has one."""
+    """Return id of a refund; None for other lines."""
     impact_type: Direction
-    """IN raised the balance, OUT lowered it."""
+    """IN credits, OUT debits the account."""
     amount: int
-    """How much the balance changed. Cents."""
+    """The amount. Cents."""
     running_balance: int
     """The balance after it. Cents."""
     counterparty: Counterparty | None = None
-    """The other side; deposits, and what the institution moved by itself, have none."""
+    """The counterparty; None for deposits and the institution's own movements."""
     description: str
-    """In words; of a refund, its author's own if there are any."""
+    """A description; for a refund, the text given with it if there is one."""
     external_id: str | None = None
-    """Your own name for what it is about."""
+    """Your own id for the operation."""
     transaction_identification: str | None = None
-    """The txid of the QR code, if there was one."""
+    """The txid of the QR code, if there is one."""
 
 
 class Counterparty(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The other side of a statement's line."""
+    """The counterparty of a statement line."""
 
     name: str
     """The account's owner."""
@@ -440,23 +440,23 @@ class Counterparty(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Endpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where events are posted. The secret is never shown."""
+    """A webhook endpoint. The API never returns its secret."""
 
     id: int
     url: str
     """A public https address."""
     event_types: list[EventName]
-    """The types of events that are posted to it."""
+    """The subscribed event types."""
     status: EndpointStatus
-    """``active``; ``inactive``: paused by you; ``disabled``: stopped by the service after 410 or days of failures."""
+    """``active``; ``inactive``: paused by you; ``disabled``: by the service, after 410 or five days of failures."""
     create_timestamp: datetime
-    """When it was made."""
+    """When it was created."""
     last_modified: datetime
     """When it last changed."""
 
 
 class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event on its way to one endpoint."""
+    """The delivery of one event to one endpoint."""
 
     id: int
     endpoint_id: int
@@ -470,34 +470,34 @@ class Delivery(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeliveryAttempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One POST and what came of it."""
+    """A delivery attempt and its result."""
 
     number: int
-    """From 1; redelivery counts on."""
+    """Counts from 1, across redeliveries."""
     time: datetime
     """When it began."""
     status_code: int | None = None
-    """The answer's status, if there was an answer."""
+    """The response status, if there was a response."""
     duration: str
-    """From looking up the name to the last byte."""
+    """Duration from name resolution to the last byte."""
     response: str
-    """The first KiB of the answer."""
+    """The first KiB of the response."""
     error: str | None = None
     """Why it failed."""
 
 
 class Replayed(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What will be sent again."""
+    """The result of a replay."""
 
     replayed: int
-    """The number of events."""
+    """The number of events that will be resent."""
 
 
 class PublishedKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A public key as a JWK (RFC 7517)."""
 
     kid: str
-    """Its name, as in the headers of what it signed."""
+    """Its key id, as in the headers of signatures."""
     kty: str
     """The key's family."""
     crv: str
@@ -520,10 +520,10 @@ class KeySet(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class CurrentKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The key that signs now, and all that are needed to verify what was signed before."""
+    """The current signing key, and all keys that are needed to verify earlier signatures."""
 
     kid: str
-    """Its name, as in the headers of what it signed."""
+    """Its key id, as in the headers of signatures."""
     kty: str
     """The key's family."""
     crv: str
@@ -539,26 +539,26 @@ class CurrentKey(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pem: str
     """The same key as PEM."""
     keys: list[PublishedKey]
-    """Every key still needed to verify something, this one included."""
+    """All keys that can verify signatures, including this one."""
 
 
 class ServerMetadata(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What OAuth 2 libraries read about this server (RFC 8414)."""
+    """OAuth 2 authorization server metadata (RFC 8414)."""
 
     issuer: str
     """As ``iss`` in tokens."""
     token_endpoint: str
-    """Where tokens are had."""
+    """The token endpoint."""
     jwks_uri: str
     """The keys that verify tokens."""
     scopes_supported: list[str]
-    """All scopes that there are."""
+    """All scopes."""
     response_types_supported: list[str]
-    """``none``: there is no page on which a person signs in."""
+    """``none``: there is no interactive login."""
     grant_types_supported: list[str]
     """``client_credentials``."""
     token_endpoint_auth_methods_supported: list[str]
-    """How a client may name itself."""
+    """How a client authenticates."""
     tls_client_certificate_bound_access_tokens: bool
     """Whether the token of a client with a certificate works with that certificate alone (RFC 8705)."""
     service_documentation: str
@@ -569,23 +569,23 @@ class Liveness(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The process answers."""
 
     status: str | None = None
-    """``alive``, always: a process that is not does not answer."""
+    """Always ``alive``."""
 
 
 class Readiness(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whether this process should get requests."""
+    """Whether this process accepts requests."""
 
     status: ReadinessStatus
     """``not ready`` comes with 503."""
     error: str | None = None
-    """The checks that failed, and why."""
+    """The failed checks and their reasons."""
 
 
 class Health(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The state of the service."""
 
     status: HealthStatus
-    """``unhealthy`` without its database; ``degraded`` if anything else fails."""
+    """``unhealthy`` without the database; ``degraded`` if another check fails."""
     duration: str
     """How long all checks took."""
     timestamp: datetime

@@ -1,4 +1,4 @@
-"""What the sandbox takes and answers."""
+"""Requests and responses of the sandbox."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pixconnect_client.enums import FaultOperation, InfractionStatus, MovementSt
 
 
 class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Somebody outside; what is left out is made up."""
+    """A payer at another institution. Missing values are generated."""
 
     name: str | None = None
     """The account's owner."""
@@ -19,70 +19,70 @@ class OutsidePayer(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Payment(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcome of a payment from outside."""
+    """The outcome of a simulated payment."""
 
     end_to_end_id: str
-    """Its name on the network, and that of your incoming transfer."""
+    """Its end-to-end id, also that of your incoming transfer."""
     amount: int
     """The amount paid. Cents."""
     status: PaymentStatus
-    """CONFIRMED once the money is durably in your account; ERROR if the service refused it or the network cancelled it."""
+    """CONFIRMED when the money is in your account; ERROR if the service rejected it or the network cancelled it."""
     code: str | None = None
-    """Why it was refused, as the scheme says it."""
+    """The scheme's reject code."""
     reason: str | None = None
-    """The same as a sentence."""
+    """The reason as a sentence."""
 
 
 class ReturnOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of a return."""
 
     return_identification: str
-    """Its name on the network, and that of your incoming refund."""
+    """Its return id, also that of your incoming refund."""
     original_end_to_end_id: str
     """The returned Pix."""
     amount: int
-    """The amount given back. Cents."""
+    """The returned amount. Cents."""
     status: RefundStatus
-    """RETURNED once the money is durably in your account."""
+    """RETURNED when the money is in your account."""
 
 
 class Deposit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Money put into your account."""
+    """A deposit."""
 
     id: int
     amount: int
-    """How much was put in. Cents."""
+    """The deposited amount. Cents."""
     create_timestamp: datetime
-    """When it was put in."""
+    """When it was deposited."""
 
 
 class SandboxInfraction(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An infraction as the sandbox, your institution, has it."""
+    """An infraction in the sandbox, which acts as your institution."""
 
     infraction_id: str
-    """Its name, under which the sandbox is told of a decision."""
+    """Its id in the sandbox, for later decisions."""
     end_to_end_id: str
     """The Pix."""
     amount: int
-    """How much is contested. Cents."""
+    """The contested amount. Cents."""
     wanted: int
-    """How much is to be blocked, once there is so much. Cents."""
+    """The amount to block when available. Cents."""
     held: int
-    """How much of that is blocked. Cents."""
+    """The amount blocked so far. Cents."""
     status: InfractionStatus
     respond_by: datetime
-    """Until when you can answer."""
+    """Deadline of your answer."""
 
 
 class MovementOutcome(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Money that the institution has moved."""
+    """A movement by the institution."""
 
     id: str
-    """The institution's name of the item in its own statement."""
+    """Id of the item in the institution's statement."""
     amount: int
-    """How much was moved. Cents."""
+    """The amount. Cents."""
     status: MovementStatus
-    """POSTED once it is durably in your account."""
+    """POSTED when it is booked on your account."""
 
 
 class QrCode(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,7 +93,7 @@ class QrCode(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The messages that a rule concerns; a field that you leave out matches all."""
+    """The messages that a rule matches. A missing field matches all."""
 
     key: str | None = None
     """The payee's Pix key."""
@@ -104,40 +104,40 @@ class FaultMatch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FaultRule(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One way in which the network misbehaves."""
+    """A fault rule."""
 
     effect: str
-    """What happens.
+    """The effect.
 
     ``reject:<SPI code>``, ``delay:<ms>``, ``no_answer``, ``lost``, ``duplicate_answer``, ``out_of_order``, ``unavailable``,
     ``two_steps:<ms>``, ``cancel:<SPI code>`` or ``cancel:<SPI code>:<ms>``, ``fee:<cents>``, ``dated_back:<s>``,
-    ``suspect:release`` or ``suspect:return``, or either with ``:<ms>``; at faces also
+    ``suspect:release`` or ``suspect:return``, or either with ``:<ms>``; for simulated institutions also
     ``html:before``, ``html:after``, ``too_many:<s>``, ``token_ended``, ``lag:<s>``, ``page_shift``.
     """
     match: FaultMatch | None = None
-    """To which messages."""
+    """The messages that it matches."""
     probability: float | None = None
-    """To what share of them, from 0 to 1."""
+    """The share of matching messages, from 0 to 1."""
     times: int | None = None
-    """To how many of them at most; counts down."""
+    """The number of remaining applications; counts down."""
 
 
 class SandboxClock(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The time of the service and the sandbox."""
 
     now: datetime
-    """The time by which charges expire and retries are due."""
+    """The clock that controls expiry and retries."""
 
 
 class FaultRules(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How the network misbehaves, for all holders."""
+    """The fault rules, for all holders."""
 
     rules: list[FaultRule]
-    """The first that matches wins."""
+    """The first matching rule applies."""
 
 
 class SandboxHolder(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A new account, and the client that may use it."""
+    """A new holder and its client."""
 
     holder_id: int
     client_id: str

@@ -1,3 +1,3 @@
-"""This package's version, which is also the name that it calls itself by in requests."""
+"""The version of this package, which requests carry in ``User-Agent``."""
 
 __version__ = "0.1.0"

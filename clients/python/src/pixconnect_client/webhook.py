@@ -1,12 +1,16 @@
-"""Check that a webhook came from the service: a receiver does so with the raw body, before it believes anything in it.
+"""Verify the signature of a webhook. Pass the raw body, and do not use its contents before the check.
 
-There are three signatures. ``verify_webhook`` checks that of the Standard Webhooks specification, which covers the event's id
-and the time of the attempt. ``verify_webhook_body`` checks ``X-Webhook-Signature``, which covers the body alone.
-``verify_webhook_jws`` checks ``X-Webhook-Signature-JWS`` with the service's published keys; one key signs for all holders, so
-it must be told whose webhooks these are. ``verify_notice`` checks the same of what the webhook of a Pix key is told, and that
-the key is the receiver's own. None falls back to another: an attacker would choose the weakest.
+Each webhook has three signatures:
 
-Names of headers may be in any case. While a secret is being changed give both; one that fits is enough.
+- ``verify_webhook`` checks the signature of the Standard Webhooks specification. It covers event id, timestamp and body.
+- ``verify_webhook_body`` checks ``X-Webhook-Signature``. It covers the body only.
+- ``verify_webhook_jws`` checks ``X-Webhook-Signature-JWS`` against the service's published keys. One key signs for all
+  holders, so this function also needs your holder id.
+
+``verify_notice`` checks the notices of the central bank's Pix API, and that the paid key is yours. No function falls back to
+another signature, since an attacker would choose the weakest.
+
+Header names are case-insensitive. While you rotate a secret pass both; one match is enough.
 """
 
 import base64
@@ -24,13 +28,13 @@ from pixconnect_client.events import Event, read_event
 from pixconnect_client.records import KeySet
 
 TOLERANCE_S = 300
-"""Seconds that the time of an attempt may differ from this machine's."""
+"""Maximum difference between a webhook's timestamp and this machine's clock, in seconds."""
 
 _ENCODED_PREFIX = "whsec_"
 _VERSION = "v1"
 _COORDINATE_OCTETS = 32
 _INSTANT_DIGITS = 12
-"""They reach beyond the year 30000; more would only cost time."""
+"""Enough until the year 30000; longer values are rejected without parsing them."""
 
 
 def verify_webhook(
@@ -41,18 +45,18 @@ def verify_webhook(
     tolerance_s: float = TOLERANCE_S,
     now: Callable[[], float] = time.time,
 ) -> Event:
-    """Check ``webhook-signature``, and read the event.
+    """Check ``webhook-signature`` and return the event.
 
     Args:
-        body: The request's, as it came: not decoded, not written again.
-        secret: The endpoint's, or several of which one must fit.
-        tolerance_s: How far ``webhook-timestamp`` may be from now, before or after.
-        now: Seconds since 1970.
+        body: The raw request body, neither decoded nor re-encoded.
+        secret: The endpoint's secret, or several of which one must match.
+        tolerance_s: Maximum age of ``webhook-timestamp``, in both directions.
+        now: Returns the current Unix time in seconds.
 
     Raises:
-        InvalidWebhook: A header is missing or unreadable, the time is too far off, or no signature fits.
-        TypeError: The body is text: what was signed are the octets that came.
-        ValueError: There is no secret, or an empty one.
+        InvalidWebhook: A header is missing or malformed, the timestamp is too old or too new, or no signature matches.
+        TypeError: The body is ``str``; the signature covers the raw bytes.
+        ValueError: No secret was given, or an empty one.
 
     Source:
         Standard Webhooks specification 1.0, "Signature scheme".
@@ -64,7 +68,7 @@ def verify_webhook(
     timestamp = _read_header(given, "webhook-timestamp")
     signatures = _read_header(given, "webhook-signature").split(" ")
     _check_time(timestamp, now(), tolerance_s)
-    # The octets as they came: JSON that was parsed and written again would be signed differently.
+    # The raw bytes: JSON that was parsed and serialized again has another signature.
     message = _encode(f"{name}.{timestamp}.") + body
     expected = [
         f"{_VERSION},{base64.b64encode(hmac.digest(key, message, hashlib.sha256)).decode()}".encode() for key in keys
@@ -75,16 +79,16 @@ def verify_webhook(
 
 
 def verify_webhook_body(body: bytes, headers: Mapping[str, str], secret: str | Sequence[str]) -> Event:
-    """Check ``X-Webhook-Signature``, and read the event. It does not cover the time: an old webhook is accepted for ever.
+    """Check ``X-Webhook-Signature`` and return the event. It covers no timestamp, so replayed webhooks are accepted.
 
     Args:
-        body: The request's, as it came: not decoded, not written again.
-        secret: The endpoint's, or several of which one must fit.
+        body: The raw request body, neither decoded nor re-encoded.
+        secret: The endpoint's secret, or several of which one must match.
 
     Raises:
-        InvalidWebhook: The header is missing, or does not fit.
-        TypeError: The body is text: what was signed are the octets that came.
-        ValueError: There is no secret, or an empty one.
+        InvalidWebhook: The header is missing or does not match.
+        TypeError: The body is ``str``; the signature covers the raw bytes.
+        ValueError: No secret was given, or an empty one.
     """
     _check_body(body)
     secrets = _read_secrets(secret)
@@ -105,23 +109,22 @@ def verify_webhook_jws(
     tolerance_s: float = TOLERANCE_S,
     now: Callable[[], float] = time.time,
 ) -> Event:
-    """Check ``X-Webhook-Signature-JWS``: who signed, for whom, when and which event; and read the event.
+    """Check ``X-Webhook-Signature-JWS`` (signer, holder, time and event id) and return the event.
 
     Args:
-        body: The request's, as it came: not decoded, not written again.
-        keys: What ``client.identity.key_set()`` answers, or ``/.well-known/jwks.json`` read over https; kept for as long as it
-            has the key. Anybody can send you an unknown ``kid``: read them again at most once a minute.
-        holder_id: Whose webhooks these are, as in ``sandbox.json`` and in tokens; what is for another holder is
-            refused.
-        tolerance_s: How far ``iat`` may be from now, before or after.
-        now: Seconds since 1970.
+        body: The raw request body, neither decoded nor re-encoded.
+        keys: The result of ``client.identity.key_set()``, or ``/.well-known/jwks.json`` fetched over https. Cache it while it
+            contains the key. An unknown ``kid`` can come from an attacker: fetch the keys again at most once a minute.
+        holder_id: Your holder id, as in ``sandbox.json`` and in tokens. Webhooks for other holders are rejected.
+        tolerance_s: Maximum age of ``iat``, in both directions.
+        now: Returns the current Unix time in seconds.
 
     Raises:
-        UnknownSigningKey: The keys have none of that name that can sign webhooks.
-        InvalidWebhook: A header is missing or unreadable, the signature does not fit, or it is for another holder, of another
-            event, or from another time.
-        TypeError: The body is text: what was signed are the octets that came.
-        ValueError: There is no holder's id.
+        UnknownSigningKey: The key set has no webhook signing key with this ``kid``.
+        InvalidWebhook: A header is missing or malformed, the signature does not match, or it is for another holder, another
+            event or another time.
+        TypeError: The body is ``str``; the signature covers the raw bytes.
+        ValueError: The holder id is empty.
 
     Source:
         RFC 7515, appendix F; RFC 7518, section 3.4; RFC 7519, sections 4.1 and 5.3.
@@ -143,32 +146,34 @@ def verify_notice(
     tolerance_s: float = TOLERANCE_S,
     now: Callable[[], float] = time.time,
 ) -> list[dict[str, Any]]:
-    """Check a notice of the central bank's Pix API (``PUT /webhook/{chave}``), and read its Pix, in that API's words.
+    """Check a notice of the central bank's Pix API (``PUT /webhook/{chave}``) and return its Pix as that API defines them.
 
-    Anybody may name your URL for a key of theirs, and the service then tells you truthfully of money that is not yours. So each
-    ``chave`` must be one of your own. Ask ``GET /pix/{e2eid}`` before you deliver: what a notice says may have changed.
+    Another holder can register your URL for one of their keys. The service then sends you valid notices about their money.
+    So each ``chave`` must be one of your own. A notice can be outdated: call ``GET /pix/{e2eid}`` before you deliver goods.
 
     Args:
-        body: The request's, as it came: not decoded, not written again.
+        body: The raw request body, neither decoded nor re-encoded.
         keys: As for ``verify_webhook_jws``.
-        holder_id: Whose notices these are; what is for another holder is refused.
-        pix_keys: Your keys that have this URL, as the service writes them: ``+55...``, e-mail in lower case, no mask.
-        tolerance_s: How far ``iat`` may be from now, before or after.
-        now: Seconds since 1970.
+        holder_id: Your holder id. Notices for other holders are rejected.
+        pix_keys: Your keys with this URL in normalized form: ``+55...``, e-mail in lower case, no punctuation.
+        tolerance_s: Maximum age of ``iat``, in both directions.
+        now: Returns the current Unix time in seconds.
 
     Raises:
-        UnknownSigningKey: The keys have none of that name that can sign webhooks.
-        InvalidWebhook: A header is missing or unreadable, the signature does not fit, or it is for another holder, about a Pix
-            that was paid to no key of yours, no notice, or from another time.
-        TypeError: The body is text: what was signed are the octets that came.
-        ValueError: There is no holder's id, or no key.
+        UnknownSigningKey: The key set has no webhook signing key with this ``kid``.
+        InvalidWebhook: A header is missing or malformed, the signature does not match, it is for another holder, from another
+            time or not a notice, or the paid key is not yours.
+        TypeError: The body is ``str``; the signature covers the raw bytes.
+        ValueError: The holder id or the list of keys is empty.
 
     Source:
         RFC 7515, appendix F; Pix API 2.9.0, ``PixWebhook`` and ``Pix``.
     """
     own = [pix_keys] if isinstance(pix_keys, str) else list(pix_keys)
     if not own or not all(own):
-        raise ValueError("pix_keys: missing or empty; a Pix to somebody else's key would fit")
+        raise ValueError(
+            "pix_keys: must name at least one of your keys; without it Pix to other holders' keys would pass"
+        )
     message = _check_jws(body, headers, keys, holder_id, tolerance_s, now)
     if not message.startswith("pix_"):
         raise InvalidWebhook("X-Webhook-Signature-JWS: jti: is of no notice")
@@ -195,13 +200,13 @@ def _check_jws(
     tolerance_s: float,
     now: Callable[[], float],
 ) -> str:
-    """Check who signed, for whom and when; the name of the message."""
+    """Check signer, holder and time; return the id of the message."""
     _check_body(body)
     audience = str(holder_id)
     if not audience:
-        raise ValueError("holder_id: missing or empty; what is signed for somebody else would fit")
+        raise ValueError("holder_id: must not be empty; without it webhooks for other holders would pass")
     given = {name.lower(): value for name, value in headers.items()}
-    # The signature first: what the header says is believed only after that.
+    # Check the signature before using any field of the header.
     head, header, signature = _read_jws(_read_header(given, "x-webhook-signature-jws"))
     x, y = _find_key(keys, header.get("kid"))
     signed = head.encode() + b"." + base64.urlsafe_b64encode(body).rstrip(b"=")
@@ -218,7 +223,7 @@ def _check_jws(
 
 
 def _read_jws(text: str) -> tuple[str, Mapping[str, object], bytes]:
-    """The protected header as it came and as it reads, and the signature of a detached JWS."""
+    """Split a detached JWS into its protected header (raw and decoded) and its signature."""
     head, _, rest = text.partition(".")
     try:
         fields = msgspec.json.decode(_decode(head), type=dict[str, object])
@@ -227,14 +232,14 @@ def _read_jws(text: str) -> tuple[str, Mapping[str, object], bytes]:
         fields, signature = None, b""
     if not rest.startswith(".") or fields is None:
         raise InvalidWebhook("X-Webhook-Signature-JWS: must be a detached JWS")
-    # One algorithm only, whatever the header asks for; and extensions that must be understood are not understood here.
+    # Accept ES256 only, regardless of the header. No critical extension is supported.
     if fields.get("alg") != "ES256" or "crit" in fields:
         raise InvalidWebhook("X-Webhook-Signature-JWS: must be signed with ES256, and have nothing critical")
     return head, fields, signature
 
 
 class _SigningKey(msgspec.Struct):
-    """What a JWK must say to be a key that signs webhooks."""
+    """The required fields of a JWK that signs webhooks."""
 
     kid: str
     kty: Literal["EC"]
@@ -246,7 +251,7 @@ class _SigningKey(msgspec.Struct):
 
 
 def _find_key(keys: KeySet | Mapping[str, object], kid: object) -> tuple[int, int]:
-    # Whatever was read from the network may be given here: what is no key of ours is passed over.
+    # The key set may come from the network unchecked: skip entries that are not ES256 signing keys.
     found: object = msgspec.to_builtins(keys)
     listed = cast("dict[str, object]", found).get("keys") if isinstance(found, dict) else None
     for one in cast("list[object]", listed) if isinstance(listed, list) else ():
@@ -261,8 +266,8 @@ def _find_key(keys: KeySet | Mapping[str, object], kid: object) -> tuple[int, in
 
 
 def _is_signed(message: bytes, signature: bytes, x: int, y: int) -> bool:
-    """Whether the key (x, y) made this signature, r and s of 32 octets each, over the message: ES256 of RFC 7518."""
-    # Only who checks this signature pays for loading it.
+    """Verify an ES256 signature (RFC 7518): r and s of 32 bytes each, by the public key (x, y)."""
+    # Imported here, so that only programs that check JWS pay for it.
     from cryptography.exceptions import InvalidSignature  # noqa: PLC0415
     from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec, utils  # noqa: PLC0415
@@ -279,7 +284,7 @@ def _is_signed(message: bytes, signature: bytes, x: int, y: int) -> bool:
 
 
 def _decode(text: str) -> bytes:
-    """Base64url without padding, in its one right form; ``ValueError`` if it is not."""
+    """Decode canonical base64url without padding; raise ``ValueError`` for any other form."""
     octets = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     if base64.urlsafe_b64encode(octets).rstrip(b"=").decode() != text:
         raise ValueError("is no base64url")
@@ -288,18 +293,18 @@ def _decode(text: str) -> bytes:
 
 def _check_body(body: object) -> None:
     if not isinstance(body, bytes | bytearray):
-        raise TypeError("body: give the octets that came, before they are decoded or parsed")
+        raise TypeError("body: must be the raw bytes of the request, before decoding or parsing")
 
 
 def _read_secrets(secret: str | Sequence[str]) -> list[str]:
     secrets = [secret] if isinstance(secret, str) else list(secret)
     if not secrets or not all(one.removeprefix(_ENCODED_PREFIX) for one in secrets):
-        raise ValueError("secret: missing or empty; anybody could sign with it")
+        raise ValueError("secret: must not be empty; an empty secret would accept any sender")
     return secrets
 
 
 def _standard_key(secret: str) -> bytes:
-    """``whsec_`` and base64 is decoded; any other secret is its own octets, which the service does in the same way."""
+    """Decode a ``whsec_`` secret from base64; use any other secret as UTF-8. The service does the same."""
     if secret.startswith(_ENCODED_PREFIX):
         try:
             return base64.b64decode(secret.removeprefix(_ENCODED_PREFIX), validate=True)
@@ -316,7 +321,7 @@ def _read_header(given: Mapping[str, str], name: str) -> str:
 
 
 def _encode(text: str) -> bytes:
-    # Some frameworks read octets that are no UTF-8 as half characters, which are refused like any other wrong ones.
+    # Some frameworks decode invalid UTF-8 as surrogates; such a header is rejected like any other wrong one.
     return text.encode(errors="surrogatepass")
 
 
@@ -336,7 +341,7 @@ def _check_age(name: str, sent_s: object, now_s: float, tolerance_s: float) -> N
 
 
 def _any_fits(signatures: Sequence[bytes], expected: Sequence[bytes]) -> bool:
-    # Every pair is compared, so that the time it takes tells nothing.
+    # Compare every pair, so that the time does not depend on the result.
     fits = False
     for signature in signatures:
         for one in expected:

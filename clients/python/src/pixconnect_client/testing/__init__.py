@@ -1,1 +1,1 @@
-"""A service for tests: one for the whole run, a holder for each test. ``pytest_plugin.py`` makes fixtures of it."""
+"""A service for tests: one per test run, and a holder per test. ``pytest_plugin.py`` provides the fixtures."""

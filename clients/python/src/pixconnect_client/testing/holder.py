@@ -1,4 +1,4 @@
-"""A holder of a test's own: a client, a Pix key and an inbox that no other test sees."""
+"""The holder of one test: a client, a Pix key and an inbox, separate from all other tests."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _BEFORE_ALL = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class Pix:
-    """A test's own account, and payers at other institutions."""
+    """The account of a test, with simulated payers at other institutions."""
 
     def __init__(self, client: Client, made: SandboxHolder, *, base_url: str, auth_url: str) -> None:
         self.client = client
-        """Logged in as the holder."""
+        """A client with the holder's credentials."""
         self.base_url = base_url
         self.auth_url = auth_url
         self.holder_id = made.holder_id
         self.client_id = made.client_id
         self.client_secret = made.client_secret
         self.key = made.key
-        """A Pix key of the holder, of the type EVP."""
+        """An EVP key of the holder."""
         self._inbox: Inbox | None = None
         self._endpoint_id = 0
 
     @property
     def inbox(self) -> Inbox:
-        """Receives every event of the holder, those from before it was first asked for too."""
+        """Receives every event of the holder, including events from before its first use."""
         if self._inbox is None:
             inbox = Inbox()
             try:
@@ -54,20 +54,20 @@ class Pix:
             )
 
     def pay(self, charge: Charge | str, amount: int | None = None) -> Payment:
-        """Let somebody outside pay a charge, or a QR code's text; without an amount, what it asks for."""
+        """Pay a charge, or the text of a QR code, from another institution. The default amount is that of the charge."""
         return self.client.sandbox.pay(charge if isinstance(charge, str) else charge.emvqrcps, amount=amount)
 
     def receive(self, amount: int) -> Payment:
-        """Let somebody outside pay to the holder's key, without a charge."""
+        """Pay to the holder's key from another institution, without a charge."""
         return self.client.sandbox.receive(self.key, amount)
 
     def deposit(self, amount: int) -> Deposit:
-        """Put money into the holder's account."""
+        """Deposit money on the holder's account."""
         return self.client.sandbox.deposit(amount)
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a program needs to act as this holder, for its environment."""
+        """Environment variables for a program that acts as this holder."""
         return {
             "PIXCONNECT_API_URL": self.base_url,
             "PIXCONNECT_AUTH_URL": self.auth_url,
@@ -76,7 +76,7 @@ class Pix:
         }
 
     def tell_timeline(self) -> str:
-        """What happened to the holder, oldest first, for people."""
+        """A readable list of the holder's events, oldest first."""
         try:
             page = next(self.client.events.list(page_size=_TIMELINE_MAX).pages())
             balance = self.client.balance()
@@ -95,7 +95,7 @@ class Pix:
         return "\n".join(lines)
 
     def _read_details(self) -> Mapping[int, Mapping[str, Any]]:
-        """What the feed knows besides: by whom something was paid, why it failed. It is a moment behind."""
+        """Details from the feed, such as payer and failure reason. The feed lags slightly."""
         try:
             page = self.client.request("GET", "/v1/webhook/feed", query={"page_size": _TIMELINE_MAX * 10})
         except PixConnectError:
@@ -103,7 +103,7 @@ class Pix:
         return {event["id"]: event["detail"] for event in page["events"]}
 
     def close(self) -> None:
-        """Have nothing more sent to the inbox."""
+        """Stop deliveries to the inbox."""
         try:
             if self._endpoint_id:
                 self.client.endpoints.delete(self._endpoint_id)

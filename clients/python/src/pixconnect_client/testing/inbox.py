@@ -1,4 +1,4 @@
-"""An inbox for webhooks: a receiver on this machine that checks signatures and keeps what came."""
+"""An inbox for webhooks: a local receiver that verifies signatures and stores the webhooks."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ _UNTOLD = {"create_timestamp", "correlation_id"}
 
 
 class Received(Struct, frozen=True, kw_only=True):
-    """One webhook, as it came."""
+    """A received webhook."""
 
     event: Event
     body: bytes
     headers: Mapping[str, str]
-    """Names in lower case."""
+    """Header names in lower case."""
     attempt: int
     """From 1."""
     answered: int
-    """With what status."""
+    """The status that the inbox returned."""
 
 
 class Inbox:
-    """Receives webhooks on a free port of this machine, from when it is made until ``close``."""
+    """Receives webhooks on a free local port until ``close``."""
 
     def __init__(self) -> None:
         self.secret = f"whsec_{base64.b64encode(secrets.token_bytes(24)).decode()}"
-        """Signs what comes here: give it to the program that you hand webhooks on to."""
+        """The secret that signs these webhooks, for a program that you forward them to."""
         self.received: list[Received] = []
-        """Everything, in the order in which it came; one event may come more than once."""
+        """All webhooks in order of arrival. An event may arrive more than once."""
         self.refused: list[str] = []
-        """Why something that came is not from the service."""
+        """The reasons of rejected webhooks."""
         self._came = threading.Condition()
         self._taken: set[int] = set()
         self._next_statuses: list[int] = []
@@ -58,17 +58,17 @@ class Inbox:
         return f"http://127.0.0.1:{self._server.server_address[1]}/"
 
     def wait_for(self, name: str, *, timeout_s: float = WAIT_TIMEOUT_S, **payload: object) -> Received:
-        """Wait for an event; what came before is found too, and each event once.
+        """Wait for an event. Earlier events count too, and each event is returned once.
 
         Args:
-            name: Such as ``qrcode.approved``.
-            timeout_s: How long.
-            payload: What fields of its payload must be, such as ``external_id="order-7"``.
+            name: The event type, such as ``qrcode.approved``.
+            timeout_s: Maximum wait in seconds.
+            payload: Required values of payload fields, such as ``external_id="order-7"``.
 
         Raises:
-            AssertionError: It did not come in time; the message says what did.
-            TypeError: Its payload has no such field, so that it would never come.
-            ValueError: There is no such event.
+            AssertionError: It did not arrive in time. The message lists the events that did.
+            TypeError: The payload of this event type has no such field.
+            ValueError: There is no such event type.
         """
         _refuse_misspelt(name, payload)
         until = time.monotonic() + timeout_s
@@ -81,7 +81,7 @@ class Inbox:
             return found
 
     def answer_next(self, *statuses: int) -> None:
-        """Answer the next webhooks with these, and those after them with 204 again."""
+        """Respond to the next webhooks with these statuses, then with 204 again."""
         with self._came:
             self._next_statuses += statuses
 
@@ -129,7 +129,7 @@ class Inbox:
                 self.end_headers()
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  its name there
-                """Say nothing."""
+                """Suppress the access log."""
 
         return Handler
 
@@ -151,14 +151,14 @@ def _guess(word: str, words: Sequence[str]) -> str:
 
 
 def describe(event: Event, detail: Mapping[str, Any] | None = None) -> str:
-    """One line about an event, for people; ``detail`` is what the feed says besides."""
+    """Format an event as one line; ``detail`` comes from the feed."""
     fields = _fields(event.payload).items()
     told = " ".join(f"{name}={value}" for name, value in fields if name not in _UNTOLD and value is not None)
     return f"{event.create_timestamp:%H:%M:%S.%f}  {event.name:<23} {told}{_describe_detail(detail or {})}"
 
 
 def _describe_detail(detail: Mapping[str, Any]) -> str:
-    # What explains a failed test; the rest of it is in the feed.
+    # The part that explains a failed test; the feed has the rest.
     told: list[str] = []
     for word, party in (("from", "debit_party"), ("to", "credit_party")):
         if party in detail:

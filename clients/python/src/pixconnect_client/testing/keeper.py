@@ -1,11 +1,10 @@
-"""Keeps one service for one run of tests, and ends it when the run is gone, however the run ends.
+"""Runs the service of a test run, and stops it when the run ends in any way.
 
-It is a program of its own, because the run may be killed at any instant: the run's first process holds a lock on a file, which
-the system releases when that process dies, and this waits for that lock. It imports nothing but the standard library, so that
-it starts at once.
+It is a separate program because the run may be killed. The run's first process holds a file lock, which the system releases
+when the process dies; the keeper waits for that lock. It imports only the standard library, so that it starts quickly.
 
-Usage: ``python keeper.py FOLDER RUN DESCRIPTOR COMMAND...``. It writes ``service.json``, where the service is or why there is
-none, and then closes the descriptor, which is a lock that others wait for.
+Usage: ``python keeper.py FOLDER RUN DESCRIPTOR COMMAND...``. It writes the address of the service, or the reason why there
+is none, to ``service.json``. Then it closes the descriptor, which is a lock that other processes wait for.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _LINES_TOLD = 20
 
 
 def lock(path: Path) -> BinaryIO:
-    """Wait until nobody else has this file locked; the lock ends with the file, or with this process."""
+    """Wait for the lock on this file. It is released when the file is closed or the process ends."""
     file = path.open("ab")
     fcntl.flock(file, fcntl.LOCK_EX)
     return file
@@ -45,14 +44,14 @@ class Keeper:
         self._is_over = False
 
     def keep(self) -> None:
-        # An earlier run in this folder may be ending its service just now.
+        # An earlier run in this folder may still be stopping its service.
         with lock(self._folder / "keeper.lock"):
             self._notice.unlink(missing_ok=True)
             if (self._folder / "worn").exists():
                 self._forget_home()
             was_there = self._home.exists()
             service = self._start()
-            # The home is kept to start fast, and for nothing else: one that does not work is made anew.
+            # The home is kept only for a fast start: delete it if it does not work.
             if not self._is_ready.is_set() and was_there:
                 self._forget_home()
                 service = self._start()
@@ -79,7 +78,7 @@ class Keeper:
         )
         reading = threading.Thread(target=self._read, args=(service,), daemon=True)
         reading.start()
-        # Set as well where it ends before it is ready.
+        # Also set if the service ends before it is ready.
         while reading.is_alive() and not self._is_ready.wait(0.1):
             pass
         return service
@@ -94,7 +93,7 @@ class Keeper:
                 if line.startswith("Ready in "):
                     self._is_ready.set()
         service.wait()
-        # It gave up by itself: whoever asks now is told that there is none.
+        # The service ended by itself: record that for processes that look for it later.
         if self._is_ready.is_set() and not self._is_over:
             self._notice.unlink(missing_ok=True)
             os._exit(1)
@@ -122,7 +121,7 @@ class Keeper:
 
 
 def _leave_behind() -> None:
-    """Go on as nobody's child, in a session of our own: whoever presses Ctrl-C interrupts the tests, and we end after them."""
+    """Detach into a separate session, so that Ctrl-C interrupts the tests first and the keeper ends after them."""
     if os.fork():
         os._exit(0)
     os.setsid()

@@ -1,4 +1,4 @@
-"""The run's sandbox as one process sees it: it makes holders, and has what there is only once, the clock and the faults."""
+"""The sandbox of the run, for one process: a factory of holders, and the shared clock and faults."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pixconnect_client.testing.lock import hold_sandbox
 from pixconnect_client.testing.service import Found, Run
 
 _TIMEOUT_S = 60.0
-"""Moving the clock takes as long as the work that falls due on the way."""
+"""Timeout for moving the clock, which processes all work that becomes due."""
 
 
 class Sandbox:
@@ -29,7 +29,7 @@ class Sandbox:
 
     @contextmanager
     def hold(self, *, is_alone: bool) -> Generator[None]:
-        """Hold it for a test, with others or alone; afterwards its clock and its network are as usual."""
+        """Hold the sandbox for a test, shared or exclusively; afterwards reset its clock and faults."""
         with hold_sandbox(self._run, self._restore, is_alone=is_alone):
             yield
 
@@ -56,7 +56,7 @@ class Sandbox:
 
 
 class Clock:
-    """The time by which charges expire, retries are due, and refund windows close."""
+    """The clock that controls expiry, retries and refund windows."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -65,13 +65,13 @@ class Clock:
         return self._client.sandbox.clock().now
 
     def advance(self, *, days: float = 0, hours: float = 0, minutes: float = 0, seconds: float = 0) -> datetime:
-        """Move it forward; all that falls due on the way is done when this returns."""
+        """Advance the clock. Everything that becomes due is processed before the call returns."""
         span = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
         return self._client.sandbox.advance_clock(round(span.total_seconds())).now
 
 
 class Faults:
-    """How the network misbehaves: of the rules that were added, the first that matches wins."""
+    """Faults of the simulated network. The first matching rule applies."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -87,7 +87,7 @@ class Faults:
         probability: float | None = None,
         times: int | None = None,
     ) -> None:
-        """Add a rule: what happens (``reject:AC03``, ``no_answer``), to which messages, and how often."""
+        """Add a rule: its effect (such as ``reject:AC03``), the messages it matches, and how often it applies."""
         match = FaultMatch(key=key, amount=amount, operation=None if operation is None else FaultOperation(operation))
         self._rules.append(FaultRule(effect=effect, match=match, probability=probability, times=times))
         self._client.sandbox.replace_faults(self._rules)

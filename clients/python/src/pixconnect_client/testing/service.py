@@ -1,15 +1,15 @@
-"""The one service of a run of tests: found or started by whichever process of the run needs it first.
+"""The service of a test run. The first process that needs it starts it; the others find it.
 
-A run takes a folder that no other run uses at the time. What is in it::
+A run takes a folder that no other run uses at the time. Its contents::
 
     slot.lock       held by the run's first process, so that another run takes another folder
-    run-<id>/       of this run alone
+    run-<id>/       of this run only
       run.lock      held by its first process; the keeper ends the service when it is released
       tests.lock    see ``lock.py``
-    start.lock      held while somebody starts the keeper
+    start.lock      held while a process starts the keeper
     keeper.lock     held by the keeper
-    service.json    where the service is, once it is ready
-    service.log     what it said
+    service.json    address of the service, when it is ready
+    service.log     its output
     home/           its data, kept so that the next run starts fast
 """
 
@@ -33,18 +33,18 @@ from pixconnect_client.testing import keeper
 
 COMMAND_VARIABLE = "PIXCONNECT_COMMAND"
 HOLDERS_KEPT_MAX = 50_000
-"""A home in which more holders were made begins anew at the next run."""
+"""The next run deletes a home with more holders than this."""
 
 _SLOTS_MAX = 1_000
 _OWN_VARIABLES = ("PORT", "DATABASE_URL")
 
 
 class NoService(Exception):  # noqa: N818  it is what there is not
-    """There is no service to test with; the message says why and what to do."""
+    """The service could not be started. The message gives the reason and what to do."""
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One run of tests, as its processes know it."""
+    """A test run, as seen by its processes."""
 
     id: str
     folder: str
@@ -55,12 +55,12 @@ class Run(Struct, frozen=True, kw_only=True):
 
     @property
     def own_path(self) -> Path:
-        """What other runs in this folder have nothing to do with, not even one that was killed and still ends."""
+        """The folder of this run only, separate even from a killed run that is still stopping."""
         return self.path / f"run-{self.id}"
 
 
 class Found(Struct, frozen=True, kw_only=True):
-    """Where the service is, and a client that may make holders; or why there is none."""
+    """The address of the service and a client that may create holders, or the reason why there is none."""
 
     run: str
     failed: str = ""
@@ -71,10 +71,10 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 class RunHold:
-    """A run that lasts as long as this process, or until it is released.
+    """Begin a run, which lasts until it is released or this process ends.
 
     Args:
-        folder: Where runs have their folders.
+        folder: The parent folder of all runs.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -86,9 +86,9 @@ class RunHold:
         self._run_lock = keeper.lock(self.run.own_path / "run.lock")
 
     def release(self) -> None:
-        """End the run; returns when its service is gone."""
+        """End the run; return when its service has stopped."""
         self._run_lock.close()
-        # Who waits for the keeper's lock waits for its end.
+        # Waiting for the keeper's lock means waiting for its end.
         if (self.run.path / "keeper.lock").exists():
             keeper.lock(self.run.path / "keeper.lock").close()
         shutil.rmtree(self.run.own_path, ignore_errors=True)
@@ -96,16 +96,16 @@ class RunHold:
 
 
 def find_service(run: Run, settings: Mapping[str, str]) -> Found:
-    """Find the run's service, or start it.
+    """Return the service of the run; start it if needed.
 
     Args:
-        run: The run; the process that holds it must be alive.
-        settings: Of the service, as in its environment.
+        run: The run, whose holding process must be alive.
+        settings: Settings of the service, as environment variables.
 
     Raises:
-        NoService: It cannot be found, or does not start.
+        NoService: It is not installed or does not start.
     """
-    # One starts it, and the others wait here until it is ready.
+    # One process starts it; the others wait here until it is ready.
     with keeper.lock(run.path / "start.lock") as others:
         found = _read_notice(run)
         if found is None:
@@ -120,10 +120,10 @@ def find_service(run: Run, settings: Mapping[str, str]) -> Found:
 
 
 def find_command() -> list[str]:
-    """The words that start the service: ``PIXCONNECT_COMMAND``, or ``pixconnect`` beside this Python or on the path.
+    """Return the command of the service: ``PIXCONNECT_COMMAND``, or ``pixconnect`` beside this Python or on the path.
 
     Raises:
-        NoService: There is none.
+        NoService: It was not found.
     """
     named = shlex.split(os.environ.get(COMMAND_VARIABLE, ""))
     if named:
@@ -140,7 +140,7 @@ def find_command() -> list[str]:
 
 
 def wear_out(run: Run) -> None:
-    """Mark the home as worn, so that the next run in this folder begins with an empty one."""
+    """Mark the home for deletion by the next run in this folder."""
     (run.path / "worn").touch()
 
 
@@ -163,26 +163,26 @@ def _read_notice(run: Run) -> Found | None:
         found = msgspec.json.decode((run.path / "service.json").read_bytes(), type=Found)
     except (FileNotFoundError, msgspec.DecodeError):
         return None
-    # What a killed run has left behind says nothing about ours.
+    # Remove leftovers of a killed run.
     return found if found.run == run.id else None
 
 
 def _start_keeper(run: Run, settings: Mapping[str, str], others: int) -> None:
-    # Nothing of the tester's own installation may get in: its mode, its database, its home.
+    # Leave out the user's own settings, such as mode, database and home.
     environment = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith("PIXCONNECT_") and name not in _OWN_VARIABLES
     }
     environment |= {"PORT": "0", "PIXCONNECT_API_PROCESSES_COUNT": "1", **settings}
-    # It goes on behind this call.
+    # The keeper continues after this call.
     subprocess.run(
         [sys.executable, "-I", keeper.__file__, run.folder, run.id, str(others), *find_command()],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # The lock is the keeper's too until the service is ready, should we be killed meanwhile.
+        # The keeper shares the lock until the service is ready, in case this process is killed.
         pass_fds=(others,),
         check=True,
     )

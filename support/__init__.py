@@ -1,1 +1,1 @@
-"""What tests, benchmarks and the pages that are written by programs stand on."""
+"""Helpers of the tests, the benchmarks and the generated pages."""

@@ -1,4 +1,4 @@
-"""An account of a live installation at a face of a sandbox, each a whole installation, with books of the same money."""
+"""An account of a live installation at a simulated bank: two whole installations, with books of the same money."""
 
 import json
 import time
@@ -10,13 +10,13 @@ from support.verbs import run_forked
 from support.waiting import PATIENCE_S
 
 KEY: Final = "loja@demo.pix.example"
-"""Of the demonstration's holder, who is the face's client."""
+"""The demonstration's holder, who is the client of the bank."""
 TAX_ID: Final = "12345678000195"
 NAME: Final = "loja"
 LIVE: Final = dict(
     MODE="live", BASE_URL="https://localhost", INSTITUTION_NAME="Loja", API_PROCESSES_COUNT="2", LOG_LEVEL="warning"
 )
-"""The settings of whoever has the account."""
+"""The settings of the installation that has the account."""
 
 
 def run(installation: Installation, *words: str) -> Any:
@@ -26,7 +26,7 @@ def run(installation: Installation, *words: str) -> Any:
 
 
 def insist(installation: Installation, *words: str) -> Any:
-    """The same, as often as it takes: neither a busy database nor a bank that has just come up may answer at once."""
+    """Repeat it until it succeeds, since a busy database or a bank that has just started may not answer at once."""
     deadline_s = time.monotonic() + PATIENCE_S
     while True:
         try:
@@ -40,7 +40,7 @@ def insist(installation: Installation, *words: str) -> Any:
 def open_account(
     bank: Installation, live: Installation, folder: Path, kind: str, refunds_cents: int = 100_000, base_url: str = ""
 ) -> None:
-    """Open the account of the bank's client at a face, with a new holder as its house, and let it return so much in a day."""
+    """Open the bank client's account with a new holder as its house, and allow it to refund so much a day."""
     shown = insist(bank, "face", "show", kind, "--json")
     (folder / "secret").write_text(shown.get("app_id") or shown["client_secret"])
     lines = dict(

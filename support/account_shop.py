@@ -1,4 +1,4 @@
-"""A holder whose money lies on an account at an institution of this process, and what its service does there."""
+"""A holder whose money lies on an account at an institution in this process, and the service's work on the account."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,7 +38,7 @@ class Shop(Struct, frozen=True, kw_only=True):
     there: FakeInstitution
     account: InstitutionAccount
     context: Context
-    """The process's, which knows the account."""
+    """The use cases' context of a process that knows the account."""
     house: Caller
 
     @property
@@ -88,7 +88,7 @@ class Shop(Struct, frozen=True, kw_only=True):
         return await refund_usecases.start_refund(self.context, self.house, structs.replace(request, **changes))
 
     async def move_orders(self, **later: float) -> int:
-        """Once, after some time."""
+        """Sweep once, after some time."""
         self.live.clock.advance(**later)
         return await move_due_there(self.at, no_fence, self.account.id, self.live.clock.now(), 16)
 
@@ -98,13 +98,13 @@ class Shop(Struct, frozen=True, kw_only=True):
         return pix
 
     async def read(self) -> int:
-        """One near sweep."""
+        """Run one near sweep."""
         return await sweep(self.at, self.there, "near")
 
 
 @asynccontextmanager
 async def lost_at_the_answer(shop: Shop, table: str) -> AsyncIterator[None]:
-    """When the institution answers, the server has become one on which a table's rows cannot be changed."""
+    """When the institution answers, make a table's rows unchangeable, as on a server that became a standby."""
 
     async def lose() -> None:
         shop.there.before_answer = None

@@ -1,4 +1,4 @@
-"""A face over TLS with client certificates, in this process, and the account that our own programs have there."""
+"""A simulated bank over TLS with client certificates in this process, and the service's account at it."""
 
 import asyncio
 import base64
@@ -37,7 +37,7 @@ SAYS_NOTHING = (
     ("html:after", UnknownOutcome, True),
     ("too_many:1", NotSent, False),
 )
-"""Faults of a call, what our adapter makes of them, and whether it was done there all the same."""
+"""Faults of a call: the adapter's answer, and whether the bank carried the call out anyway."""
 
 
 NAME = "34c6ee378432224104a8e8b0d45d767b"
@@ -48,7 +48,7 @@ TO_KEY = OutgoingPix(
 
 
 class Papers(Struct, frozen=True):
-    """An authority, a server's certificate of it, and a client's; each PEM."""
+    """An authority, and certificates of a server and a client; all PEM."""
 
     authority: str
     server: str
@@ -70,7 +70,7 @@ def make_papers(client_name: str) -> Papers:
 
 
 def make_account(kind: str, base_url: str, **changes: Any) -> InstitutionAccount:
-    """A counterpart's account of a kind, or of a profile of the standard; a keyword changes one member."""
+    """An account's counterpart of an institution's kind or of a profile of the standard; a keyword changes one member."""
     is_own = kind in ("efi", "inter", "woovi", "sicoob")
     account = InstitutionAccount(
         id=1,
@@ -112,9 +112,9 @@ async def open_account_there(
     note: Callable[[TakenExchange], None] | None = None,
     **changes: Any,
 ) -> AsyncIterator[AccountThere]:
-    """Serve a face on a free port as an institution does, and open the bank's client's account at it.
+    """Serve a simulated bank on a free port, and open the bank client's account at it.
 
-    Each exchange is shown to ``note``.
+    Each exchange is passed to ``note``.
     """
     profile, issued = read_profile(face), bank.issued
     papers = make_papers(issued.client.client_id)
@@ -155,5 +155,5 @@ async def open_account_there(
 
 
 def make_app_id(client_id: str, client_secret: str) -> str:
-    """What Woovi's face takes for a client's AppID."""
+    """The AppID of a client at the simulated Woovi."""
     return base64.b64encode(f"{client_id}:{client_secret}".encode()).decode()

@@ -1,4 +1,4 @@
-"""Addresses that a webhook must not reach, and the ways in which one can be written."""
+"""Addresses that a webhook must not reach, and ways to write them."""
 
 import json
 from ipaddress import IPv6Address, ip_address
@@ -8,7 +8,7 @@ VECTORS = json.loads((Path(__file__).parents[1] / "tests" / "vectors" / "ssrf.js
 
 
 def spellings(text: str) -> list[str]:
-    """Ways to write an address in a URL that somebody's parser takes for it."""
+    """Return the ways to write an address in a URL that some parser accepts."""
     address = ip_address(text)
     if isinstance(address, IPv6Address):
         written = [f"[{address}]", f"[{address.exploded}]", f"[{address}%25eth0]", f"[{address}%eth0]"]

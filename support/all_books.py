@@ -1,7 +1,7 @@
-"""Books with a bit of everything, made by the service itself: the rail's side of them, and an account at an institution.
+"""Books with rows of every kind, made by the service itself: on the rail, and on an account at an institution.
 
-They are what damage is planted in. Every name in them has ``MARK`` near its end, so that ``support/multiplied_books.py`` can
-make many such holders of one.
+Damage is planted in them. Every name in them has ``MARK`` near its end, so that ``support/multiplied_books.py`` can
+copy their holders many times.
 """
 
 from collections.abc import AsyncIterator
@@ -75,7 +75,7 @@ SELLER, BUYER, DEBTOR = "21", "22", "23"
 
 
 class MarkedEntropy(CountedEntropy):
-    """Chance whose tokens all have the mark before their last character, which says no more than a tag."""
+    """Random tokens, all with the mark before their last character."""
 
     def token(self, length: int) -> str:
         drawn = super().token(length)
@@ -94,7 +94,7 @@ class AllBooks(Struct, frozen=True, kw_only=True):
 
     @property
     def holder_ids(self) -> list[int]:
-        """Those on the rail."""
+        """The holders with their money on the rail."""
         return [caller.holder_id for caller in (self.seller, self.buyer, self.debtor)]
 
 
@@ -283,7 +283,7 @@ async def _charge(books: AllBooks) -> None:
 
 
 async def _ask_for_lot(books: AllBooks, contents: ChargeContents) -> None:
-    """One charge that is made, one that is refused, and one that is refused and asked for again."""
+    """Charges by lot: one created, one refused, and one refused and requested again."""
     context = books.live.context
     not_ours = structs.replace(contents, key="nobody@test.example")
     items = [
@@ -297,7 +297,7 @@ async def _ask_for_lot(books: AllBooks, contents: ChargeContents) -> None:
 
 
 async def _at_account(books: AllBooks) -> None:
-    """An account at an institution: a charge that was paid there, returns by us and by the institution, lines, a day."""
+    """An account at an institution: a paid charge, returns by us and by the institution, lines, a closed day."""
     shop, clock = books.shop, books.live.clock
     await shop.allow()
     paid = await shop.charge(f"there-{MARK}")
@@ -334,7 +334,7 @@ async def _at_account(books: AllBooks) -> None:
         item_id=f"L2-{MARK}", day=day, settled_at=at, direction="IN", amount_cents=5000, kind="pix",
         end_to_end_id=other.end_to_end_id,
     )  # fmt: skip
-    # More than there is: what is lacking is owed, and repaid by what comes.
+    # More than the holder has: the rest becomes a debt, which later payments repay.
     drawn = structs.replace(fee, item_id=f"L3-{MARK}", amount_cents=20_000, kind="other")
     await record_listed(shop.at, shop.account, [fee, named, drawn])
     await note_listed(shop.at, shop.account, (day, day))
@@ -360,7 +360,7 @@ async def _act(books: AllBooks) -> None:
         told = structs.replace(told, report_id=report_id)
         await take_reports(live.context, [told])
     (kept,) = await live.fetch("select id from kept_report")
-    # Another, which nobody has looked at, is of an order that there never was.
+    # Another one, not examined by a person, for an order that does not exist.
     unknown = structs.replace(told, report_id="s3", id=f"E{OUTSIDE_ISPB}202607011500{MARK}none")
     await kept_usecases.keep(live.context.pool, unknown, Misfit(reason="unknown_order", explanation="there is none"))
     await kept_usecases.close_kept(operator, kept["id"], "looked at")

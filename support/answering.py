@@ -1,4 +1,4 @@
-"""Confirms the answer that waits on an account, in a process of its own that may be killed at each step of it."""
+"""Confirm the pending answer on an account, in a process that can be killed at each step."""
 
 import asyncio
 import sys
@@ -28,7 +28,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
 
 
 async def confirm(confirmation: Confirmation, folder: Path) -> int:
-    """How the process ended, which is less than zero where it was killed."""
+    """Run the process and return its exit status, which is negative if it was killed."""
     file = folder / "confirmation.json"
     file.write_bytes(msgspec.json.encode(confirmation))
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "support.answering", str(file), cwd=ROOT)

@@ -1,4 +1,4 @@
-"""Calls the application as a server would, with stubs behind it."""
+"""Calls of the application as a server makes them, with stubs behind it."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -53,7 +53,7 @@ class Answer:
 
 
 def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
-    """A refusal of the standard's door: its status, its type, and the members that it names with what was sent."""
+    """Check an error of the central bank's API: its status, its type, and the violated properties with their values."""
     rows = answer.body.get("violacoes", [])
     assert all(row["razao"] for row in rows)
     named = [(row["propriedade"], row.get("valor")) for row in rows]
@@ -61,7 +61,7 @@ def told(answer: Answer) -> tuple[int, str, list[tuple[str, str | None]]]:
 
 
 class StubVerifier:
-    """Knows two tokens: ``good`` has all scopes, ``poor`` has none."""
+    """Accepts two tokens: ``good`` has all scopes, ``poor`` has none."""
 
     def recall_party(self, authorization: bytes) -> int | None:
         return None
@@ -100,7 +100,7 @@ class Api:
         content_type: str | None = "application/json",
         certificate: tuple[str, str] | None = None,
     ) -> Answer:
-        """``certificate`` is whom the one names that the connection showed, and its thumbprint."""
+        """``certificate`` is the name and the thumbprint of the client certificate."""
         raw = target if isinstance(target, bytes) else target.encode("latin-1")
         path, _, query = raw.partition(b"?")
         chunks = body if isinstance(body, list) else [body]
@@ -150,7 +150,7 @@ class Api:
 
 
 class UseCases:
-    """Stands for a module of use cases: ``answers`` by name; whatever else is asked for, there is none of it."""
+    """A stub of a module of use cases: ``answers`` by function name; any other function finds nothing."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Callable[..., Any]] = {}

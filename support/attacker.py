@@ -1,4 +1,4 @@
-"""What a person with the service's password might try in SQL, and that nothing comes of it."""
+"""SQL that somebody with the service's password might try, and checks that the database refuses it."""
 
 from typing import Any, Final
 
@@ -12,11 +12,11 @@ REFUSED: Final = (asyncpg.IntegrityConstraintViolationError, asyncpg.Insufficien
 
 
 def entry(debit: str, credit: str, cents: int, *, id: int = 10**9, **columns: Any) -> str:  # noqa: A002 - the column's name
-    """An entry of holder 1 that follows all others, as SQL.
+    """SQL of an entry of holder 1 that follows all others.
 
     Args:
-        columns: ``holder_id``; ``transfer_id`` or ``refund_id``, without which a feature's row of the entry's id is its cause;
-            ``cause_kind``, ``cause_id`` and ``cause_state`` where they are not what these accounts need.
+        columns: ``holder_id``; ``transfer_id`` or ``refund_id``, otherwise the row of another table with the entry's id
+            is the cause; ``cause_kind``, ``cause_id`` and ``cause_state`` to override the defaults.
     """
     change = (credit in FUNDS) - (debit in FUNDS)
     number = "last_number + 1" if change else "null"

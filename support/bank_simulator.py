@@ -1,9 +1,9 @@
-"""A bank that keeps one account and exports its statement files, with the habits of real banks.
+"""A bank that keeps one account and exports statement files, with the habits of real banks.
 
-The month is the truth: what the bank moved, and when each movement entered or left the bank's records. A bank renders the
-records of one instant as a file. ``KINDS`` names the habits; each combines with the others.
+The month is the truth: the bank's movements, and when each entered or left its records. The records at one instant are
+rendered as a file. ``KINDS`` names the habits; each combines with the others.
 
-The simulator follows the public formats (OFX 1.02, camt.053), and never the code that reads the files.
+The simulator follows the public formats (OFX 1.02, camt.053) alone, never the code that reads the files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec import Struct
 from pixconnect.domain.frame.civil_time import SAO_PAULO
 
 FIRST_ON: Final = date(2026, 7, 1)
-"""The books begin with the opening balance of this day."""
+"""The day of the opening balance."""
 OPENING_CENTS: Final = 10_000
 
 Shown = Literal["all", "in", "out"]
@@ -33,15 +33,15 @@ class Movement(Struct, frozen=True, kw_only=True):
     day: date
     """The bank's booking day."""
     booked_at: datetime | None
-    """When it entered the bank's records; later than ``day`` if the bank backdates it, ``None`` if it was only announced."""
+    """When it entered the bank's records; later than ``day`` if backdated, ``None`` if it was only announced."""
     struck_at: datetime | None = None
-    """When the bank took it out of its records again."""
+    """When the bank removed it from its records."""
     announced_at: datetime | None = None
     """Since when exports list it as scheduled."""
     settled_at: datetime | None = None
-    """The network's instant of a Pix; the bank may book it on a later day."""
+    """When the Pix was made on the network; the bank may book it on a later day."""
     learned_at: datetime | None = None
-    """When the service records the Pix by itself, from the network; ``None`` if only the statement has it."""
+    """When the service learns of the Pix from the network; ``None`` if only the statement has it."""
     cents: int
     """Negative if it leaves the account."""
     text: str
@@ -50,7 +50,7 @@ class Movement(Struct, frozen=True, kw_only=True):
 
     @property
     def effect(self) -> tuple[date, int]:
-        """What the books must hold of it."""
+        """The amount and day that the books must have."""
         return self.day, self.cents
 
     def was_made(self, at: datetime) -> bool:
@@ -64,7 +64,7 @@ class Movement(Struct, frozen=True, kw_only=True):
 
 
 class Month(Struct, frozen=True, kw_only=True):
-    """What happened on the account."""
+    """The events on the account."""
 
     last_on: date
     movements: Sequence[Movement] = ()
@@ -73,15 +73,16 @@ class Month(Struct, frozen=True, kw_only=True):
         return [movement for movement in self.movements if movement.stands(at)]
 
     def read_balance(self, day: date, at: datetime) -> int:
-        """The balance at the end of a day, by the bank's records of an instant."""
+        """The balance at the end of a day, from the bank's records at an instant."""
         return OPENING_CENTS + sum(one.cents for one in self.list_standing(at) if one.day <= day)
 
 
 class Bank(Struct, frozen=True, kw_only=True):
-    """How one bank writes statements; the defaults are those of a good one."""
+    """How a bank writes statements; the defaults are those of a good bank."""
 
     ids: Literal["stable", "per_export", "by_day", "by_row", "document"] = "stable"
-    """``by_day`` counts the lines of a day, ``by_row`` those of the file, and a ``document`` number may come many times."""
+    """``by_day`` numbers the lines of a day, ``by_row`` those of the file; a ``document`` number can occur many times.
+    """
     newest_first: bool = False
     names_pix: bool = True
     """Lines of Pix have their end-to-end ids."""
@@ -92,17 +93,17 @@ class Bank(Struct, frozen=True, kw_only=True):
     balance_words: str = "SALDO DO DIA"
     lists_scheduled: bool = False
     spans_scheduled: bool = False
-    """The file's span goes on to the last scheduled day."""
+    """The file's period includes the last scheduled day."""
     completes_texts: bool = False
-    """Lines of the day of export lack the second half of their text."""
+    """Lines of the day of the export lack the second half of their text."""
     tells_opening: bool = True
     """camt.053 always does."""
     tells_closing: Literal["of_span", "of_now", "never"] = "of_span"
-    """Some write the balance of the moment beside lines of earlier days."""
+    """Some banks write the current balance next to lines of earlier days."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
-    """One export: made at an instant, of a span of days, filtered or not."""
+    """An export: made at an instant, for a period, filtered or not."""
 
     at: datetime
     first_on: date
@@ -115,7 +116,7 @@ class Line(Struct, frozen=True, kw_only=True):
     """A line of a file before it is written."""
 
     key: str
-    """What a stable id is made of."""
+    """The content from which a stable id is derived."""
     day: date
     cents: int
     text: str
@@ -131,7 +132,7 @@ def at_hour(day: date, hour: float) -> datetime:
 
 
 def export(month: Month, bank: Bank, request: Request) -> bytes:
-    """A statement file of the bank's records at the instant of the request."""
+    """Render the bank's records at the instant of the request as a statement file."""
     lines = list_lines(month, bank, request)
     last_on = request.last_on
     if bank.spans_scheduled:
@@ -161,7 +162,7 @@ def list_lines(month: Month, bank: Bank, request: Request) -> list[Line]:
             lines.append(Line(key=f"SALDO{day:%Y%m%d}", day=day, cents=cents, text=bank.balance_words))
     if bank.lists_scheduled:
         scheduled = [one for one in month.movements if one.is_scheduled(request.at)]
-        # Its day brings another id and another text.
+        # On its own day it gets another id and another text.
         lines += [
             Line(key=f"AG{one.serial:04}", day=one.day, cents=one.cents, text=f"{one.text.split()[0]} AGENDADO")
             for one in sorted(scheduled, key=lambda one: (one.day, one.serial))
@@ -197,7 +198,7 @@ def _make_id(bank: Bank, request: Request, lines: Sequence[Line], row: int) -> s
     line = lines[row]
     match bank.ids:
         case "stable":
-            # Each form names a line in its own way.
+            # Each format writes the text of a line in another place.
             return line.key if request.form == "ofx" else f"C{line.key}"
         case "per_export":
             return f"{request.at:%d%H%M}{request.first_on:%d}{request.last_on:%d}{request.shown[0].upper()}{row:04}"

@@ -1,7 +1,7 @@
-"""A rail over the sandbox that can do nothing of what a rail may leave out, as a bank's interface may be.
+"""A rail over the sandbox without optional abilities, as the interface of a bank may be.
 
-It sends each try under an id of its own, from which ours can be read, so it remembers nothing and a retry is paid twice. It
-tells that id with the answer or only with the report, takes no refusal, and refunds whole payments only.
+Each try gets a new id from which ours can be derived, so it remembers nothing, and a retry pays twice. It returns that
+id with the answer or only with the report, accepts no refusal, and makes full refunds only.
 """
 
 import secrets
@@ -39,7 +39,7 @@ class BareRail:
         return [_tell(name, answer) for name, answer in zip(names, answers, strict=True)]
 
     async def submit_refunds(self, orders: Sequence[rails.RefundOrder]) -> list[rails.SubmitAnswer]:
-        """Send refunds of all that was paid, and reject all others."""
+        """Submit full refunds, and reject the others."""
         names = [make_name(order.return_id) for order in orders]
         whole = [
             structs.replace(order, return_id=name)
@@ -51,7 +51,7 @@ class BareRail:
         return [_tell(name, answers.get(name, part)) for name in names]
 
     async def query(self, ids: Sequence[str]) -> list[rails.QueryAnswer]:
-        # Asked by our ids, it has never heard of them.
+        # It does not know our ids.
         ours = [order_id[1:9] == OUR_ISPB for order_id in ids]
         theirs = [order_id for order_id, is_ours in zip(ids, ours, strict=True) if not is_ours]
         if not theirs:
@@ -91,7 +91,7 @@ class BareRail:
 
 
 def install() -> None:
-    """Take the place of the sandbox's rail, if that is said not to answer by our ids; before the service is put together."""
+    """Replace the sandbox's rail if that is set not to answer by our ids; called before the service is assembled."""
     if not SandboxRail.abilities.answers_by_our_id:
         BareRail.abilities = SandboxRail.abilities
         rail_sandbox.SandboxRail = BareRail  # type: ignore[assignment,misc]
@@ -106,7 +106,7 @@ def read_name(name: str) -> str:
 
 
 def _tell(name: str, answer: rails.SubmitAnswer) -> rails.SubmitAnswer:
-    """An answer with the order's name, of every other order; of the others only a report tells it."""
+    """Return the order's id in every other answer; the remaining ids come only with reports."""
     match answer:
         case rails.Taken() if ord(name[-1]) % 2:
             return rails.Taken(network_id=name)

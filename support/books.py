@@ -1,4 +1,4 @@
-"""What must hold of everything that is written, whatever happened before: what ``pixconnect verify`` asks."""
+"""Rules for everything in the tables, by the checks of ``pixconnect verify``."""
 
 from datetime import timedelta
 from typing import Final
@@ -17,7 +17,7 @@ EVERYBODY: Final = HolderRange(first_id=0, last_id=HOLDER_ID_MAX, holders_count=
 
 
 async def find_wrong(connection: Connection) -> list[str]:
-    """Everything in the books that breaks a rule, in words."""
+    """Return everything in the books that violates a rule, in words."""
     return [
         f"{rule.says}: {', '.join(found.ids)} of holder {found.holder_id}: {found.found}, not {found.expected}"
         for rule in RULES
@@ -27,10 +27,10 @@ async def find_wrong(connection: Connection) -> list[str]:
 
 
 async def chain_all(context: Context) -> None:
-    """Chain what is written, as a worker does once it can have no other before it."""
+    """Chain the committed rows, as a worker does once no earlier row can appear."""
     while (await give_positions(context)).has_more:
         pass
-    # The first call notes how far that is, unless something was left to be chained by an earlier one.
+    # The first call notes how far that is, unless an earlier call has left something.
     for _ in range(2):
         while await chain_entries(context, rest=timedelta(0)):
             pass

@@ -1,6 +1,6 @@
-"""A small Debian with systemd as its first process, in a container of systemd-nspawn that shares this machine's network.
+"""A small Debian with systemd as its first process, in a container of systemd-nspawn on the host's network.
 
-Its Python is this one's, and its program the one that the tests run, found at /opt as an operator has it there.
+It shares the host's Python and the program under test, installed in /opt as an operator would.
 """
 
 import os
@@ -25,7 +25,7 @@ _PACKAGES: Final = "systemd,systemd-sysv,dbus,python3,ca-certificates,tzdata"
 
 
 class BootedMachine:
-    """One that runs; ``first_pid`` is its systemd as this machine numbers it."""
+    """A running machine; ``first_pid`` is its systemd's id on the host."""
 
     def __init__(self, root: Path, first_pid: int) -> None:
         self.root = root
@@ -65,7 +65,7 @@ def require_container() -> None:
 
 
 def make_root(folder: Path) -> Path:
-    """A new machine's root with the program in it; skips where Debian's mirror cannot be reached."""
+    """Make a root folder with the program in it; skips the test if Debian's mirror cannot be reached."""
     root = folder / "root"
     release = platform.freedesktop_os_release()["VERSION_CODENAME"]
     made = subprocess.run(
@@ -93,7 +93,7 @@ def make_root(folder: Path) -> Path:
 
 @contextmanager
 def booted(root: Path, shared: Mapping[Path, str]) -> Iterator[BootedMachine]:
-    """The machine of a root, until here; ``shared`` are folders of this one, with their names there."""
+    """Run the machine while the block runs; ``shared`` folders of the host are there under the same names."""
     packages = next(Path(sys.prefix).glob("lib/python3*/site-packages"))
     there = {Path(sys.base_prefix): "/opt/python", ROOT: str(ROOT), **shared}
     there[packages] = f"/opt/pixconnect/.venv/lib/{packages.parent.name}/site-packages"
@@ -109,7 +109,7 @@ def booted(root: Path, shared: Mapping[Path, str]) -> Iterator[BootedMachine]:
         wait_until(
             lambda: found.run("systemctl", "is-system-running", check=False).stdout.strip() in {"running", "degraded"}
         )
-        # Where Python is a shared library: the folder with it is there only now.
+        # If Python is a shared library, its folder can be mounted only now.
         found.run("ldconfig")
         yield found
     finally:
@@ -127,7 +127,7 @@ def _find_first(machine: subprocess.Popen[bytes]) -> int:
         if machine.poll() is not None:
             pytest.skip("this machine cannot boot a container (systemd-nspawn ended), so nothing was booted")
         for pid in descendants(machine.pid):
-            # It has its own first process as soon as it has a name for it.
+            # It has a first process of its own as soon as it has a namespace.
             if Path(f"/proc/{pid}/comm").read_text().strip() == "systemd":
                 return pid
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Both sides of holders' money, as PostgreSQL has them: the service's tables, and those of the rail's other side."""
+"""Both sides of the holders' money from PostgreSQL: the service's tables, and those of the other side of the rail."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ _RAIL = """
     union all select id, true, amount_cents, code, is_open from sandbox.arrival
     where kind = 'credit' and key = any($2::text[]) or kind = 'return' and original_id = any($1::text[])
 """
-# What is contested, as (state, taken, wanted, held) by its name; what has ended has no block.
+# Contests as (state, taken, wanted, held) by name; an ended contest has no block.
 _CONTESTS = """
     select name, infraction.state, taken_cents, wanted_cents, held_cents, send_at is not null as is_open
     from infraction join block on reference = name and block.holder_id = infraction.holder_id
@@ -74,7 +74,7 @@ _RAIL_MOVED = """
 
 
 class Thing(Struct, kw_only=True):
-    """A charge, transfer or refund as it stands in the service's tables; ``name`` and ``original`` are ours."""
+    """A charge, transfer or refund in the service's tables; ``name`` and ``original`` are our ids."""
 
     kind: Kind
     id: int
@@ -90,7 +90,7 @@ class Thing(Struct, kw_only=True):
     code: str | None
     events: list[str]
     network_id: str | None = None
-    """The network's name, where it has given another than ours."""
+    """The network's id, if it differs from ours."""
 
     @property
     def is_open(self) -> bool:
@@ -102,7 +102,7 @@ class Thing(Struct, kw_only=True):
 
 
 class RailThing(Struct, kw_only=True):
-    """An order, refund order, payment or return as the other side of the rail has it; ``code`` is None if it settles."""
+    """An order, refund order, payment or return on the other side of the rail; ``code`` is None if it settles."""
 
     name: str
     is_arrival: bool
@@ -112,7 +112,7 @@ class RailThing(Struct, kw_only=True):
 
 
 class Moved(Struct, frozen=True, kw_only=True):
-    """What the institution moved by itself, as one side has it; ``code`` is None if it was."""
+    """A movement by the institution itself, on one side; ``code`` is None if it was made."""
 
     item_id: str
     holder_id: int
@@ -121,7 +121,7 @@ class Moved(Struct, frozen=True, kw_only=True):
     code: str | None
     is_open: bool
     events: str | None = None
-    """Those that we made of it."""
+    """The transfers and refunds that the service recorded for it."""
 
     @property
     def change_cents(self) -> int:
@@ -131,7 +131,7 @@ class Moved(Struct, frozen=True, kw_only=True):
 
 
 class Contest(Struct, frozen=True, kw_only=True):
-    """What somebody contests, as one side has it; ``is_open`` is that the other has yet to hear something."""
+    """A contest on one side; ``is_open`` means that a message about it is still outstanding."""
 
     name: str
     state: str
@@ -142,7 +142,7 @@ class Contest(Struct, frozen=True, kw_only=True):
 
 
 class Seen(Struct, kw_only=True):
-    """Both sides at one instant: balances are (available, reserved, owed) by holder, deposits the amounts in their ledgers."""
+    """Both sides at one instant: balances as (available, reserved, owed) by holder, deposits as amounts in their ledgers."""
 
     things: list[Thing]
     balances: dict[int, tuple[int, int, int]]
@@ -151,13 +151,13 @@ class Seen(Struct, kw_only=True):
     moved: list[Moved]
     rail_moved: list[Moved]
     blocked: dict[int, int]
-    """What stands in the blocked part of each holder's account."""
+    """The blocked balance of each holder."""
     held: dict[int, int]
-    """What is held by open blocks, as they were told here; no more of it than there is stands in that part."""
+    """The cents that open blocks claim; the blocked balance holds at most that much."""
     contests: list[Contest]
     rail_contests: list[Contest]
     waiting_count: int = 0
-    """Deliveries of events that were not made yet."""
+    """Deliveries that were not made yet."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -178,7 +178,7 @@ async def read_things(connection: asyncpg.Connection, holder_ids: Sequence[int])
 
 
 async def read_both_sides(connection: asyncpg.Connection, keys: Mapping[int, str]) -> Seen:
-    """What stands on both sides of the holders' money; ``keys`` has each holder's Pix key. In one transaction."""
+    """Read both sides in one transaction; ``keys`` has the Pix key of each holder."""
     holder_ids = list(keys)
     things = await read_things(connection, holder_ids)
     sent = [thing.name for thing in things if thing.direction == "OUT"]

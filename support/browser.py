@@ -1,4 +1,4 @@
-"""Debian's Chromium, driven by tests; and whether what it shows can be used by everybody."""
+"""Debian's Chromium driven by tests, with accessibility checks."""
 
 import shutil
 from collections.abc import AsyncIterator, Sequence
@@ -24,7 +24,7 @@ needs_chromium = [
         CHROMIUM is None, reason="there is no chromium on this machine (Debian: apt-get install chromium)"
     ),
 ]
-"""For ``pytestmark`` of a file whose tests need it."""
+"""The ``pytestmark`` of files whose tests need a browser."""
 
 _QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
@@ -42,7 +42,7 @@ async def open_browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def open_page(browser: Browser, *, scheme: Scheme, size: dict[str, int]) -> AsyncIterator[Page]:
-    """A page that moves nothing: what fades in would be judged by a colour that it has for a moment."""
+    """Open a page without animations, since a fading element would be judged by a transient colour."""
     viewport: Any = size
     context = await browser.new_context(color_scheme=scheme, viewport=viewport, reduced_motion="reduce")
     context.set_default_timeout(TIMEOUT_MS)
@@ -51,7 +51,7 @@ async def open_page(browser: Browser, *, scheme: Scheme, size: dict[str, int]) -
 
 
 async def check_every_look(page: Page, widths: Sequence[int]) -> None:
-    """The same for a page in light and dark and at each width, at which it must not be wider than the window."""
+    """Check a page in light and dark and at each width; it must not be wider than the window."""
     await page.evaluate(AXE_SCRIPT)
     for scheme in get_args(Scheme):
         await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -65,7 +65,7 @@ async def check_every_look(page: Page, widths: Sequence[int]) -> None:
 
 
 async def check_accessibility(page: Page, within: str | None = None) -> None:
-    """Let axe-core look at the page as it is now, or at the part of it that a selector names, and fail with what it finds."""
+    """Run axe-core on the page, or on the part of a selector, and fail with its findings."""
     found = await Axe().run(page, context=within)
     if found.violations_count:
         pytest.fail(f"{page.url}: {found.generate_report()}", pytrace=False)

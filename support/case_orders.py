@@ -1,4 +1,4 @@
-"""Orders that an institution never said anything of, until they are cases."""
+"""Orders that the institution never answers, until they become cases."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ TWO_WEEKS = 14
 
 
 async def lose_order(shop: Shop, amount_cents: int = 400, *, is_heard: bool = False) -> Transfer:
-    """A transfer of which the institution has heard nothing, and will say nothing; the house had 10.00."""
+    """A transfer that the institution never received and never answers; the house had 10.00."""
     await shop.allow_sending()
     shop.pay(1000)
     await shop.read()
@@ -29,7 +29,7 @@ async def lose_order(shop: Shop, amount_cents: int = 400, *, is_heard: bool = Fa
 
 
 async def read_days(shop: Shop, *items: InstitutionItem) -> None:
-    """The statement of two weeks from now on is read, when they are over."""
+    """Read the statement of the next two weeks, after them."""
     first = to_day(shop.live.clock.real_now())
     shop.live.clock.advance(days=TWO_WEEKS)
     await record_listed(shop.at, shop.account, items)
@@ -39,7 +39,7 @@ async def read_days(shop: Shop, *items: InstitutionItem) -> None:
 
 
 async def open_case_of_order(shop: Shop) -> int:
-    """A case of an order that was asked about in vain."""
+    """A case about an order without an answer."""
     await lose_order(shop)
     await read_days(shop)
     await case_usecases.look_for_cases(shop.live.context)

@@ -1,6 +1,6 @@
-"""CNAB 240 statements, written field by field after FEBRABAN's layout: valid by default, and one argument changes one thing.
+"""CNAB 240 statements, written field by field by FEBRABAN's layout: valid by default, and one argument changes one thing.
 
-Each record is a list of its fields with their width, in the layout's order; the reader cuts by column instead.
+Each record is a list of fields with their widths, in the layout's order; the reader cuts by column instead.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def _record(*fields: str) -> str:
 
 
 def _company(number: int) -> str:
-    """Kind and number of inscription, agreement, branch with its digit, account with its digits: columns 18 to 72."""
+    """Kind and number of registration, agreement, branch and account with their digits: columns 18 to 72."""
     return (
         "2" + _number(11222333000181, 14) + _text("", 20) + _number(BRANCH, 5) + " " + _number(number, 12) + DIGIT + " "
     )
@@ -124,6 +124,6 @@ def _make_lot(lot: CnabLot, lot_number: str) -> list[str]:
 
 
 def make_cnab(*lots: CnabLot, codec: str = "latin-1", line_end: str = "\r\n", lot_numbers: Sequence[int] = ()) -> bytes:
-    """A file of some lots; of one of one credit, where none is given."""
+    """A file of some lots; by default of one lot with one credit."""
     records = make_cnab_records(*(lots or (CnabLot(lines=[CnabLine()]),)), lot_numbers=lot_numbers)
     return "".join(record + line_end for record in records).encode(codec)

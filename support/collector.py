@@ -1,4 +1,4 @@
-"""A collector of traces: it takes spans by OTLP over HTTP as a real one does, and keeps them."""
+"""A collector of traces, which receives spans by OTLP over HTTP and keeps them."""
 
 import gzip
 import threading
@@ -17,14 +17,14 @@ from support.waiting import wait_until
 
 
 class CollectedSpan(Struct, frozen=True, kw_only=True):
-    """A span as it came; ids are hexadecimal, as in a ``traceparent``."""
+    """A received span; ids are hexadecimal, as in a ``traceparent``."""
 
     process: str
     name: str
     trace_id: str
     span_id: str
     parent_id: str
-    """Empty where it has none."""
+    """Empty if it has no parent."""
     began_ns: int
     ended_ns: int
     facts: Mapping[str, str | int]
@@ -32,7 +32,7 @@ class CollectedSpan(Struct, frozen=True, kw_only=True):
 
 
 class Collector:
-    """Listens on loopback until it is left."""
+    """Listens on loopback inside its block."""
 
     def __init__(self, status: int = 200) -> None:
         self.spans: list[CollectedSpan] = []
@@ -56,7 +56,7 @@ class Collector:
                 self.wfile.write(answer)
 
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Say nothing."""
+                """Write no log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Taking)
         self._server.daemon_threads = True
@@ -73,7 +73,7 @@ class Collector:
         self._server.server_close()
 
     def list_of(self, trace_id: str, name: str = "") -> list[CollectedSpan]:
-        """Those of a trace that have come, in the order in which they began."""
+        """The received spans of a trace, in the order of their beginnings."""
         found = [each for each in self.spans if each.trace_id == trace_id and name in ("", each.name)]
         return sorted(found, key=lambda each: each.began_ns)
 

@@ -1,4 +1,4 @@
-"""The command line as an operator uses it: a process, its output, its exit status."""
+"""The command line as an operator uses it: a process with its output and exit status."""
 
 import base64
 import os
@@ -23,7 +23,7 @@ DISABLED_ENDPOINT = f"""
         now(), now(), now());
     select setval('pixconnect.webhook_endpoint_id', 5)
 """
-"""An endpoint of holder 1 that nothing reaches."""
+"""An endpoint of holder 1 that cannot be reached."""
 
 OPEN_CHARGE = """
     insert into pixconnect.charge (id, holder_id, external_id, fingerprint, txid, amount_cents, key, br_code, status, slot,
@@ -32,7 +32,7 @@ OPEN_CHARGE = """
         now() + '1 day');
     select setval('pixconnect.charge_id', 1)
 """
-"""A charge of holder 1 that nobody has paid."""
+"""An unpaid charge of holder 1."""
 
 
 LIVE = dict(
@@ -42,12 +42,12 @@ LIVE = dict(
     PIXCONNECT_BASE_URL="https://pix.shop.example",
     PIXCONNECT_TRUSTED_PROXIES="127.0.0.1/32",
 )
-"""What live mode needs of its environment."""
+"""The environment variables that live mode needs."""
 _WHO_CONFIRM = ("bia", "rui")
 
 
 class CommandLine:
-    """``pixconnect`` beside a database; all settings come from ``environment``."""
+    """``pixconnect`` beside a database; ``environment`` has all settings."""
 
     def __init__(self, database: Addresses, home: Path, **environment: str) -> None:
         self._second_url = database.service_url.replace(LOGIN_ROLE, SECOND_LOGIN_ROLE, 1)
@@ -61,21 +61,21 @@ class CommandLine:
         } | environment
 
     def run(self, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
-        """Run a verb, whatever comes of it; those who confirm have another login of the database than who proposes."""
+        """Run a verb with any result. Verbs that confirm use another database login than those that propose."""
         named = arguments[arguments.index("--operator") + 1] if "--operator" in arguments else ""
         if environment.get("PIXCONNECT_OPERATOR", named) in _WHO_CONFIRM:
             environment["PIXCONNECT_OPERATOR_DATABASE_URL"] = self._second_url
         return run_forked(arguments, self._environment | environment)
 
     def json(self, *arguments: str) -> dict[str, Any]:
-        """Run a verb that must succeed with ``--json``: its one object."""
+        """Run a verb with ``--json`` that must succeed, and return its object."""
         done = self.run(*arguments, "--json")
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("\n") == 1
         return msgspec.json.decode(done.stdout, type=dict[str, Any])
 
     def refusal(self, *arguments: str, **environment: str) -> str:
-        """Run a verb that must fail: its one line of complaint."""
+        """Run a verb that must fail, and return its error line."""
         done = self.run(*arguments, **environment)
         assert done.returncode != 0
         assert done.stdout == ""

@@ -1,4 +1,4 @@
-"""The console in this process, on a service of the tests: what a browser would send, without one."""
+"""The console in this process on a test service, with the requests of a browser."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _COOKIE = "pixconnect_9080"
 
 
 class Browser(Struct, frozen=True, kw_only=True):
-    """Asks a console, with the cookie of a session if it has one."""
+    """A client of a console, with the cookie of a session after signing in."""
 
     console: Console
     session: NewSession | None = None
@@ -71,7 +71,7 @@ class Browser(Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def following(self, target: str) -> AsyncIterator[list[bytes]]:
-        """Follow a page while the block runs: what it has been told of it so far."""
+        """Follow a page while the block runs; yields the updates received so far."""
         told: list[bytes] = []
 
         async def send(message: Any) -> None:
@@ -108,13 +108,13 @@ class Browser(Struct, frozen=True, kw_only=True):
 class InProcess(Struct, frozen=True, kw_only=True):
     service: Service
     operator: Operator
-    """As the console itself acts: with its role, and no more."""
+    """A connection with the role of the console, and no other rights."""
     parts: ConsoleParts
     console: Console
     nobody: Browser
 
     async def audited(self) -> list[tuple[str, str]]:
-        """Verb and subject of each row of the audit that the console has written, the oldest first."""
+        """The console's rows of the audit as verb and subject, in order."""
         rows = await self.operator.pool.fetch("select verb, subject from audit where operator <> 'tests' order by id")
         return [(row["verb"], row["subject"]) for row in rows]
 
@@ -132,12 +132,12 @@ async def open_console(service: Service, **parts: Any) -> AsyncIterator[InProces
 
 
 async def sign_in(console: InProcess, role: Any, name: str = "") -> NewSession:
-    """A session of an operator's account, by one of its recovery codes."""
+    """Sign in with an operator's account, by one of its recovery codes."""
     return await add_and_sign_in(as_operator(console.service.context), console.parts, role, name)
 
 
 async def add_and_sign_in(adding: Operator, parts: ConsoleParts, role: Any, name: str = "") -> NewSession:
-    """The same before any console; ``adding`` may make accounts."""
+    """The same without a console yet; ``adding`` may add accounts."""
     name = name or role
     issued = await console_session.add_operator(adding, name, role)
     asked = OperatorSignIn(name=name, password=issued.password, code=issued.recovery_codes[0], address="192.0.2.1")
@@ -154,7 +154,7 @@ async def sign_in_as(console: InProcess, issued: IssuedClient) -> NewSession:
 
 
 async def sign_in_client(console: InProcess, holder_id: int, *scopes: Any) -> NewSession:
-    """A session of a client of its own."""
+    """A new client's session."""
     return await sign_in_as(console, await issue_client(console, holder_id, *scopes))
 
 

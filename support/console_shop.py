@@ -1,4 +1,4 @@
-"""A holder with something of everything, for tests that look at it: made once, by the API."""
+"""A holder with resources of every kind for tests of pages, made once over the API."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from msgspec import Struct
 from support.installation import wait_until
 from support.listener import open_hook
 
-# 15 attempts take three days, and a fifth more by chance; an endpoint that fails for five is disabled.
+# 15 attempts take three days, or up to a fifth more; an endpoint that fails for five days is disabled.
 _GIVEN_UP_AFTER_S = 4 * 86_400
 
 
@@ -19,15 +19,15 @@ class Shop(Struct, frozen=True, kw_only=True):
     """Another holder, with one charge."""
     other_charge: Any
     failing: Any
-    """An endpoint that is told of charges that were made, and takes nothing."""
+    """An endpoint for created charges that refuses everything."""
     failed_id: int
-    """A delivery to it that was given up."""
+    """A delivery to that endpoint that was given up."""
     paid: Any
     """A charge that was paid, of which another endpoint was told."""
     retried: Any
-    """One whose webhook failed and will be sent again."""
+    """A charge whose webhook failed and will be sent again."""
     sent: Any
-    """A transfer that settled, and was given back."""
+    """A settled transfer that was returned."""
     refused: Any
 
 

@@ -1,4 +1,4 @@
-"""Payments that the rail reports to a service, and what became of them."""
+"""Payments that the rail reports to a service, and their results."""
 
 from pixconnect.domain.identity.access import Caller
 from pixconnect.domain.money.charge import Charge
@@ -11,7 +11,7 @@ from support.service import Service
 
 
 async def take(service: Service, *reports: CreditReport) -> list[str | None]:
-    """Report one after the other; with which code each was refused."""
+    """Report one after the other, and return the code of each refusal."""
     for report in reports:
         assert await take_reports(service.context, [report]) == 1
     return [acknowledgement.refusal_code for acknowledgement in service.rail.acknowledged[-len(reports) :]]

@@ -1,4 +1,4 @@
-"""A stretch of wire between the service and a server that a test can cut, at the worst moment of all: during COMMIT."""
+"""A wire between the service and a server, which a test can cut during COMMIT."""
 
 import asyncio
 import shutil
@@ -17,20 +17,20 @@ _COMMIT = b"COMMIT;\x00"
 _SOCKET_NAME = ".s.PGSQL.5432"
 
 Cut = Literal["before", "after", "late"]
-"""Of a COMMIT that the client will never hear of: it is swallowed, or carried out, or carried out half a second later."""
+"""The fate of a COMMIT whose client gets no answer: lost, carried out, or carried out half a second later."""
 
 
 class Wire:
-    """Passes everything on, until a test says otherwise.
+    """Forwards everything until a test interferes.
 
     Attributes:
-        cuts: What to do with the next commits, one each.
-        is_away: No connection gets through, and those that are there end at their next word.
-        is_away_after_cut: A cut is the last that is heard of the server.
-        is_still: Nothing passes, and nobody is told.
-        delay_s: How long each piece takes.
-        held: Pieces that begin like the first of these come as many seconds late, whoever waits for an answer; one each.
-        cuts_count: How many commits were cut.
+        cuts: The fates of the next commits, one each.
+        is_away: No new connection succeeds, and existing ones end at their next message.
+        is_away_after_cut: The server is away after a cut.
+        is_still: Nothing is forwarded, and no connection is closed.
+        delay_s: The delay of each piece.
+        held: Beginnings of pieces with the seconds by which the first such piece is delayed; one each.
+        cuts_count: The number of cut commits.
     """
 
     LATE_S = 0.5
@@ -72,7 +72,7 @@ class Wire:
                 if since != self._vanished_count:
                     continue
                 if self.cuts and _COMMIT in chunk:
-                    # Taken at once: another connection may commit meanwhile.
+                    # Taken at once, because another connection may commit meanwhile.
                     cut = self.cuts.pop(0)
                     answers.cancel()
                     await asyncio.wait([answers])
@@ -135,7 +135,7 @@ class Wire:
         self._server = _socket_of(database)
 
     def vanish(self) -> None:
-        """Let the other end go without a word: whoever is connected now is never answered, and never told."""
+        """Leave all current connections without an answer and without an end."""
         self._vanished_count += 1
 
     def mend(self) -> None:
@@ -149,7 +149,7 @@ class Wire:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
-        # Whatever became of its task: what stays open is told as a leak of a later test.
+        # The writer is closed whatever ended the task; otherwise a later test would report the leak.
         for reached in self._reached:
             reached.transport.abort()
         self._reached.clear()
@@ -157,7 +157,7 @@ class Wire:
 
 @asynccontextmanager
 async def open_wire(database: Addresses) -> AsyncIterator[tuple[Wire, Addresses]]:
-    """A wire to a database, and the addresses at which the service finds its near end."""
+    """Put a wire in front of a database, and yield the addresses at which the service reaches it."""
     server_folder = _folder_of(database)
     folder = Path(tempfile.mkdtemp(prefix="wire-"))
     wire = Wire(_socket_of(database))

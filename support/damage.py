@@ -1,4 +1,4 @@
-"""Plants kinds of damage in books, and says what is found of each; the kinds stand in ``tests/vectors/damage.toml``."""
+"""Plant kinds of damage from ``tests/vectors/damage.toml`` in books, and return the findings about each."""
 
 import re
 from collections import Counter
@@ -15,9 +15,9 @@ from support.all_books import AllBooks
 from support.multiplied_books import SHIFT
 
 NOW: Final = "timestamptz '2026-07-01 19:00:00+00'"
-"""An instant of the books, after most of what is in them."""
+"""An instant after most rows of the books."""
 NEVER_RIGHT: Final = frozenset({"server_keeps_what_it_wrote", "live_has_no_play_money"})
-"""Rules that a server of tests always breaks: it is forgetful, and its login may do what a sandbox's may."""
+"""Rules that every test server violates: it is not durable, and its login has the rights of a sandbox."""
 _NUMBERED: Final = re.compile(r"\b(charge|transfer|refund|repayment|entry|event|order|refusal) [DE]?[0-9]\w*")
 
 
@@ -25,14 +25,14 @@ class KindOfHolders(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     name: str
     sql: str
     rules: frozenset[str]
-    """Exactly those that find it."""
+    """The checks that must find it, and no others."""
 
 
 class KindOfInstallation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     sql: str
     findings: frozenset[str]
-    """Exactly what is found of it: each rule, and what it names."""
+    """The exact findings: each rule, with the subject that it names."""
 
 
 class Catalogue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,7 +45,7 @@ class Catalogue(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return frozenset[str]().union(*(kind.findings for kind in self.of_installation))
 
     def statements(self, sql: str, **ids: int) -> list[str]:
-        """What plants it: the short names of rows may name each other, and last of all holders."""
+        """The SQL that plants it. The short names of rows may refer to each other and, at the end, to holders."""
         while any(f"{{{name}}}" in sql for name in self.rows):
             for name, rows in self.rows.items():
                 sql = sql.replace(f"{{{name}}}", rows)
@@ -58,7 +58,7 @@ def read_catalogue() -> Catalogue:
 
 
 async def plant(owner: asyncpg.Connection, catalogue: Catalogue, books: AllBooks) -> None:
-    """Plant each kind of holders in a copy of its own, and the others in the one installation that there is."""
+    """Plant each kind of damage to holders in a copy of their own, and the other kinds in the one installation."""
     holders = dict(zip(("seller", "buyer", "debtor"), books.holder_ids, strict=True))
     await owner.execute("set session_replication_role = replica")
     for copy, kind in enumerate(catalogue.of_holders, 1):
@@ -76,12 +76,12 @@ async def _plant(owner: asyncpg.Connection, name: str, statements: Iterable[str]
 
 
 def without_numbers(findings: Iterable[str]) -> Counter[str]:
-    """How many there are of each, whatever the ids: those of rows depend on how many batches they were written in."""
+    """Count the findings by kind without ids, because the ids of rows depend on the batches."""
     return Counter(_NUMBERED.sub(r"\1 #", each) for each in findings)
 
 
 def sort_found(findings: Sequence[Finding], catalogue: Catalogue) -> tuple[dict[str, set[str]], set[str]]:
-    """What was found of each kind of holders, by its name, and what was found besides."""
+    """Return the findings of each kind of damage to holders, and the remaining findings."""
     by_name: dict[str, set[str]] = {kind.name: set() for kind in catalogue.of_holders}
     others = set[str]()
     for each in findings:

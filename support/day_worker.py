@@ -1,7 +1,7 @@
-"""The worker of one account in a process of its own: it looks once, at an instant that it is told, and may be killed at a step.
+"""The worker of one account in a process of its own, which runs once at a given instant and can be killed at a step.
 
-A test that moves the clock cannot run a whole installation, whose clocks are the machine's. But death is as sudden here: by
-``kill -9``, with connections to PostgreSQL and to the institution open.
+A test that moves the clock cannot run a whole installation, which uses the machine's clock. The process dies as
+suddenly: by ``kill -9``, with open connections to PostgreSQL and to the institution.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class Orders(Struct, frozen=True, kw_only=True):
 
 
 async def run_once(orders: Orders, folder: Path) -> int:
-    """Let one work; how it ended, which is less than zero where it was killed."""
+    """Run a worker and return its exit status, which is negative if it was killed."""
     file = folder / "orders.json"
     file.write_bytes(msgspec.json.encode(orders))
     command = (sys.executable, "-m", "support.day_worker", str(file))

@@ -1,4 +1,4 @@
-"""A name server of our own, over UDP: it says of each name what a test wants, and something else the next time."""
+"""A name server over UDP whose answers a test chooses, also different ones for successive queries."""
 
 import asyncio
 import ipaddress
@@ -14,14 +14,14 @@ _RESPONSE, _NO_SUCH_NAME = 0x8180, 0x8183
 
 
 class DnsServer(asyncio.DatagramProtocol):
-    """Answers A and AAAA with addresses that hold for no time at all.
+    """Answers queries for A and AAAA, with a TTL of 0.
 
     Attributes:
-        answers: For each name the addresses of its first look-up, its second, and so on; the last of them for ever. A name that
-            is not here does not exist.
-        hangs_below: What is asked of names that end so is never answered.
-        asked: How often each name was asked for its IPv4 addresses.
-        port: Where it answers.
+        answers: By name, the addresses of its first query, its second, and so on; the last ones are repeated. Other
+            names do not exist.
+        hangs_below: Queries for names with this ending are never answered.
+        asked: The number of A queries by name.
+        port: Its UDP port.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class DnsServer(asyncio.DatagramProtocol):
 
 
 class UdpLookup:
-    """Asks a name server on loopback, as the system's resolver asks the one that it is configured with."""
+    """Queries a name server on loopback, as the system's resolver queries the configured one."""
 
     def __init__(self, server: DnsServer) -> None:
         self._server = server
@@ -105,7 +105,7 @@ def _read_name(data: bytes, at: int) -> tuple[str, int]:
 
 
 def _record(kind: int, packed: bytes) -> bytes:
-    """One answer about the name of the question, which begins at octet 12."""
+    """An answer for the name in the question, which begins at octet 12."""
     return struct.pack("!HHHIH", 0xC000 | _HEADER.size, kind, 1, 0, len(packed)) + packed
 
 

@@ -1,6 +1,7 @@
-"""The amount of a day by another way than the service's: one day after the other, in fractions.
+"""The amount on a day, computed in another way than by the service: day by day, in fractions.
 
-Holidays come from the printed calendar ``tests/vectors/market_holidays.json``, and for other years from an Easter of its own.
+Holidays come from the printed calendar ``tests/vectors/market_holidays.json``, and for other years from a separate
+Easter computation.
 """
 
 import json
@@ -34,11 +35,11 @@ def _list_holidays(year: int) -> frozenset[date]:
 
 
 def _find_easter(year: int) -> date:
-    """The Sunday after the first full moon from 21 March on, by the table of golden numbers and not by a formula."""
+    """The Sunday after the first full moon from 21 March on, by the table of golden numbers instead of a formula."""
     century = year // 100
     shift = century - century // 4 - (8 * century + 13) // 25 + 15
     age = (19 * (year % 19) + shift) % 30
-    # The table has no moon of the 19th of April twice in a cycle.
+    # The table has no two moons on 19 April within one cycle.
     age -= age == 29 or (age == 28 and year % 19 > 10)
     moon = date(year, 3, 21) + timedelta(days=age)
     return next(moon + timedelta(days=later) for later in range(1, 8) if (moon + timedelta(days=later)).weekday() == 6)
@@ -53,12 +54,12 @@ def roll(day: date) -> date:
 
 
 def list_days(after: date, until: date) -> list[date]:
-    """Each one later than the first and not later than the second."""
+    """The days after the first, up to and including the second."""
     return [after + timedelta(days=number) for number in range(1, (until - after).days + 1)]
 
 
 def work_out(terms: DueTerms, original_cents: int, day: date) -> DayAmount:
-    """What ``compute_amount`` is to say, of terms that would not be refused."""
+    """The expected result of ``compute_amount`` for valid terms."""
     due = roll(terms.due_on)
     original = Fraction(original_cents)
     rebate = Fraction(0)
@@ -77,7 +78,8 @@ def work_out(terms: DueTerms, original_cents: int, day: date) -> DayAmount:
     fine_cents = min(_to_cents(fine), most_cents)
     interest_cents = min(_to_cents(interest), most_cents - fine_cents)
     whole_cents = original_cents + fine_cents + interest_cents
-    # What is short of a cent the discount gives back first, which is not there where the rebate alone takes it.
+    # If the reductions leave less than a cent, the discount is cut first. It is not there if the rebate alone does
+    # that.
     discount_cents = min(_to_cents(discount), max(whole_cents - rebate_cents - 1, 0))
     return DayAmount(
         original_cents=original_cents,
@@ -89,7 +91,7 @@ def work_out(terms: DueTerms, original_cents: int, day: date) -> DayAmount:
 
 
 def _one_day_later(terms: DueTerms, base: Fraction, day: date) -> Fraction:
-    """What the interest grows by with this day."""
+    """The interest of this day."""
     if terms.interest is None or ("business" in terms.interest.kind and not works(day)):
         return Fraction(0)
     if terms.interest.kind.startswith("sum"):
@@ -104,7 +106,7 @@ def _early(terms: DueTerms, original: Fraction, day: date, due: date) -> Fractio
     if terms.discount.value is None:
         percentage = terms.discount.kind.startswith("per")
         for last in list_days(day - timedelta(days=1), due):
-            # Of all that end on this day the payer gets the best.
+            # Of several discounts that end on this day the payer gets the best.
             given = [
                 _share(original, dated.value) if percentage else Fraction(dated.value)
                 for dated in terms.discount.dated

@@ -1,4 +1,4 @@
-"""A bank's face with everything behind it: tokens, use cases, a real database, a worker that tells, over loopback."""
+"""A simulated bank with everything behind it on loopback: tokens, use cases, a real database, a delivering worker."""
 
 import asyncio
 import socket
@@ -46,13 +46,13 @@ class Bank(Struct, frozen=True, kw_only=True):
     issued: IssuedClient
 
     def answering(self, **answers: str) -> Api:
-        """The face, called in this process with the answers chosen."""
+        """The simulated bank, called in this process, with chosen answers."""
         context = _choose(self.services.context, answers)
         services = structs.replace(self.services, context=context)
         return Api(make_application(services, AccessLog(self.service.context.clock, wanted="off")))
 
     def choosing(self, **answers: str) -> WebhookService:
-        """What a worker runs on that knows the answers chosen."""
+        """The context of a worker with the chosen answers."""
         return structs.replace(self.service, context=_choose(self.service.context, answers))
 
     @property
@@ -73,7 +73,7 @@ class Bank(Struct, frozen=True, kw_only=True):
         await end_orders(self.service.context, [(row["end_to_end_id"], Settled(settled_at=now))])
 
     async def count_more(self, count: int) -> None:
-        """Let lists believe that there are so many transfers more, of two hours ago."""
+        """Make lists count so many more transfers, of two hours ago."""
         statement = """
             insert into tally_change (holder_id, kind, status, hour, change)
             values ($1, 'transfer', 'CONFIRMED', date_trunc('hour', $2::timestamptz) - interval '2 hours', $3)
@@ -108,7 +108,7 @@ async def listening(bank: Bank) -> AsyncIterator[str]:
 async def open_bank(
     database: postgres.Addresses, services: Services, clock: Clock | None = None, control: object = None
 ) -> AsyncIterator[Bank]:
-    """A bank; ``control``, if there is one, is asked by which rules its faces fail."""
+    """Start a bank; ``control``, if given, has its failure rules."""
     async with open_webhook_service(database, clock=clock) as opened, open_receiver() as receiver:
         rules = opened.context.sandbox_control if control is None else cast("SandboxControl", control)
         service = structs.replace(opened, context=structs.replace(opened.context, sandbox_control=rules))

@@ -1,4 +1,4 @@
-"""The page on failures, whose ``text`` blocks say what experiments have seen, word by word."""
+"""The page on failures, whose ``text`` blocks must match the results of experiments exactly."""
 
 from support.installation import ROOT
 
@@ -6,6 +6,6 @@ PAGE = (ROOT / "docs" / "guides" / "failure.md").read_text(encoding="utf-8")
 
 
 def quoted(heading: str) -> list[str]:
-    """The lines that the page says were seen under a heading."""
+    """Return the observed lines under a heading of the page."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     return section.partition("```text\n")[2].partition("```")[0].splitlines()

@@ -1,4 +1,4 @@
-"""An institution in this process: it answers what a test has laid out, by the clock of the test."""
+"""An institution in this process, which gives prepared answers and uses the test's clock."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ REFUSED_AND_DONE: Final = institutions.UnknownOutcome(reason="Já existe", is_re
 
 
 class FakeInstitution:
-    """An account there: what came in, what was opened, and what it answers next.
+    """An account: received Pix, opened charges, and prepared answers.
 
     Args:
         clock: Dates the charges that it opens.
-        traits: What it says that one can rely on.
+        traits: Its promised behaviour.
     """
 
     def __init__(self, clock: FakeClock, traits: institutions.InstitutionTraits | None = None) -> None:
@@ -42,7 +42,7 @@ class FakeInstitution:
         self.received: list[institutions.ReceivedPix] = []
         self.charges: dict[str, institutions.OpenedCharge] = {}
         self.answers: list[institutions.OpeningAnswer] = []
-        """Of the next calls that open, revise or remove; what opens is done all the same where the answer is lost."""
+        """For the next calls that open, revise or remove a charge. A lost answer does not prevent opening."""
         self.loses_answers = False
         self.makes_txids = False
         self.is_reachable = True
@@ -52,30 +52,32 @@ class FakeInstitution:
         self.webhooks: list[institutions.Webhook] = []
         self.refunds: dict[tuple[str, str], institutions.ListedRefund] = {}
         self.refund_answers: list[institutions.RefundAnswer] = []
-        """Of the next calls that return a Pix; what is not known is done all the same, unless it was ``LOST_BEFORE``."""
+        """For the next refunds. An unknown refund is made unless it was ``LOST_BEFORE``."""
         self.refund_status: Literal["under_way", "returned", "refused"] = "returned"
-        """Of refunds that are asked for from now on."""
+        """For questions about refunds."""
         self.given_back_cents = 0
         self.sent: dict[str, SentPix] = {}
         self.send_answers: list[institutions.SendAnswer] = []
-        """Of the next calls that send; as ``refund_answers``."""
+        """For the next transfers; as ``refund_answers``."""
         self.send_status: Literal["under_way", "settled", "refused"] = "settled"
         self.waits_for: WaitsFor | None = None
-        """Of what is under way from now on."""
+        """For transfers that are under way."""
         self.told_payee: Party | None = None
-        """Who it says that is paid, of what is sent from now on."""
+        """The payee that it returns for transfers from now on."""
         self.paid: list[OutgoingPix] = []
-        """What it has taken to pay, in turn."""
+        """The accepted transfers, in order."""
         self.paid_cents = 0
-        """Out of the account, by Pix that were sent: one that pays twice pays each time."""
+        """The cents that left the account by Pix; a double payment counts twice."""
         self.tells_codes = False
-        """Whether what is sent has a code of its own, which its answer tells, and a list by our name where it ``is_listed``."""
+        """Whether a sent Pix gets a code of its own, returned with the answer and, if ``is_listed``, by a list with our
+        name.
+        """
         self.is_listed = True
         self.forgets_names = False
         self.not_after: list[float | None] = []
-        """By when calls that send had to leave."""
+        """The deadlines of calls that send."""
         self.asked: list[str | None] = []
-        """By which codes it was asked about sent Pix."""
+        """The codes by which sent Pix were asked for."""
         self.items: list[institutions.InstitutionItem] = []
         self.day_files: institutions.DayFiles | None = None
         self.contests: Contests | None = None
@@ -165,7 +167,7 @@ class FakeInstitution:
         if isinstance(answer, institutions.CertainRefusal | institutions.NotSent) or answer is LOST_BEFORE:
             return answer
         name = end_to_end_id, refund_id
-        # One that does not promise to know a name again takes it for another refund.
+        # Without a promise to recognise a name, it makes another refund.
         if name not in self.refunds or not self.traits.repeats_refunds:
             self.refunds[name] = self._give_back(refund_id, amount_cents)
         return answer or self.refunds[name]

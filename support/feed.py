@@ -1,4 +1,4 @@
-"""What tests of the feed stand on: events written as a batch writes them."""
+"""Events for tests of the feed, written as a batch writes them."""
 
 from pixconnect.domain.frame.event import EventName
 from pixconnect.foundation import pool
@@ -20,7 +20,7 @@ async def insert_events(
 async def write_events(
     service: Service, count: int = 1, holder_id: int = 7, name: EventName = "qrcode.pending"
 ) -> list[int]:
-    """Write events as a batch does, ids and rows in one transaction; answers their ids."""
+    """Write events in one transaction with their ids, as a batch does, and return the ids."""
     async with service.context.pool.acquire() as connection, connection.transaction():
         first_id = await connection.fetchval("select nextval('write_group_id')")
         event_ids = list(range(first_id, first_id + count))

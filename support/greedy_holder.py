@@ -1,9 +1,10 @@
-"""One greedy holder does its worst while nine others ask for little: what the nine are answered, and how fast.
+"""One greedy holder sends the worst requests while nine others send few: how the nine are served.
 
-The greedy one is a process of its own, so that what it costs to ask is not taken for what it costs to be answered::
+The greedy holder runs in another process, so that the cost of sending does not count as the cost of answering::
 
-    python -m support.greedy_holder < its orders        asks until its standard input ends, then tells how it was answered
-    python -m support.greedy_holder OCTETS              answers everything at once, with a body of that size, and tells its port
+    python -m support.greedy_holder < orders            sends until its standard input ends, then prints its answers
+    python -m support.greedy_holder OCTETS              answers every request with a body of that size, and prints its
+        port
 """
 
 import asyncio
@@ -49,14 +50,14 @@ class Orders(Struct, frozen=True, kw_only=True):
     asked: list[Asked]
     connections: int
     per_s: float = 0.0
-    """Requests a second at most; 0 is as many as are answered."""
+    """Requests a second at most; 0 means no limit."""
 
 
 class Told(Struct):
     statuses: dict[int, int] = field(default_factory=dict)
-    """How often each."""
+    """The number of answers by status."""
     octets: int = 0
-    """Of all bodies."""
+    """The total of all bodies."""
 
     @property
     def count(self) -> int:
@@ -71,7 +72,7 @@ class Answered(Struct, frozen=True, kw_only=True):
 
 
 class HttpConnection:
-    """One request at a time, over one connection that is opened again when it ends."""
+    """A connection that makes one request at a time and is opened again when it ends."""
 
     def __init__(self, base_url: str, from_address: str | None = None) -> None:
         url = urlsplit(base_url)
@@ -107,7 +108,7 @@ class HttpConnection:
 
 
 def worst_of(greedy_key: str, endpoint_id: int) -> dict[str, tuple[int, list[Asked]]]:
-    """The worst that one holder can do with each kind of operation, and over how many connections."""
+    """The worst requests of each kind of operation, and the number of connections for each."""
     span = {"initial_date": "2020-01-01T00:00:00Z", "final_date": "2100-01-01T00:00:00Z"}
     query = "page_size=1000"
     to_key = {"amount": 1, "key": "settle@sandbox.pix.example", "key_type": "EMAIL"}
@@ -159,7 +160,7 @@ def worst_of(greedy_key: str, endpoint_id: int) -> dict[str, tuple[int, list[Ask
 
 @contextmanager
 def greedy(orders: Orders) -> Iterator[Told]:
-    """Let somebody do its worst meanwhile; afterwards tells how it was answered."""
+    """Let the greedy holder send while the block runs; then its answers are available."""
     told = Told()
     with _program() as child:
         assert child.stdin is not None
@@ -175,7 +176,7 @@ def greedy(orders: Orders) -> Iterator[Told]:
 
 @contextmanager
 def idle_server(octets: int) -> Iterator[str]:
-    """A server that does nothing but answer: what asking alone costs. Gives its address."""
+    """Run a server that only answers, to measure the cost of sending alone. Yields its address."""
     with _program(str(octets)) as child:
         assert child.stdout is not None
         yield f"http://127.0.0.1:{int(child.stdout.readline())}"
@@ -198,7 +199,7 @@ def _program(*arguments: str) -> Iterator[subprocess.Popen[bytes]]:
 
 
 async def ask_calmly(base_url: str, callers: Sequence[tuple[str, str]], seconds: float) -> list[Answered]:
-    """Five requests a second of each of the others, who are a token and a Pix key."""
+    """Make five requests a second for each of the others, given as a token and a Pix key."""
     answered: list[Answered] = []
     asking = (
         _ask_calmly(base_url, token, key, number, seconds, answered) for number, (token, key) in enumerate(callers)
@@ -233,7 +234,7 @@ async def _ask_calmly(
 
 
 def p99_ms(answered: Sequence[Answered]) -> float:
-    """99 of 100 were faster."""
+    """The 99th percentile."""
     took_ms = sorted(each.took_ms for each in answered)
     return took_ms[min(len(took_ms) - 1, len(took_ms) * 99 // 100)]
 

@@ -13,7 +13,7 @@ SECRET_KEY = "b2xkLWhvbWVzLWFyZS1tYWRlLXdpdGgtdGhpcy1rZXk="
 @contextmanager
 def new_home() -> Generator[Path]:
     home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
-    home.chmod(0o711)  # so that, as root, the server's own user gets in
+    home.chmod(0o711)  # as root, the server's user must be able to enter
     try:
         yield home
     finally:

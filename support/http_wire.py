@@ -1,4 +1,4 @@
-"""A connection's other end without a socket, and answers read by a reader of our own: for millions of exchanges."""
+"""The other end of a connection without a socket, and an independent reader of answers, for millions of exchanges."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from pixconnect.http.limits import SLICE_MAX
 
 
 class Wire(asyncio.Transport):
-    """What the server writes is kept; what is sent arrives in pieces, while the server reads."""
+    """Keeps what the server writes; sent octets arrive in pieces, while the server reads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ class Wire(asyncio.Transport):
 
 
 async def turns(holds: Callable[[], bool]) -> None:
-    """Let the loop run until this holds, which takes no time but turns."""
+    """Run the loop until this holds. That takes turns of the loop and no time."""
     for _ in range(2000):
         if holds():
             return
@@ -83,7 +83,7 @@ class Told:
 
 
 def read_answers(octets: bytes) -> tuple[list[Told], bool]:
-    """All answers, and whether the last is whole; anything that is no answer is an error."""
+    """Parse all answers, and whether the last is complete. Anything else is an error."""
     answers: list[Told] = []
     while octets:
         head, end, rest = octets.partition(b"\r\n\r\n")

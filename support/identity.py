@@ -1,4 +1,4 @@
-"""What tests of identity stand on: a service that signs, and verification by other code than ours."""
+"""A service that signs, for tests of identity, and verification by independent code."""
 
 import base64
 import hashlib
@@ -30,7 +30,7 @@ SECRET_KEY = bytes(range(32))
 async def open_context(
     database: Addresses, clock: Clock, *, secret_key: bytes = SECRET_KEY, **policy: Any
 ) -> AsyncIterator[Context]:
-    """The context of a service that signs; its keyring is not yet started."""
+    """The context of a service that signs; its keyring is not started yet."""
     async with open_service(database, clock=clock, secret_key=secret_key, **policy) as service:
         yield service.context
 
@@ -80,7 +80,7 @@ def public_key(jwk: dict[str, Any]) -> ec.EllipticCurvePublicKey:
 
 
 def is_signed(signed: str, signature: bytes, key: ec.EllipticCurvePublicKey) -> bool:
-    """Verify ES256 with nothing but elliptic curves."""
+    """Verify ES256 with elliptic curve arithmetic alone."""
     assert len(signature) == 64
     der = encode_dss_signature(int.from_bytes(signature[:32]), int.from_bytes(signature[32:]))
     try:

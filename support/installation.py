@@ -1,4 +1,4 @@
-"""A whole installation for a journey: ``pixconnect run`` on a home and a free port, with real processes."""
+"""A whole installation for a journey: ``pixconnect run`` with real processes, on a home and a free port."""
 
 import json
 import os
@@ -23,7 +23,7 @@ READY_TIMEOUT_S = 180  # the machine may be busy with other tests; the real boun
 
 
 class Installation:
-    """One ``pixconnect run``; ``settings`` are without ``PIXCONNECT_`` before their names."""
+    """A running ``pixconnect run``; ``settings`` have no ``PIXCONNECT_`` before their names."""
 
     def __init__(self, home: Path, command: Sequence[str] = (*PIXCONNECT, "run"), **settings: str) -> None:
         self.home = home
@@ -35,7 +35,7 @@ class Installation:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            # Most tests read no more of it once it is ready, and whoever writes into a full pipe stands still.
+            # Most tests stop reading once it is ready, and a full pipe would block the writer.
             pipesize=1 << 19,
         )
         self.said: list[str] = []
@@ -47,7 +47,7 @@ class Installation:
         self.kill()
 
     def kill(self) -> None:
-        """However it is: end it, as kill -9 does."""
+        """End it in any state, as kill -9 does."""
         if self.process.poll() is None:
             self.process.kill()
         if self.process.stdout is not None and not self.process.stdout.closed:
@@ -73,7 +73,7 @@ class Installation:
     @property
     def base_url(self) -> str:
         if self.environment.get("PIXCONNECT_MODE") == "live":
-            # Its own name for itself is one that a proxy has.
+            # Its own name for itself is the name of a proxy.
             return f"http://127.0.0.1:{self.environment['PIXCONNECT_PORT']}"
         return self.sandbox["base_url"]
 
@@ -96,7 +96,7 @@ class Installation:
         try:
             with urlopen(f"{self.base_url}/v1/connect/health", timeout=60) as answer:  # noqa: S310 - our own
                 return json.load(answer)["data"]
-        except (OSError, HTTPException):  # who was answering may die in the middle of it
+        except (OSError, HTTPException):  # a process may die while it answers
             return {"status": "unreachable"}
 
     def children(self, part: str) -> list[int]:
@@ -106,7 +106,7 @@ class Installation:
         return found
 
     def stop(self, stop_signal: signal.Signals = signal.SIGTERM) -> float:
-        """Stop it; how long that took, in seconds."""
+        """Stop it, and return the seconds that it took."""
         started_at = time.monotonic()
         self.process.send_signal(stop_signal)
         rest, _ = self.process.communicate(timeout=120)
@@ -124,7 +124,7 @@ def running(home: Path, **settings: str) -> Iterator[Installation]:
 
 @contextmanager
 def running_in_new_home() -> Iterator[Installation]:
-    """The same, on a home that the server's own user can enter; pytest's own folders are closed to it."""
+    """The same on a home that the server's own user can enter, unlike the folders of pytest."""
     home = Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
     home.chmod(0o711)
     with running(home) as installation:
@@ -133,7 +133,7 @@ def running_in_new_home() -> Iterator[Installation]:
 
 
 def environment(home: Path, **settings: str) -> dict[str, str]:
-    """Ours without settings of the developer's own, and those given; a free port unless one is given."""
+    """The environment without the developer's settings, with those given, and a free port unless one is given."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("PIXCONNECT_")}
     own = {name: value for name, value in own.items() if name not in {"PORT", "DATABASE_URL"}}
     named = {f"PIXCONNECT_{name.upper()}": value for name, value in {"port": "0", **settings}.items()}
@@ -145,9 +145,9 @@ def run_verb(home: Path, *words: str, **settings: str) -> subprocess.CompletedPr
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes below one, without those that only wait to be forgotten."""
+    """All descendants of a process that have not ended."""
     parents: dict[int, int] = {}
-    # Not by a glob for `*/stat`: it looks at each, and fails where one ends meanwhile.
+    # A glob for `*/stat` would fail if a process ends meanwhile.
     for process in Path("/proc").glob("[0-9]*"):
         try:
             name, _, rest = (process / "stat").read_text().rpartition(")")

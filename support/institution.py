@@ -1,6 +1,6 @@
-"""An outside institution for tests: its keys and certificates, what it signs, and the server that serves it.
+"""An outside institution: keys and certificates, signed payloads, and the server that serves them.
 
-It shares no code with what reads it: certificates and signatures are made here with the libraries alone.
+It shares no code with the reader under test, and uses cryptographic libraries only.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ def certify(
     usage: str | None = None,
     extra: tuple[x509.ExtensionType, bool] | None = None,
 ) -> x509.Certificate:
-    """A certificate; without an issuer it is its own."""
+    """A certificate; self-signed without an issuer."""
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
     builder = (
         x509.CertificateBuilder()
@@ -80,7 +80,7 @@ def _general_name(host: str) -> x509.GeneralName:
 
 
 def slow_key(key: rsa.RSAPrivateKey, exponent_bits: int) -> rsa.RSAPrivateKey:
-    """The same primes under an exponent that makes each verification long."""
+    """The same primes with an exponent that makes each verification slow."""
     numbers = key.private_numbers()
     phi = (numbers.p - 1) * (numbers.q - 1)
     exponent = next(e for e in itertools.count((1 << (exponent_bits - 1)) + 1, 2) if _has_inverse(e, phi))
@@ -100,7 +100,7 @@ def _has_inverse(number: int, modulus: int) -> bool:
 
 
 class Institution:
-    """Signs payloads with one key, published at its jku. What a test changes, it changes here."""
+    """Signs payloads with one key, published at its jku. Tests change its attributes."""
 
     def __init__(self, host: str, jku: str, key: PrivateKey | None = None, alg: str = "ES256") -> None:
         self.key = key or ec.generate_private_key(ec.SECP256R1())
@@ -123,7 +123,7 @@ class Institution:
         header = {self.thumbprint: self._digest(), **self.header}
         header = {name: value for name, value in header.items() if value is not None}
         registry = jws.JWSRegistry(algorithms=[header["alg"]], strict_check_header=False)
-        registry.header_registry.clear()  # a test may write what the library would not
+        registry.header_registry.clear()  # a test may write a header that the library would refuse
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SecurityWarning)
             return jws.serialize_compact(header, json.dumps(self.payload), self._jose_key(), registry=registry)
@@ -152,7 +152,7 @@ Route = bytes | Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
 
 @asynccontextmanager
 async def serving(routes: dict[str, Route]) -> AsyncIterator[tuple[int, list[str]]]:
-    """A server on loopback of raw answers by path; yields its port and the paths it was asked for."""
+    """A server on loopback with raw answers by path; yields its port and the requested paths."""
     asked: list[str] = []
     tasks: set[asyncio.Task[Any]] = set()
 

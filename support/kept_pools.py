@@ -1,4 +1,4 @@
-"""Pools of connections that outlive a test: the server works five times as long for one that knows no table yet."""
+"""Connection pools that outlive a test, because a new connection with cold caches costs the server five times as much."""
 
 import asyncio
 from collections import defaultdict
@@ -21,7 +21,7 @@ class _Kind(Struct, frozen=True):
 
 
 class KeptPools:
-    """Those of one loop, which all tests of a run share, and of databases that outlive a test; any other pool is closed."""
+    """The pools of the loop that all tests of a run share, for databases that outlive a test. Other pools are closed."""
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -29,13 +29,13 @@ class KeptPools:
         self._free: defaultdict[_Kind, list[Pool]] = defaultdict(list)
 
     def keep(self, *urls: str) -> None:
-        """Keep what is opened under these addresses on the running loop."""
+        """Keep the pools for these addresses on the running loop."""
         self._loop = asyncio.get_running_loop()
         self._urls.update(urls)
 
     @asynccontextmanager
     async def take(self, url: str, *, role: str | None, connections_max: int, name: str) -> AsyncIterator[Pool]:
-        """A pool for one service; ``name`` is its ``application_name`` where it is not kept."""
+        """A pool for one service; ``name`` is its ``application_name`` if it is not kept."""
         kind = _Kind(url, role, connections_max)
         is_kept = url in self._urls and asyncio.get_running_loop() is self._loop
         free = self._free[kind] if is_kept else []

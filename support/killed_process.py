@@ -1,12 +1,13 @@
-"""Kill points: names for the moments at which a process dies as by kill -9, without a word of it in the service's own code.
+"""Kill points: moments at which a process kills itself as by kill -9, without any code for that in the service.
 
 ::
 
-    test: arm("work before call") ──► a file in the home ──► worker: about to call the rail, takes the file away, kills itself
+    test: arm("work before call") ──► a file in the home ──► worker: before the call it removes the file and kills
+        itself
 
-Every part is started with ``kill_points/sitecustomize.py`` on its path, which wraps the functions below before the part imports
-them. Whoever takes the armed file away dies, so a point kills once, in whichever process comes there first, and the
-process that is started in its place lives.
+Every part is started with ``kill_points/sitecustomize.py`` on its path, which wraps the functions below before the part
+imports them. Only the process that removes the armed file dies, so a point kills once, and the replacement of the
+process lives.
 """
 
 import functools
@@ -23,19 +24,19 @@ from msgspec import structs
 
 FOLDER_NAME: Final = "kill_points"
 CLOCKS_FOLDER_NAME: Final = "clocks"
-"""Seconds by which the clocks of a part's processes are off, in a file that is named like the part; read at their start."""
+"""The clock's error in seconds, in a file named after the part, read at its start."""
 WIRES_FILE_NAME: Final = "wires.json"
-"""Addresses that parts find in their settings, and what they reach in their place."""
+"""Addresses in the settings of parts, and the addresses that replace them."""
 ABILITIES_FILE_NAME: Final = "abilities.json"
-"""What the rail can do, in the home of an installation whose rail cannot do all that the sandbox can."""
+"""The rail's abilities, in the home of an installation whose rail has fewer than the sandbox's."""
 POLICY_FILE_NAME: Final = "policy.json"
-"""Periods of ``Policy`` that a test changed, in the home of its installation."""
+"""Changed settings of ``Policy``, in the home of the installation."""
 SITE_FOLDER: Final = Path(__file__).resolve().parent / FOLDER_NAME
 
 _STOPS: Final = "stop"
 _RAIL: Final = "pixconnect.adapters.rails.sandbox:SandboxRail"
 
-# What a process may die before or after, by part.
+# Before or after these functions a process may die, by part.
 _CALLS: Final[dict[str, dict[str, str]]] = {
     "serve": {
         "group write": "pixconnect.writing.changes:Changes.write_all",  # after it: between the group's write and its COMMIT
@@ -89,7 +90,7 @@ _OPENINGS_THERE: Final = (
         "pixconnect.store.institutions.charge_opening:note_opened",
     ),  # before it: in the charge's transaction
 )
-# What a process may die before or after over an account at an institution, by part; one point at several functions is one.
+# The same over an account at an institution, by part. Several functions can share a point.
 _REFUNDS_THERE: Final = (
     ("name there", "pixconnect.store.institutions.rail_step:insert"),  # after it: minted, and not called
     *(("refund there", f"pixconnect.adapters.institutions.{there}.refund") for there in (_STANDARD, _WOOVI)),
@@ -107,7 +108,7 @@ _CALLS_THERE: Final = dict(
     serve=(*_OPENINGS_THERE, *_CHANGES_THERE),
     work=(*_REFUNDS_THERE, *_TRANSFERS_THERE, *_DEFENCES_THERE, *_OPENINGS_THERE, *_CHANGES_THERE),
 )
-# Between COMMIT and whatever follows: the answer to the caller, or the word to the rail.
+# Between COMMIT and the next step: the answer to the caller, or the message to the rail.
 _COMMITS: Final[dict[str, tuple[str, ...]]] = {
     "serve": ("create_charges", "start_transfers", "start_refunds", "deposit_all", "answer_infractions"),
     "work": (
@@ -115,7 +116,7 @@ _COMMITS: Final[dict[str, tuple[str, ...]]] = {
         "receive_infractions", "answer_infractions", "record_attempts", "name_orders", "write_standard_charges",
     ),
 }  # fmt: skip
-# What a worker may die before or after while it reads a day and closes it, at a face that has lists and at one that has files.
+# Points of a worker that reads a day and closes it, at banks with lists and at banks with files.
 _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "file asked for": "pixconnect.adapters.institutions.efi:EfiInstitution.request_day_file",
     "file fetched": "pixconnect.adapters.institutions.efi:EfiInstitution.fetch_day_file",
@@ -131,8 +132,8 @@ _STEPS_OF_A_DAY: Final[dict[str, str]] = {
     "reading ended": "pixconnect.store.institutions.sweep:write",
 }
 POINTS_OF_A_DAY: Final = tuple(f"work {moment} {name}" for name in _STEPS_OF_A_DAY for moment in ("before", "after"))
-"""Of ``support.day_worker``."""
-# What an operator's process may die before or after while it confirms an answer about lines.
+"""Points of ``support.day_worker``."""
+# Points of an operator's process that confirms an answer about lines.
 _STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
     "answer noted": "pixconnect.store.institutions.proposal:confirm",
     "lines locked": "pixconnect.store.institutions.item:lock_alone",
@@ -146,20 +147,20 @@ _STEPS_OF_AN_ANSWER: Final[dict[str, str]] = {
 POINTS_OF_AN_ANSWER: Final = tuple(
     f"confirm {moment} {name}" for name in _STEPS_OF_AN_ANSWER for moment in ("before", "after")
 )
-"""Of ``support.answering``."""
+"""Points of ``support.answering``."""
 POINTS: Final = tuple(
     f"{part} {moment} {name}" for part, calls in _CALLS.items() for name in calls for moment in ("before", "after")
 ) + tuple(f"{part} after COMMIT of {name}" for part, names in _COMMITS.items() for name in names)
 
 _STEPS_OF_A_TAKEOVER: Final = {
-    "ids moved ahead": "pixconnect.store.running.installation:move_ids_ahead",  # after it: no rollback takes them back
+    "ids moved ahead": "pixconnect.store.running.installation:move_ids_ahead",  # after it: it survives a rollback
     "new primary noted": "pixconnect.store.running.installation:note_server",  # after it: before its COMMIT
 }
 _TAKEOVER: Final = dict.fromkeys(("serve", "work"), tuple(_STEPS_OF_A_TAKEOVER.items()))
 POINTS_OF_A_TAKEOVER: Final = tuple(
     f"{part} {moment} {name}" for part in _TAKEOVER for name in _STEPS_OF_A_TAKEOVER for moment in ("before", "after")
 )
-"""Where a process meets another server than it knew."""
+"""Where a process finds another server than before."""
 
 POINTS_THERE: Final = tuple(
     f"{part} {moment} {name}"
@@ -167,37 +168,37 @@ POINTS_THERE: Final = tuple(
     for name in dict(calls)
     for moment in ("before", "after")
 )
-"""In an installation with accounts at institutions."""
+"""Points of an installation with accounts at institutions."""
 
 TARGETS: Final = frozenset(
     target
     for calls in (*_CALLS.values(), _STEPS_OF_A_DAY, _STEPS_OF_AN_ANSWER, _STEPS_OF_A_TAKEOVER)
     for target in calls.values()
 ) | {target for calls in _CALLS_THERE.values() for _, target in calls}
-"""The functions before and after which a process may die."""
+"""The functions of all points."""
 
 
 KILLABLE = ("env", f"PYTHONPATH={SITE_FOLDER}", sys.executable, "-P", "-m", "pixconnect", "run")
-"""The command of an installation whose processes can be killed at their points."""
+"""The command of an installation with kill points."""
 
 
 class KillPoints:
-    """The test's side."""
+    """The test's side of the kill points."""
 
     def __init__(self, home: Path) -> None:
         self._folder = home / FOLDER_NAME
         self._folder.mkdir(parents=True, exist_ok=True)
 
     def arm(self, point: str, *, stops: bool = False) -> None:
-        """Let the next process that comes there die, or stand still until somebody lets it go on."""
+        """Let the next process that reaches the point die, or stop until it is continued."""
         assert point in (*POINTS, *POINTS_THERE, *POINTS_OF_A_DAY, *POINTS_OF_AN_ANSWER, *POINTS_OF_A_TAKEOVER), point
-        # Under its name at once, with what it says: a process may be looking for it.
+        # Renamed with its content complete, because a process may be looking for it.
         file = self._folder.parent / f"{FOLDER_NAME} {point}"
         file.write_text(_STOPS if stops else "")
         file.rename(self._folder / point)
 
     def disarm(self, point: str) -> bool:
-        """Forget one; whether nobody had come there yet."""
+        """Disarm a point; returns whether no process had reached it."""
         try:
             (self._folder / point).unlink()
         except FileNotFoundError:
@@ -215,7 +216,7 @@ class KillPoints:
 
 
 def watch() -> None:
-    """Be a process that can be killed at its points; nothing in any other Python process of the installation."""
+    """Give this process its kill points; other Python processes of the installation have none."""
     words = sys.orig_argv
     home = os.environ.get("PIXCONNECT_HOME")
     if home is None or "-m" not in words:
@@ -224,12 +225,12 @@ def watch() -> None:
     if (wires := Path(home) / WIRES_FILE_NAME).exists() and part in _CALLS:
         _reach_by_wires(part, json.loads(wires.read_text()))
     if part == "run":
-        # Dying once a second, for hours, is no broken part here.
+        # Dying once a second for hours is expected here.
         importlib.import_module("pixconnect.local.supervisor").RESTARTS_WINDOW_S = 0.0
-        # Parts are programs of their own, as where nothing can be forked: what is forked has imported its functions by then.
+        # Parts run as separate programs, because a forked process has imported its functions already.
         importlib.import_module("pixconnect.local.fork_server").ForkServer.start = lambda _: None
     if part == "sandbox":
-        # What a dead worker was handed comes again sooner than after five seconds: there are many deaths here.
+        # Work of a dead worker is taken over sooner than after five seconds, because many die here.
         importlib.import_module("pixconnect.sandbox.outbox").REDELIVERED_AFTER_S = 1.0
     if (off := Path(home) / CLOCKS_FOLDER_NAME / part).exists():
         _set_clock_off(timedelta(seconds=int(off.read_text())))
@@ -240,7 +241,7 @@ def watch() -> None:
     for name, target in (*_CALLS.get(part, {}).items(), *_CALLS_THERE.get(part, ()), *_TAKEOVER.get(part, ())):
         _wrap(Path(home) / FOLDER_NAME, part, name, target)
     if can.exists() and part in {"serve", "work"}:
-        # After it is wrapped: these stand in front of the sandbox's.
+        # Wrapped first: these rails call the sandbox's.
         importlib.import_module("support.renaming_rail").install()
         importlib.import_module("support.bare_rail").install()
     if part in _COMMITS:
@@ -250,7 +251,7 @@ def watch() -> None:
 
 
 def change_policy(home: Path, **periods: int) -> None:
-    """Let processes with ``SITE_FOLDER`` on their path have other periods than every installation, from their start on."""
+    """Change settings of processes with ``SITE_FOLDER`` on their path, from their start."""
     home.mkdir(parents=True, exist_ok=True)
     (home / POLICY_FILE_NAME).write_text(json.dumps(periods))
 
@@ -271,22 +272,22 @@ def watch_days(folder: Path) -> None:
 
 
 def watch_answers(folder: Path) -> None:
-    """Be a process that confirms an answer and can be killed at each step of it."""
+    """Confirm an answer in a process that can be killed at each step."""
     for name, target in _STEPS_OF_AN_ANSWER.items():
         _wrap(folder, "confirm", name, target)
 
 
 def _reach_by_wires(part: str, wires: dict[str, str]) -> None:
-    """Be a process between which and its servers there are wires that a test can cut."""
+    """Put cuttable wires between this process and its servers."""
     for name in [name for name in os.environ if name.startswith("PIXCONNECT_")]:
         if part == "sandbox" and name == "PIXCONNECT_RAIL_URL":
-            continue  # it listens there itself
+            continue  # it listens on that address itself
         for far, near in wires.items():
             os.environ[name] = os.environ[name].replace(far, near)
 
 
 def _set_clock_off(by: timedelta) -> None:
-    """Let this process's machine have another time than everybody else's."""
+    """Shift the clock of this process."""
 
     class Off(datetime):
         @classmethod

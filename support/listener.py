@@ -1,4 +1,4 @@
-"""A receiver of webhooks as a thread of the tests."""
+"""Webhook receivers as threads of the tests."""
 
 import json
 import threading
@@ -11,12 +11,12 @@ from support.waiting import PATIENCE_S
 
 
 class Listener:
-    """A receiver of webhooks that outlives everybody else: what came, by holder, in order.
+    """A webhook receiver that outlives the other processes: received events by holder, in order.
 
-    Events come to ``/HOLDER``, and what the webhook of the holder's key is sent to ``/HOLDER/pix``.
+    Events are posted to ``/HOLDER``, the webhooks of the holder's key to ``/HOLDER/pix``.
 
     Attributes:
-        is_deaf: It hears nothing, and hangs up without an answer.
+        is_deaf: It closes connections without an answer.
     """
 
     def __init__(self) -> None:
@@ -49,11 +49,11 @@ class Listener:
                 self.end_headers()
 
             def handle(self) -> None:
-                with suppress(ConnectionError):  # who posted has died
+                with suppress(ConnectionError):  # the sender has died
                     super().handle()
 
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Say nothing."""
+                """Write no log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
         self._server.daemon_threads = True
@@ -72,7 +72,7 @@ class Listener:
 
 @contextmanager
 def open_hook(answer: Callable[[bytes], tuple[int, bytes]]) -> Iterator[str]:
-    """The address of a receiver that answers each body with this status and text."""
+    """The address of a receiver that answers each request with this status and text."""
 
     class Hook(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -83,7 +83,7 @@ def open_hook(answer: Callable[[bytes], tuple[int, bytes]]) -> Iterator[str]:
             self.wfile.write(text)
 
         def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-            """Say nothing."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
     thread = threading.Thread(target=server.serve_forever)

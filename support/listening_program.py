@@ -1,4 +1,4 @@
-"""A program of an integrator's: it takes webhooks, remembers them, and answers as it is told."""
+"""An integrator's program: it receives webhooks, keeps them, and gives prepared answers."""
 
 import json
 import threading
@@ -13,7 +13,7 @@ from support.waiting import PATIENCE_S
 class Program:
     def __init__(self) -> None:
         self.statuses: list[int] = []
-        """What it answers next; then 204."""
+        """The next answers; then 204."""
         self.posts: list[tuple[dict[str, str], bytes]] = []
         self._news = threading.Condition()
         program = self
@@ -29,7 +29,7 @@ class Program:
                 self.end_headers()
 
             def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  as it is called
-                """Say nothing."""
+                """Write no log."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
         self._server.daemon_threads = True

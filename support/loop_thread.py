@@ -1,4 +1,4 @@
-"""A loop on a thread of its own: for what must go on while a test waits, or has no loop."""
+"""An event loop on its own thread, for work that must go on while a test blocks or has no loop."""
 
 import asyncio
 import threading
@@ -16,11 +16,11 @@ class LoopThread:
         self._thread.start()
 
     def ask(self, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Do it there, and wait for what it says, at most a minute."""
+        """Run it there, and return its result within a minute."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result(60)
 
     def end(self) -> None:
-        """End whatever still runs there: what stays open is told as a leak of a later test."""
+        """End everything that runs there; otherwise a later test would report the leak."""
         self.ask(_end_tasks())
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(60)
@@ -31,7 +31,7 @@ class LoopThread:
 
 
 async def _end_tasks() -> None:
-    # What was accepted or aborted just now begins or ends in the loop's next turns.
+    # Connections that were just accepted or aborted begin or end in the loop's next turns.
     for _ in range(_TURNS):
         others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:

@@ -1,6 +1,6 @@
-"""Time of its own for the running event loop: it stands still while anything is left to do, and then goes on to the next timer.
+"""Virtual time for the running event loop: it stands still while the loop has work, then jumps to the next timer.
 
-So what is late in a test is what the test says, however busy the machine is, and nobody waits for seconds.
+So delays in a test do not depend on the load of the machine, and cost no real time.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ class LoopTime:
 
 @contextmanager
 def own_loop_time() -> Iterator[LoopTime]:
-    """Let the running loop have it; only for tests whose loop waits for nothing but its timers."""
+    """Give the running loop virtual time; only for tests whose loop waits for nothing but timers."""
     loop = cast(Any, asyncio.get_running_loop())
     time, select = LoopTime(loop.time()), loop._selector.select
 

@@ -1,6 +1,6 @@
-"""A server as a provider runs it: TLS alone, no superuser but the provider's, and a name that outlives its machine.
+"""A provider's managed server: TLS only, no superuser for the customer, and a host name that outlives the machine.
 
-The wheel's PostgreSQL is built without TLS, so the name speaks it, as PostgreSQL does, before it leads on.
+The wheel's PostgreSQL has no TLS, so a proxy at the host name speaks PostgreSQL's TLS.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _PART = 1 << 16
 
 
 class Name:
-    """One address before servers; it leads to another one when a test says so."""
+    """An address in front of servers, which a test can lead to another one."""
 
     def __init__(self, context: ssl.SSLContext) -> None:
         self._context = context
@@ -103,13 +103,13 @@ def open_name(context: ssl.SSLContext) -> Iterator[Name]:
 
 
 def url_of(login: str, port: int, authority: Path, database: str = "pixconnect", host: str = HOST) -> str:
-    """An address whose server must prove who it is."""
+    """An address whose server must present a valid certificate."""
     return f"postgresql://{login}@{host}:{port}/{database}?sslmode=verify-full&sslrootcert={authority}"
 
 
 @asynccontextmanager
 async def open_managed_server(home: Path, version: PostgresVersion) -> AsyncIterator[tuple[str, Path]]:
-    """The folder of its socket, and its programs; its customer is an administrator who may make roles and databases."""
+    """The folder of its socket, and its programs. The customer may create roles and databases."""
     server = EmbeddedPostgres(home, version=version)
     await server.start()
     try:

@@ -1,7 +1,7 @@
-"""A small model of the money, written from the contract alone: what was asked for and answered, and what must follow from it.
+"""A small model of the money, written from the contract alone: what follows from the requests and answers.
 
-It knows nothing of how the service works. It is shown what stands in the service's tables and in the rail's (``Seen``), and
-fails where a cent, a state or an event is not what the sums say.
+It has no knowledge of the implementation. It reads the service's tables and the rail's (``Seen``), and fails if a cent,
+a state or an event is not what the sums require.
 """
 
 from collections import Counter
@@ -15,11 +15,11 @@ STEPS: Final = {
     "PROCESSING": {"CONFIRMED", "ERROR", "CANCELLED", "RETURNED"},
     "CONFIRMED": {"RETURNED"},
     "PENDING": {"APPROVED", "EXPIRED", "RETURNED", "REMOVED_BY_RECEIVER"},
-    # A later expiry lets it be paid again.
+    # After a new expiry it can be paid again.
     "EXPIRED": {"PENDING", "APPROVED", "RETURNED", "REMOVED_BY_RECEIVER"},
     "APPROVED": {"RETURNED"},
 }
-"""From each state to what it may have become by the next look; a refund goes straight to RETURNED."""
+"""From each state to its possible next states; a refund goes straight to RETURNED."""
 
 ANY_ENDING: Final = {
     "charge": {"PENDING", "APPROVED", "EXPIRED", "RETURNED", "REMOVED_BY_RECEIVER"},
@@ -29,7 +29,7 @@ ANY_ENDING: Final = {
 
 
 class Asked(Struct, kw_only=True):
-    """What a caller asked for under an ``external_id``. ``told_id`` is what it was answered; None: refused, or no answer."""
+    """A request under an ``external_id``. ``told_id`` is the id in the answer; None without one, or if refused."""
 
     kind: Kind
     holder_id: int
@@ -39,11 +39,11 @@ class Asked(Struct, kw_only=True):
     told_id: int | None = None
     is_refused: bool = False
     is_free: bool = False
-    """A charge of which the payer chooses the amount."""
+    """A charge whose payer chooses the amount."""
 
 
 class MoneyModel(Struct):
-    """What was asked for, and every state that was ever seen."""
+    """All requests, and every observed state."""
 
     asked: dict[tuple[Kind, int, str], Asked] = field(default_factory=dict)
     deposits: dict[int, Counter[int]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ class MoneyModel(Struct):
         return asked
 
     def disturb(self) -> None:
-        """Somebody dies or the rail misbehaves: what is open may end in any way, and still only in one."""
+        """A process dies or the rail misbehaves: open requests may end in any way, but only in one."""
         for asked in self.asked.values():
             if asked.told_id is None or self.states.get((asked.kind, asked.told_id), "PROCESSING") == "PROCESSING":
                 asked.endings |= ANY_ENDING[asked.kind]
@@ -79,7 +79,7 @@ class MoneyModel(Struct):
         self._check_refunds(seen)
 
     def check_at_rest(self, seen: Seen) -> None:
-        """What holds besides when nothing is under way."""
+        """What also holds when nothing is under way."""
         self.check(seen)
         assert seen.is_at_rest
         assert all(reserved == 0 for _, reserved, _ in seen.balances.values())
@@ -104,7 +104,7 @@ class MoneyModel(Struct):
             assert asked.is_free or asked.amount_cents == thing.amount_cents, (asked, thing)
 
     def _check_refunds(self, seen: Seen) -> None:
-        """Never a cent more returned than was paid; a charge is paid once, by its amount."""
+        """Refunds never exceed the payment; a charge is paid once, by its amount."""
         returned: Counter[tuple[int, str]] = Counter()
         for thing in seen.things:
             if thing.kind == "refund" and thing.status != "ERROR":
@@ -112,7 +112,7 @@ class MoneyModel(Struct):
         paid = {(thing.holder_id, thing.name): thing for thing in seen.things if thing.kind == "transfer"}
         for thing in filter(is_automatic, seen.things):
             original = paid[thing.holder_id, thing.original or ""]
-            # Nobody keeps or is shown as having paid with what is given back.
+            # A returned payment leaves no money and no paid charge.
             assert (thing.amount_cents, original.charge_id) == (original.amount_cents, None), thing
             assert thing.external_id == f"auto:{original.name}", thing
         for key, sum_cents in returned.items():
@@ -126,7 +126,7 @@ class MoneyModel(Struct):
         assert approved == {payer.charge_id for payer in payers}
 
     def _check_both_sides(self, seen: Seen) -> None:
-        """The service and the other side of the rail say the same of every payment, and of every cent."""
+        """The service and the other side of the rail agree on every payment and every cent."""
         ours = {
             (thing.name, thing.direction): thing
             for thing in seen.things
@@ -157,36 +157,36 @@ class MoneyModel(Struct):
 
 
 def is_automatic(thing: Thing) -> bool:
-    """Whether it is the refund of a payment that the service could neither accept nor refuse."""
+    """Whether it refunds a payment that the service could neither accept nor refuse."""
     return thing.kind == "refund" and (thing.external_id or "").startswith("auto:")
 
 
 def is_the_institutions(thing: Thing) -> bool:
-    """Whether it is what the institution gave back by itself, because somebody contests a payment."""
+    """Whether the institution returned it by itself because of a contest."""
     return thing.kind == "refund" and thing.external_id == f"theirs:{thing.name}"
 
 
 def check_balance(seen: Seen, holder_id: int, balance: tuple[int, int, int]) -> None:
-    """Judge a holder's available, reserved and owed cents, and those that are blocked, by what came, went and is held."""
+    """Check a holder's available, reserved, owed and blocked cents against all movements and holds."""
     available, reserved, owed = balance
     blocked, held = seen.blocked[holder_id], seen.held.get(holder_id, 0)
     told = (holder_id, balance, blocked, held)
     assert (available + blocked - owed, reserved) == (expected := expected_funds(seen, holder_id)), (told, expected)
-    # Whatever comes in repays what is owed, then covers what is held: only what is left is available.
+    # Received money first repays debts, then covers holds; the rest is available.
     assert min(available, owed) == 0, told
     assert blocked <= held, told
     assert blocked == held or available == 0, told
 
 
 def expected_funds(seen: Seen, holder_id: int) -> tuple[int, int]:
-    """What a holder has, owed money subtracted, and what is reserved: deposits, what came or was moved, less what went."""
+    """A holder's funds minus debts, and the reserved cents: deposits and received money, less sent money."""
     funds, reserved = sum(seen.deposits.get(holder_id, Counter()).elements()), 0
     funds += sum(item.change_cents for item in seen.moved if item.holder_id == holder_id)
     for thing in seen.things:
         if thing.holder_id != holder_id or thing.kind == "charge":
             continue
         if thing.direction == "IN":
-            # What is held as suspect is here already, and blocked.
+            # Suspect payments are received already, and blocked.
             is_held = thing.is_open and "transfer.in.held" in thing.events
             funds += thing.amount_cents if thing.is_settled or is_held else 0
         elif thing.is_open or thing.is_settled:
@@ -196,7 +196,7 @@ def expected_funds(seen: Seen, holder_id: int) -> tuple[int, int]:
 
 
 def current_events(thing: Thing) -> list[str]:
-    """Its events, without those of the times when it had expired and was given more time, and without that of a hold."""
+    """Its events, without expiries that a new expiry undid, and without the event of a hold."""
     events = list(thing.events)
     if events[:2] == ["transfer.in.processing", "transfer.in.held"]:
         del events[1]
@@ -206,7 +206,7 @@ def current_events(thing: Thing) -> list[str]:
 
 
 def expected_events(thing: Thing) -> list[str]:
-    """One for each state reached, in order; a transfer that is returned has none of its own for that, nor has a charge."""
+    """One for each state, in order. A return causes no event of the returned transfer or charge."""
     if thing.kind == "charge":
         ends = dict.fromkeys(("APPROVED", "RETURNED"), "approved")
         ends |= dict.fromkeys(("EXPIRED", "REMOVED_BY_RECEIVER"), "expired")

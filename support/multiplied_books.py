@@ -1,4 +1,4 @@
-"""Makes many holders of the few that ``support/all_books.py`` has on its rail: set-based, one statement for each table."""
+"""Copy the holders of ``support/all_books.py`` on its rail many times, with one SQL statement for each table."""
 
 from typing import Final
 
@@ -9,9 +9,9 @@ from pixconnect.store.running.installation import COUNTED
 from support.all_books import MARK
 
 SHIFT: Final = 200_000
-"""How far apart the ids of one copy are from those of the next."""
+"""The distance between the ids of two copies."""
 _NEAR: Final = {("delivery", "id"): 100, ("delivery_attempt", "delivery_id"): 100, ("event_feed", "position"): 100}
-"""Those whose partitions would end too soon."""
+"""Tables whose partitions would end too soon."""
 _IDS: Final = frozenset({
     "id", "holder_id", "transfer_id", "refund_id", "block_id", "charge_id", "held_by", "entry_id", "deficit_entry_id",
     "source_entry_id", "cause_id", "resource_id", "endpoint_id", "event_id", "owner_id", "delivery_id", "position",
@@ -52,7 +52,7 @@ _COLUMNS: Final = """
     where attrelid = $1::regclass and attnum > 0 and not attisdropped and attgenerated = '' order by attnum
 """
 _CODE: Final = "lpad(to_hex(copy), 7, '0')"
-# A member that is an id, or unique, is of the copy too.
+# Ids and unique members of a state are changed too.
 _SHOWN: Final = f"""
     replace({{state}}::text, '{MARK}', {_CODE})::jsonb
     || case when {{state}} ? 'id'
@@ -77,7 +77,7 @@ _AUDIT: Final = f"""
 
 
 async def multiply(owner: asyncpg.Connection, holder_ids: list[int], times: int) -> None:
-    """Add so many copies of these holders, with all that is theirs, and of the audit's rows about them."""
+    """Add so many copies of these holders with all their rows, and of the audit's rows about them."""
     await owner.execute("set session_replication_role = replica")
     await owner.execute(_AUDIT, holder_ids, times)
     for table, condition in reversed(_TABLES.items()):
@@ -89,7 +89,7 @@ async def multiply(owner: asyncpg.Connection, holder_ids: list[int], times: int)
             holder_ids,
             times,
         )
-    # What was hashed has other names now.
+    # The copies of hashed rows have other names.
     await owner.execute(f"update charge set fingerprint = {DIGEST} where revision is null and holder_id > {SHIFT}")
     await owner.execute(_DIGESTS)
     await owner.execute("update event_feed_state set settled_id = (select max(id) from event)")

@@ -1,4 +1,4 @@
-"""The proxy's configuration as it stands, run by nginx at the ports and with the certificate of a test."""
+"""The proxy configuration of the guide, run by nginx with the ports and the certificate of a test."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def skip_without_nginx() -> None:
 
 
 def let_in(folder: Path) -> None:
-    """Let the server's own user into a folder of pytest's, which are closed to it."""
+    """Let the server's user enter a folder of pytest, which is closed to others."""
     folder.chmod(0o711)
     for above in folder.parents:
         with suppress(PermissionError):
@@ -35,7 +35,7 @@ def let_in(folder: Path) -> None:
 
 
 def write_at(folder: Path, both: Path, ports: Mapping[str, str]) -> str:
-    """The configuration with ports and files of a test; everything else is as it stands."""
+    """The configuration with the ports and files of a test, otherwise unchanged."""
     text = re.sub(
         r"(listen |127\.0\.0\.1:)(\d+)(?![.\d])", lambda found: found[1] + ports.get(found[2], found[2]), TEXT
     )

@@ -1,4 +1,4 @@
-"""Somebody who works beside a service of the tests, as operators do."""
+"""An operator at work beside a test service."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,7 +11,7 @@ OPERATOR = "tests"
 
 
 class _OperatorsPool:
-    """The service's connections, lent as the operators' role."""
+    """The service's connections, with the operators' role."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -31,7 +31,7 @@ class _OperatorsPool:
 
 
 def as_operator(context: Context, operator: str = OPERATOR) -> Operator:
-    """An operator on the database of a context, at its time."""
+    """An operator on the database of a context, with its clock."""
     return Operator(
         pool=cast(Any, _OperatorsPool(context.pool)),
         clock=context.clock,
@@ -43,6 +43,6 @@ def as_operator(context: Context, operator: str = OPERATOR) -> Operator:
 
 
 async def execute(context: Context, statement: str) -> None:
-    """Run a statement that the service may not."""
+    """Run a statement that the service has no permission for."""
     async with as_operator(context).pool.acquire() as connection:
         await connection.execute(statement)

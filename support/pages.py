@@ -46,11 +46,11 @@ class Block:
 
     @property
     def script(self) -> str:
-        """The shell's part for this block; a mark ends what it prints."""
+        """The shell script of this block, with a mark at the end of its output."""
         if not self.is_beside:
             part = self.text
         elif self.language == "sh":
-            # The next block may rely on it once it has printed something.
+            # The next block may depend on its first output.
             part = f": > beside\n{{\n{self.text}}} >> beside 2>&1 &\nBESIDE=$!\n{_wait_for_lines(1)}"
         else:
             part = f"{_wait_for_lines(len(self.text.splitlines()))}cat beside\n"
@@ -82,9 +82,9 @@ def run_page(page: Path, folder: Path, environment: Mapping[str, str], *, is_fir
 
     Args:
         page: Markdown.
-        folder: Where the shell begins; what the page makes there it must also remove.
-        environment: The shell's.
-        is_first: False where the service has been used before: balances are others then, so nothing is compared.
+        folder: Where the shell begins; the page must remove what it makes there.
+        environment: The shell's environment.
+        is_first: False if the service was used before; then balances differ, so nothing is compared.
     """
     blocks = read_blocks(page)
     commands = [block for block in blocks if block.is_run]
@@ -109,7 +109,7 @@ def run_page(page: Path, folder: Path, environment: Mapping[str, str], *, is_fir
 
 
 def _run(script: Path, folder: Path, environment: Mapping[str, str]) -> tuple[list[str], str]:
-    """Run the script; what each block that came to its end printed, and what was complained of."""
+    """Run the script, and return the output of each finished block and the error output."""
     with (folder / "said").open("w+") as said, (folder / "complained").open("w+") as complained:
         process = subprocess.Popen(
             ["sh", script], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=said, stderr=complained,

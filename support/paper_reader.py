@@ -1,6 +1,6 @@
-"""Keeps one account's statement lines in memory, as ``usecases/institutions/statement.py`` keeps them in tables.
+"""Keep one account's statement lines in memory, as ``usecases/institutions/statement.py`` keeps them in tables.
 
-The rules are the product's own pure functions; only the bookkeeping between them is written again here, so that thousands of
+The rules are the product's pure functions. Only the bookkeeping between them is repeated here, so that thousands of
 months can be judged in a minute. ``tests/usecases/institutions/test_true_months.py`` compares both on the same months.
 """
 
@@ -41,7 +41,7 @@ class _Day(Struct, kw_only=True):
 
 
 class PaperReader:
-    """The account's house, its lines and its days; the books begin in the evening before the first day."""
+    """The account's house, lines and days; the books begin in the evening before the first day."""
 
     def __init__(self, sum_forms: Collection[str] = ()) -> None:
         self._sum_forms = sum_forms
@@ -80,7 +80,7 @@ class PaperReader:
         return day in self._judged and self._judged[day].state in ("closed", "closed_with_cases")
 
     def _list_questions(self, now: datetime) -> list[Question]:
-        """One for each day about which a line, a balance or a line of ours is a case, once the day is over."""
+        """The open questions: one for each finished day about which a line, a balance or a line of ours is a case."""
         may_book, may_strike = defaultdict[date, list[Effect]](list), defaultdict[date, list[Effect]](list)
         for item in self._items.values():
             if item.waits is not None and OUTCOMES[item.waits].asks == "person":
@@ -205,7 +205,7 @@ class PaperReader:
                 told.read_at = as_of
 
     def _settle(self, now: datetime) -> None:
-        """Named lines are joined first; then lines that look alike; then the rest is posted or waits."""
+        """Named lines are joined first, then similar lines; the rest is posted or waits."""
         guessed = (item for item in self._items.values() if item.joined_by != "name")
         told: dict[tuple[object, object], RecordedItem] = {(one.joined_kind, one.joined_id): one for one in guessed}
         alike = {key: told[key] for key in self._ours if key in told}

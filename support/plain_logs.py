@@ -1,7 +1,6 @@
-"""Lets lines of the log that a test writes have plain tracebacks, or none be written.
+"""Plain tracebacks in a test's log, or lines that cannot be written.
 
-Unless told otherwise structlog draws them with rich, with the source and the values around each line, which takes
-seconds for one exception.
+By default structlog draws tracebacks with rich, with source and values, which takes seconds for one exception.
 """
 
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from structlog.typing import EventDict
 
 
 def use_plain_logs() -> None:
-    """As structlog writes by default, but for the tracebacks; also what loggers write that have written before."""
+    """Configure structlog with plain tracebacks, also for loggers that were used already."""
     processors = structlog.get_config()["processors"]
     structlog.reset_defaults()
     renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
@@ -22,14 +21,14 @@ def use_plain_logs() -> None:
 
 @contextmanager
 def writing_no_line() -> Iterator[None]:
-    """Let each line of a failure fail itself: the process has no memory for it."""
+    """Let each log line of a failure raise MemoryError."""
 
     def write(_logger: object, _method: str, said: EventDict) -> EventDict:
         if said.get("exc_info"):
             raise MemoryError
         return said
 
-    # In place, as above.
+    # Changed in place, as above.
     processors = structlog.get_config()["processors"]
     processors.insert(0, write)
     try:

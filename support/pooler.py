@@ -1,4 +1,4 @@
-"""Debian's pgbouncer before a server of a test."""
+"""Debian's pgbouncer in front of a test server."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ _BEGIN_WITHIN_S = 30
 
 @contextmanager
 def open_pooler(server_url: str, logins: Mapping[str, str], folder: Path, *, mode: str, **more: str) -> Iterator[str]:
-    """A pooler before the server's socket, which knows these logins' passwords; where it is reached, as ``host:port``."""
+    """Run a pooler in front of the server's socket with these logins' passwords; yields ``host:port``."""
     assert PROGRAM is not None
     socket_folder = parse_qs(urlsplit(server_url).query)["host"][0]
     (folder / "users").write_text("".join(f'"{name}" "{password}"\n' for name, password in logins.items()))
@@ -29,7 +29,7 @@ def open_pooler(server_url: str, logins: Mapping[str, str], folder: Path, *, mod
         lines = ["[databases]", f"pixconnect = host={socket_folder} dbname=pixconnect", "[pgbouncer]"]
         lines += [f"{name} = {value}" for name, value in (settings | more).items()]
         (folder / "pgbouncer.ini").write_text("\n".join(lines) + "\n")
-        # It refuses to be root.
+        # It refuses to run as root.
         for path in (folder, folder / "users", folder / "pgbouncer.ini"):
             path.chmod(0o755)
         user = "nobody" if os.geteuid() == 0 else None

@@ -1,4 +1,4 @@
-"""Ports that stay ours: one that was taken and let go of may be anybody's a moment later."""
+"""Ports that stay reserved: a port that is released may be taken by another process."""
 
 import socket
 from collections.abc import Iterator
@@ -7,18 +7,18 @@ from contextlib import ExitStack, contextmanager, suppress
 
 @contextmanager
 def reserved_port() -> Iterator[int]:
-    """A port of loopback on which nobody listens and that nobody else is given; a program that shares addresses may take it."""
+    """Reserve a port of loopback without listening; a program that shares addresses may use it."""
     with socket.socket() as reserved:
         yield _reserve(reserved, 0)
 
 
 @contextmanager
 def reserved_pair() -> Iterator[int]:
-    """The lower of two such ports that are neighbours."""
+    """The lower of two neighbouring reserved ports."""
     with ExitStack() as kept:
         while True:
             lower = _reserve(kept.enter_context(socket.socket()), 0)
-            # Where the upper one is somebody's, another two are tried.
+            # If the upper one is taken, another two are tried.
             with suppress(OSError, OverflowError):
                 _reserve(kept.enter_context(socket.socket()), lower + 1)
                 break

@@ -1,4 +1,4 @@
-"""One PostgreSQL server a test run, and a copy of a migrated template database for each test that asks for one."""
+"""One PostgreSQL server per test run, and a copy of a migrated template database for each test that asks for one."""
 
 import asyncio
 import shutil
@@ -31,7 +31,7 @@ SCHEMAS = {"pixconnect": "pixconnect.store", "sandbox": "pixconnect.sandbox", "v
 
 
 class Addresses(Struct, frozen=True, kw_only=True):
-    """How to reach a database.
+    """The addresses of a database.
 
     Attributes:
         owner_url: As the superuser.
@@ -43,11 +43,11 @@ class Addresses(Struct, frozen=True, kw_only=True):
 
 
 class Server:
-    """The run's server: forgetful, and gone with the run."""
+    """The server of the run: not durable, and removed with the run."""
 
     def __init__(self, version: PostgresVersion) -> None:
         self._home = Path(tempfile.mkdtemp(prefix="pixconnect-tests-"))
-        self._home.chmod(0o711)  # so that, as root, the server's own user gets in
+        self._home.chmod(0o711)  # as root, the server's user must be able to enter
         self._postgres = EmbeddedPostgres(self._home, version=version, connections_max=400, durable=False)
 
     def start(self) -> Addresses:
@@ -61,7 +61,7 @@ class Server:
     async def _start(self) -> None:
         await self._postgres.start()
         for url in (self._postgres.owner_url, self._postgres.login_url):
-            # With its usual iterations a password is most of the work that a test has for a connection.
+            # With the usual iterations the password would be most of a connection's cost.
             login = urlsplit(url)
             await _execute(
                 self._postgres.owner_url,
@@ -71,14 +71,14 @@ class Server:
 
 
 async def make_template(owner_url: str) -> None:
-    """Make the database that every test's is a copy of."""
+    """Make the template of all test databases."""
     await _execute(owner_url, f"create database {TEMPLATE}")
     connection = await asyncpg.connect(_in_database(owner_url, TEMPLATE))
     try:
         await privileges.make_roles(connection, with_sandbox=True)
         for schema, package in SCHEMAS.items():
             await schema_history.migrate(connection, schema, read_steps(package))
-        # In tests one login plays both; elsewhere the service's may not.
+        # In tests one login has both roles; in production the service's may not.
         await connection.execute(f"grant pixconnect_operator to {LOGIN_ROLE}")
         # A second operator's, with the same password.
         hashed = await connection.fetchval("select rolpassword from pg_authid where rolname = $1", LOGIN_ROLE)
@@ -93,7 +93,7 @@ async def make_template(owner_url: str) -> None:
 
 
 async def make_copy(server: Addresses, name: str) -> Addresses:
-    # Copied file by file: through the write-ahead log, as is the default, takes three times as long.
+    # Copied file by file; the default copy through the write-ahead log takes three times as long.
     await _execute(server.owner_url, f"create database {name} template {TEMPLATE} strategy file_copy")
     await _execute(server.owner_url, f"revoke temporary on database {name} from public")  # that is not copied
     return in_database(server, name)
@@ -133,16 +133,16 @@ _RESTART_SEQUENCES = "perform setval(seqrelid::regclass, seqstart, false) from p
 
 
 class Copy:
-    """A copy that is emptied again and again, in a tenth of the time in which one is made.
+    """A copy that is emptied again and again, which takes a tenth of the time of a new copy.
 
-    Its owner's connection stays open on a loop of its own, because the server works twice as long for a new one, which knows no
-    table yet, as it does for the emptying.
+    Its owner's connection stays open on a separate loop, because a new connection with cold caches costs the server
+    twice as much as the emptying.
     """
 
     _loop: asyncio.AbstractEventLoop | None = None
     _open: ClassVar[set[asyncpg.Connection]] = set()
     _connections: ClassVar[dict[str, asyncpg.Connection]] = {}
-    """By the owner's address."""
+    """The kept databases by the owner's address."""
 
     def __init__(self, name: str, addresses: Addresses, connection: asyncpg.Connection) -> None:
         self.name = name
@@ -150,24 +150,24 @@ class Copy:
         self._connection = connection
         self._fingerprint = ""
         self._fills: dict[str, str] = {}
-        """What puts back the rows that a table has from the beginning, by its name."""
+        """By table name, SQL that restores its initial rows."""
         self._look_at_fills = ""
         self._filled: dict[str, str] = {}
-        """Which versions of those rows are there."""
+        """The versions of those rows."""
 
     @classmethod
     async def make(cls, server: Addresses, name: str) -> Self:
         return await cls._elsewhere(cls._make(server, name))
 
     async def restore(self) -> bool:
-        """Make it new again; ``False`` if somebody still uses it or more than rows has changed."""
+        """Empty it; ``False`` if it is still in use or more than rows has changed."""
         return await self._elsewhere(self._restore())
 
     @classmethod
     async def ask(
         cls, addresses: Addresses, work: Callable[[asyncpg.Connection], Coroutine[Any, Any, Answer]]
     ) -> Answer:
-        """Ask by the owner's connection, which has prepared in earlier tests what is asked in many; no trigger acts there."""
+        """Query over the owner's connection, with statements prepared in earlier tests; no trigger fires there."""
         connection = cls._connections.get(addresses.owner_url)
         if connection is not None and not connection.is_closed():
             return await cls._elsewhere(work(connection))
@@ -252,7 +252,7 @@ class Copy:
 
     @classmethod
     async def _elsewhere(cls, work: Coroutine[Any, Any, Answer]) -> Answer:
-        """Do it on a loop that outlives the test's."""
+        """Run it on a loop that outlives the test's."""
         if Copy._loop is None:
             Copy._loop = asyncio.new_event_loop()
             threading.Thread(target=_run, args=(Copy._loop,), name="copies", daemon=True).start()
@@ -269,7 +269,7 @@ async def drop_copy(server: Addresses, name: str) -> None:
 
 
 def remove_home(folder: Path) -> None:
-    """Remove a home, and what a server that could not enter it keeps elsewhere."""
+    """Remove a home, and the files that its server keeps elsewhere."""
     for record in folder.rglob("postgres.json"):
         placed = record.parent / msgspec.json.decode(record.read_bytes(), type=Placement).folder
         shutil.rmtree(placed, ignore_errors=True)
@@ -277,13 +277,13 @@ def remove_home(folder: Path) -> None:
 
 
 def execute(url: str, statement: str) -> None:
-    """Run one statement, in a test that does not run on a loop of its own."""
+    """Run one statement in a test without a loop."""
     asyncio.run(_execute(url, statement))
 
 
 @asynccontextmanager
 async def as_owner(database: Addresses) -> "AsyncIterator[asyncpg.Connection[asyncpg.Record]]":
-    """A connection that may do everything, in the service's schema."""
+    """A superuser's connection in the service's schema."""
     connection = await asyncpg.connect(database.owner_url, server_settings={"search_path": "pixconnect"})
     try:
         yield connection
@@ -292,14 +292,14 @@ async def as_owner(database: Addresses) -> "AsyncIterator[asyncpg.Connection[asy
 
 
 async def execute_as_owner(database: Addresses, statement: str) -> None:
-    """Run a statement that the service may not; what it sets holds for itself alone."""
+    """Run a statement that the service has no permission for; its settings only apply to itself."""
     async with kept_pools.take(database.owner_url, role=None, connections_max=1, name="test owner") as pool:
         await pool.execute(statement)
         await pool.execute("reset all")
 
 
 async def make_live(database: Addresses) -> None:
-    """Let the database be one that moves real money: an empty one, for good."""
+    """Make the empty database live for good."""
     await execute_as_owner(
         database, "insert into installation (mode, location_prefixes) values ('live', '{127.0.0.1:8080/qr/}')"
     )

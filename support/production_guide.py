@@ -1,4 +1,4 @@
-"""The guide for production, the files that it installs, and servers that these have prepared."""
+"""The guide for production: its files, and servers that were prepared by them."""
 
 import re
 from collections.abc import AsyncGenerator
@@ -28,10 +28,10 @@ def variables(name: str) -> dict[str, str]:
 
 
 def settings_on(server_url: str, *, verifies: bool = False) -> dict[str, str]:
-    """The settings of all parts, operators and the console, on a server that listens on a socket of its own.
+    """The settings of all parts, operators and the console, on a server with a separate socket.
 
     Args:
-        verifies: With the login of `verify` alone, to whom `migrate` must have granted its role; else it takes the operators'.
+        verifies: With the login of `verify`, which needs its role from `migrate`; else the operators'.
     """
     found = {name: value for file in SETTINGS for name, value in variables(file).items()}
     if not verifies:
@@ -46,7 +46,7 @@ async def prepared_server(
 ) -> AsyncGenerator[tuple[EmbeddedPostgres, str]]:
     """A server with the guide's logins and empty database, and a superuser's address of its database ``postgres``."""
     folder.mkdir(exist_ok=True)
-    folder.chmod(0o711)  # so that, as root, the server's own user gets in
+    folder.chmod(0o711)  # as root, the server's user must be able to enter
     server = EmbeddedPostgres(folder, connections_max=100, durable=durable)
     await server.start()
     try:
@@ -60,12 +60,12 @@ async def prepared_server(
 async def _run_sql(url: str, logins: str) -> None:
     connection = await asyncpg.connect(url)
     try:
-        # What the embedded server brings, and a new server does not.
+        # Parts of the embedded server that a new server lacks.
         await connection.execute("drop database pixconnect")
         await connection.execute(
             f"drop role {', '.join((LOGIN_ROLE, CONSOLE_LOGIN_ROLE, OPERATOR_ROLE, *GROUP_ROLES))}"
         )
-        # One by one, because a database is made outside of every transaction.
+        # One by one, because a database cannot be created in a transaction.
         for statement in read_statements(logins):
             await connection.execute(statement)
     finally:

@@ -1,4 +1,4 @@
-"""Debian's Prometheus and its promtool, where the machine has them, and the rules that we ship for it."""
+"""Debian's Prometheus and promtool, if installed, and our alerting rules."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ RULES: Final = tuple(sorted(FOLDER.glob("*.rules.yml")))
 
 
 def find_program(name: str) -> str:
-    """Where ``prometheus`` or ``promtool`` is; the test is skipped where it is not."""
+    """The path of ``prometheus`` or ``promtool``; skips the test without it."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is missing: install Debian's package prometheus")
@@ -30,7 +30,7 @@ def read_alerts() -> dict[str, dict[str, Any]]:
 
 
 def run_promtool(*words: str) -> str:
-    """What it says; it must find nothing wrong."""
+    """Run promtool, which must find nothing wrong, and return its output."""
     done = subprocess.run([find_program("promtool"), *words], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

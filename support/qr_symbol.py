@@ -1,6 +1,6 @@
-"""Reads a QR code out of a picture, by ISO/IEC 18004 alone: the witness against the library that drew it.
+"""An independent reader of QR codes in pictures, after ISO/IEC 18004.
 
-It expects a picture without noise and corrects nothing; instead it insists that every error correction codeword is right.
+It expects a picture without noise and corrects nothing, but checks that every error correction codeword is right.
 """
 
 import io
@@ -31,7 +31,7 @@ Modules = list[list[int]]
 
 @dataclass(frozen=True)
 class Symbol:
-    """What the picture says and how it says it; the quiet zone is left, top, right, bottom, in modules."""
+    """The content and its encoding; the quiet zone is left, top, right, bottom, in modules."""
 
     text: str
     level: str

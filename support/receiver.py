@@ -1,6 +1,6 @@
-"""Runs a receiver of the page on receivers as a program of its own: ``python receiver.py NAME CODE``; it prints its port.
+"""Run a receiver of the receivers' guide: ``python receiver.py NAME CODE``; it prints its port.
 
-Receivers of the page take ``DATABASE`` and ``WEBHOOK_SECRET`` from their environment.
+The guide's receivers take ``DATABASE`` and ``WEBHOOK_SECRET`` from their environment.
 """
 
 import os
@@ -60,7 +60,7 @@ def run_django(code: Path) -> None:
     )
     django.setup()
     shop, urls = _load(code), ModuleType("shop_urls")
-    # In a project its migrations do this.
+    # In a project its migrations create this table.
     with connection.schema_editor() as editor:
         for model in (shop.SeenEvent, shop.Order, shop.Job):
             editor.create_model(model)

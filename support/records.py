@@ -1,4 +1,4 @@
-"""Builders of records: valid as they are, one keyword changes one thing."""
+"""Builders of records: valid by default, and one keyword changes one thing."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -109,7 +109,7 @@ def a_policy(**changes: Any) -> Policy:
 
 
 PERSON: Final = "52998224725"
-"""Whose holders are, where a test does not say."""
+"""The tax id of holders by default."""
 FIRM: Final = "12345678000195"
 
 
@@ -188,7 +188,7 @@ LINES = [make_line(), make_refund_line(), make_deposit_line()]
 
 
 def make_statement(lines: Sequence[StatementLine] = LINES, **changes: Any) -> Statement:
-    """Of some lines that begin at a balance of 100.00, unless it is told otherwise."""
+    """Lines from an opening balance of 100.00, unless another is given."""
     closing_cents = lines[-1].running_balance_cents if lines else 10000
     fields: dict[str, Any] = {
         "holder_id": 7,

@@ -1,9 +1,9 @@
-"""A rail that gives orders names of its own, in front of the sandbox, which keeps ours.
+"""A rail with ids of its own for orders, in front of the sandbox, which keeps ours.
 
-Real processes have it if they are started with the abilities of one that does not keep our ids.
+Processes use it if they are started with the abilities of a rail that does not keep our ids.
 
-When it tells a name is in the order's amount, modulo three (``EARLY``, ``WITH_THE_END``, ``AFTER_THE_END``), so that each test
-chooses. Returns name their original by the name that was told.
+The order's amount modulo three selects when the id is returned (``EARLY``, ``WITH_THE_END``, ``AFTER_THE_END``), so a
+test can choose. Returns refer to their original by the network's id.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _WAIT_MAX_S: Final = 0.2
 
 
 def network_name(name: str) -> str:
-    """What the network calls an order; what it calls others it leaves as it is."""
+    """The network's id of an order; other ids are unchanged."""
     return f"{name[0]}{NETWORK_ISPB}{name[9:]}" if name[1:9] == ISPB else name
 
 
@@ -64,7 +64,7 @@ class RenamingRail(SandboxRail):
         ]
 
     async def reports(self, wait_s: float) -> list[rails.Report]:
-        # Not for long: what is told late comes from here, and not from the sandbox that is asked.
+        # A late id is only answered from here, not by the sandbox.
         reported = await super().reports(min(wait_s, _WAIT_MAX_S))
         return [*map(self._rename, reported), *self._late.values()]
 
@@ -92,9 +92,9 @@ class RenamingRail(SandboxRail):
 
 
 def install() -> None:
-    """Take the place of the sandbox's rail, if that is said not to keep our ids, before the service is put together.
+    """Replace the sandbox's rail before the service is assembled, if that is set not to keep our ids.
 
-    One that cannot be asked by them is ``support.bare_rail``.
+    For a rail that cannot be asked by them see ``support.bare_rail``.
     """
     if not SandboxRail.abilities.keeps_our_id and SandboxRail.abilities.answers_by_our_id:
         rail_sandbox.SandboxRail = RenamingRail  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""An institution that answers from a recording of a rehearsal, in its order, and the rehearsal of an account at it."""
+"""An institution that answers from the recording of a rehearsal in order, and a rehearsal against it."""
 
 import ssl
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ RECORDINGS = Path(__file__).parent.parent / "tests" / "vectors" / "recordings"
 
 
 class ReplayedConnection(InstitutionConnection):
-    """Reaches nobody: each request must be the next one of the recording, but for the names that are drawn anew."""
+    """A transport without a network: each request must be the next recorded one, except for random names."""
 
     def __init__(self, exchanges: Sequence[RecordedExchange], tls: ssl.SSLContext, bounds: CallBounds) -> None:
         super().__init__(tls, bounds)
@@ -55,12 +55,12 @@ class ReplayedConnection(InstitutionConnection):
 
 
 def _shape(path: str) -> list[str]:
-    """A path without the names that an adapter draws for nobody."""
+    """A path without random names."""
     return ["*" if len(part) == 32 and part.isalnum() else part for part in path.split("/")]
 
 
 async def rehearse_again(recording: RehearsalRecording, **changes: Any) -> list[RehearsedStep]:
-    """Walk as the recorded rehearsal did, through the account's adapter, with the recorded answers."""
+    """Repeat the recorded rehearsal through the account's adapter, with the recorded answers."""
     profile = read_profile(recording.profile)
     connections = list[ReplayedConnection]()
 

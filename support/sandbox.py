@@ -1,4 +1,4 @@
-"""The sandbox for tests: in this process over real HTTP, or as a process that can be killed; and orders to give it."""
+"""The sandbox for tests, in this process over HTTP or as a process that can be killed, and orders for it."""
 
 import asyncio
 import signal
@@ -81,7 +81,7 @@ async def connected(
 
 
 class SandboxProcess:
-    """The sandbox as a process of its own, on a port that is kept for it over its lives, so that nobody else takes it."""
+    """The sandbox as a separate process, on a port that stays reserved between its lives."""
 
     def __init__(self, database_url: str, *, latency_ms: int = 20, errors: int | None = None) -> None:
         self._reservation = listening.reserve_port("127.0.0.1", 0, port_setting="")
@@ -148,7 +148,7 @@ def network_id(letter: str = "E", instant: datetime | None = None) -> str:
 
 
 def order(word: str = "settle", **changes: Any) -> Order:
-    """An order to an entry that is always there, named after the time at which it was made."""
+    """An order to an existing directory entry, with an id from the time at which it was made."""
     key = f"{word}@{directory.DOMAIN}"
     plain = Order(
         end_to_end_id=network_id(instant=changes.get("ordered_at")),

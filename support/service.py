@@ -1,4 +1,4 @@
-"""A service in this process: use cases on a real database, and fakes for what is not ours."""
+"""A service in this process: use cases on a real database, with fakes for everything outside."""
 
 import asyncio
 import hashlib
@@ -48,11 +48,11 @@ STARTED_AT = datetime(2026, 7, 1, 15, 0, tzinfo=UTC)
 
 
 class FakeClock:
-    """Time that a test moves by hand, for the database and for the process: both have this one, but for the skew.
+    """Time that a test moves by hand, for the database and for the process, which may differ by the skew.
 
     Args:
         start: The first instant.
-        monotonic_s: Where the monotonic clock stands until it is moved by hand too; by default it is the loop's own.
+        monotonic_s: The monotonic clock, which then also moves by hand only; by default it is the loop's.
     """
 
     def __init__(self, start: datetime = STARTED_AT, monotonic_s: float | None = None) -> None:
@@ -84,7 +84,7 @@ class FakeClock:
         return asyncio.get_running_loop().time() if self._monotonic_s is None else self._monotonic_s
 
     def stand_still(self) -> None:
-        """Let monotonic time pass only when it is moved by hand, from now on: a rate forgives nothing for a slow machine."""
+        """Move monotonic time by hand only from now on, because a rate limit does not allow for a slow machine."""
         self._monotonic_s = self.monotonic_s()
 
     def advance(self, **delta: float) -> None:
@@ -95,7 +95,7 @@ class FakeClock:
 
 
 class CountedEntropy:
-    """Chance that is the same each time."""
+    """Reproducible random numbers."""
 
     def __init__(self) -> None:
         self._numbers = count(1)
@@ -118,7 +118,7 @@ class CountedEntropy:
 
 
 class FakeRail:
-    """A network that answers what a test has laid out, and remembers what it was sent."""
+    """A rail with prepared answers, which keeps what was submitted."""
 
     def __init__(self, abilities: rails.Abilities | None = None) -> None:
         self.abilities = abilities or rails.Abilities()
@@ -181,7 +181,7 @@ class FakeRail:
         self._check()
 
     def answer(self, *answers: rails.SubmitAnswer, name: str = "") -> None:
-        """Lay out the answers to the next submissions, of one order or of any."""
+        """Prepare the answers to the next submissions, of one order or of any."""
         self.answers.setdefault(name, deque()).extend(answers)
 
     def _answer(self, name: str) -> rails.SubmitAnswer:
@@ -204,7 +204,7 @@ class FakeLocations:
 
 
 class FakeSigner:
-    """Signs nothing, legibly."""
+    """A readable fake signature."""
 
     async def look_after_rest(self) -> None:
         return None
@@ -224,7 +224,7 @@ class FakeSigner:
 
 
 class FakeReceivers:
-    """Nobody listens."""
+    """A client without receivers."""
 
     async def check_url(self, url: str) -> None:
         return None
@@ -240,9 +240,9 @@ class Service(Struct, frozen=True, kw_only=True):
     locations: FakeLocations
     database: Addresses
     wakers: list[Callable[[], None]]
-    """What is called when there is work for workers."""
+    """Callbacks for new work of workers."""
     sequencer_wakers: list[Callable[[], None]]
-    """What is called when there are events without a position in the feed."""
+    """Callbacks for events without a position in the feed."""
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         return await self.context.pool.fetch(query, *arguments)
@@ -256,7 +256,7 @@ class Service(Struct, frozen=True, kw_only=True):
         )
 
     async def work(self, **later: float) -> int:
-        """What a worker does after some time with all that is due; how much that was."""
+        """What a worker does with all due work after some time; returns how much there was."""
         self.clock.advance(**later)
         long_ago = STARTED_AT - timedelta(days=2)
         return len(await move_due(self.context, no_fence, range(256), long_ago, self.clock.now(), 256))
@@ -293,14 +293,14 @@ async def open_service(
     secret_key: bytes | None = None,
     **policy: object,
 ) -> AsyncIterator[Service]:
-    """A service of its own on a database; several may share one, as processes do.
+    """A service on a database; several can share one, like processes.
 
     Args:
-        database: Where everything is kept.
-        clock: By default one that stands still until the test moves it.
-        receivers: By default nobody listens.
-        secret_key: Makes it sign with a keyring of its own, not yet started; by default nothing is signed.
-        policy: What differs from the policy of the tests.
+        database: The database.
+        clock: By default it stands still until the test moves it.
+        receivers: By default there are none.
+        secret_key: Makes it sign with a keyring, not yet started; by default nothing is signed.
+        policy: Differences from the policy of the tests.
     """
     clock, rules = clock or FakeClock(), a_policy(**policy)
     rail, locations = FakeRail(rules.abilities), FakeLocations()
@@ -343,7 +343,7 @@ async def open_service(
 
 
 async def open_watched_pool(database: Addresses, watch: ServerWatch, connections_max: int) -> Pool:
-    """As a process of the service has it."""
+    """As in a process of the service."""
     return await open_pool(
         database.service_url, role="pixconnect_service", schema="pixconnect", connections_max=connections_max, name="test",
         look=watch.look,
@@ -359,7 +359,7 @@ async def open_holder(
     has_address: bool = True,
     tax_id: str = PERSON,
 ) -> Caller:
-    """A holder with a key (an e-mail made of its account number) and money."""
+    """A holder with funds and a key (an e-mail address with its account number)."""
     address = {} if has_address else dict(street=None, state=None, postal_code=None)
     new = a_new_holder(account_number=account_number, tax_id=tax_id, **address)
     holder = await holder_usecases.create_holder(as_operator(service.context), new)
@@ -370,14 +370,14 @@ async def open_holder(
 
 
 async def send_out(service: Service, caller: Caller, amount_cents: int, **changes: Any) -> Transfer:
-    """A transfer to an account at another institution, accepted."""
+    """An accepted transfer to an account at another institution."""
     terms = {"credit_party": outside_party(), **changes}
     request = AccountTransferRequest(amount_cents=amount_cents, **terms)
     return (await transfer_usecases.start_transfer(service.context, caller, request)).transfer
 
 
 async def read_funds(service: Service, caller: Caller) -> tuple[int, int]:
-    """What a holder has, and how much beside it is reserved."""
+    """A holder's available and reserved cents."""
     balance = await ledger_usecases.read_balance(service.context, caller)
     return balance.available_cents, balance.reserved_cents
 
@@ -388,13 +388,13 @@ async def make_charge(service: Service, caller: Caller, *, amount_cents: int = 1
 
 
 class EverySlot:
-    """As a worker that has every slot."""
+    """As a worker with every slot."""
 
     def epochs_of(self, slots: Sequence[int]) -> dict[int, int]:
         return {}
 
     async def fence(self, connection: Connection, slots: Sequence[int]) -> None:
-        """Nobody takes one."""
+        """No other worker takes over a slot."""
 
 
 no_fence = EverySlot()
@@ -419,7 +419,7 @@ def movement_report(service: Service, item_id: str = "M1", **changes: Any) -> ra
 def infraction_report(
     service: Service, paid: str, name: str = "I1", *, amount_cents: int = 1000, **changes: Any
 ) -> InfractionReport:
-    """Somebody contests a Pix that holder 1 received, and all of that is blocked there."""
+    """A payer contests a Pix that holder 1 received, and all of it is blocked."""
     now = service.clock.now()
     report = InfractionReport(
         report_id=service.context.entropy.token(12),
@@ -444,7 +444,7 @@ def infraction_report(
 def decided(
     service: Service, report: InfractionReport, *taken_cents: int, rest_cents: int = 0, days: int = 1
 ) -> InfractionReport:
-    """The institution takes some, or releases all, days later."""
+    """The institution takes a part, or releases all, days later."""
     at = max(report.told_at + timedelta(days=days, seconds=1), service.clock.now())
     parts = tuple(
         TakenPart(
@@ -475,7 +475,7 @@ def credit_report(
     end_to_end_id: str | None = None,
     report_id: str = "r1",
 ) -> rails.CreditReport:
-    """Somebody pays to a holder's key."""
+    """A payment to a holder's key."""
     token = service.context.entropy.token(11)
     return rails.CreditReport(
         report_id=report_id,
@@ -505,6 +505,6 @@ def held(report: rails.CreditReport, days: int = 3) -> rails.CreditHeld:
 
 
 def cancelled(report: rails.CreditReport, code: str = "AB03") -> rails.CreditCancelled:
-    """The other end of the same payment, which was accepted before."""
+    """The end of the same payment, after it was accepted."""
     fields = msgspec.structs.asdict(report) | {"report_id": f"{report.report_id}/cancelled"}
     return rails.CreditCancelled(**fields, code=code)

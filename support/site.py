@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def build_site(folder: Path) -> Path:
-    """Build it into a folder, in a process of its own: MkDocs sets up logging as its own program would."""
+    """Build it into a folder in a separate process, because MkDocs configures logging globally."""
     site = folder / "site"
     built = subprocess.run(
         [sys.executable, "-m", "scripts.site", "--to", site], cwd=ROOT, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""A server of a test's own whose data lie on a small disk, where one can be mounted; and disks that get full."""
+"""A test server with its data on a small disk, if one can be mounted, and disks that fill up."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ SIZE: Final = "256m"
 
 @contextmanager
 def server_on_small_disk() -> Iterator[tuple[EmbeddedPostgres, asyncio.Runner]]:
-    """The server, which runs, and what runs its coroutines."""
+    """A running server, and the loop for its coroutines."""
     with ExitStack() as ended:
         folder, log_folder = ended.enter_context(new_home()), ended.enter_context(new_home())
         if can_mount(folder):
@@ -27,7 +27,7 @@ def server_on_small_disk() -> Iterator[tuple[EmbeddedPostgres, asyncio.Runner]]:
         runner.run(server.start())
         ended.callback(lambda: runner.run(server.stop()))
         runner.run(server.stop())
-        # The log has a disk of its own: where it has no room the server ends, which is another failure.
+        # The log is on another disk: a server without room for its log ends, which is another failure.
         log = server.data_folder / "pg_wal"
         subprocess.run(["cp", "-a", log, log_folder / "wal"], check=True)
         subprocess.run(["rm", "-r", log], check=True)
@@ -37,7 +37,7 @@ def server_on_small_disk() -> Iterator[tuple[EmbeddedPostgres, asyncio.Runner]]:
 
 
 def can_mount(folder: Path) -> bool:
-    """Put a small disk there, where this machine lets us."""
+    """Mount a small disk in the folder, if permitted."""
     words = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", folder]
     return subprocess.run(words, capture_output=True, check=False).returncode == 0
 

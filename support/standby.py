@@ -1,4 +1,4 @@
-"""A standby of an embedded server, made from its data: the primary's commits wait for it, and it can take over."""
+"""A standby of an embedded server, copied from it: the primary's commits wait for it, and it can take over."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ _SETTINGS = dict(
     listen_addresses="",
     wal_receiver_status_interval="1s",
     cluster_name=CLUSTER,
-    # What a standby has to replay ends at once whatever reads there.
+    # Replaying cancels conflicting queries at once.
     max_standby_streaming_delay="0",
 )
 
@@ -35,7 +35,7 @@ class Standby:
     """A server that follows another until it is promoted.
 
     Attributes:
-        addresses: Where it is reached, as the primary it came from.
+        addresses: Its addresses, with the primary's logins.
     """
 
     def __init__(self, primary: EmbeddedPostgres, addresses: Addresses, folder: Path) -> None:
@@ -127,7 +127,7 @@ class Standby:
 
 @asynccontextmanager
 async def open_pair(*, waits: bool = True) -> AsyncIterator[tuple[EmbeddedPostgres, Addresses, Standby]]:
-    """A primary with our tables, and a standby, for which each of its commits waits unless ``waits`` says otherwise."""
+    """A migrated primary and a standby, for which each commit waits unless ``waits`` says otherwise."""
     with new_home() as home, new_home() as folder:
         primary = EmbeddedPostgres(home, connections_max=100)
         try:

@@ -1,4 +1,4 @@
-"""How a state machine of a real service is run: each example goes on where the one before it has ended."""
+"""Run a state machine on a real service, where each example continues after the one before."""
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
@@ -15,7 +15,7 @@ def run_examples(
             deadline=None,
             derandomize=not is_drawn_anew,
             database=None,
-            phases=[Phase.generate],  # real processes: a run is never quite the same again
+            phases=[Phase.generate],  # real processes: no two runs are the same
             suppress_health_check=list(HealthCheck),
             print_blob=False,
         ),

@@ -1,4 +1,4 @@
-"""What tests of statements stand on: statements and lines that are valid by default, and a history that a service has made."""
+"""Statements and lines for tests, valid by default, and a history made by the service."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
@@ -25,7 +25,7 @@ Write = Callable[[Statement, AsyncIterable[Sequence[StatementLine]]], AsyncItera
 
 
 def write_whole(write: Write, statement: Statement, lines: Sequence[StatementLine]) -> bytes:
-    """A statement whose lines come one by one, written by one of the formats."""
+    """A statement whose lines come one by one, in one of the formats."""
 
     async def read_parts() -> AsyncIterator[Sequence[StatementLine]]:
         for line in lines:
@@ -38,7 +38,7 @@ def write_whole(write: Write, statement: Statement, lines: Sequence[StatementLin
 
 
 class History(Struct, frozen=True, kw_only=True):
-    """What ``make_history`` did.
+    """The ids in the history.
 
     Attributes:
         received: The end-to-end id of the transfer in.
@@ -54,7 +54,7 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 async def make_history(service: Service, caller: Caller) -> History:
-    """One line of each kind after the deposits that there are: transfer in and out, refund out and in, a deposit of 0.55."""
+    """Make a line of each kind after the existing deposits: transfer in and out, refund out and in, a deposit of 0.55."""
     context = service.context
     report = credit_report(service, amount_cents=5_000)
     await incoming.receive_credit(context, report)

@@ -102,7 +102,7 @@ def make_camt_entry(
 
 
 async def confirm_own_files(pool: Pool, institution_id: int, number: str = "517613") -> None:
-    """Confirm the files that an institution of the kind Efi writes, as an operator does by looking at the first one."""
+    """Confirm the files of an institution of the kind Efi, as an operator does after reading the first one."""
     async with pool.acquire() as connection:
         source = FileSource(
             institution_id=institution_id,

@@ -1,4 +1,4 @@
-"""What one holder asks for and is paid, in an installation in which somebody dies; and what must be true in the end."""
+"""One holder's requests and payments in an installation whose processes die, and what must be true at the end."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ class Story:
         self.model = MoneyModel(deposits={self.account.holder_id: Counter([FUNDS_CENTS])})
 
     def ask(self, kind: str, path: str, ending: str, **body: object) -> Answer:
-        """Ask for something under an external id, again and again until an answer comes."""
+        """Repeat a request under an external id until an answer comes."""
         asked = Asked(
             kind=kind,  # type: ignore[arg-type]
             holder_id=self.account.holder_id,

@@ -1,4 +1,4 @@
-"""An authority of a test's own, and TLS contexts that trust it."""
+"""A test's certificate authority, and TLS contexts that trust it."""
 
 import ipaddress
 import ssl
@@ -30,7 +30,7 @@ class Authority:
         return ssl.create_default_context(cadata=pem)
 
     def server_context(self, name: str, days_ago: int = 0, days: int = 1) -> ssl.SSLContext:
-        """For one name; one that is good from some days ago on, for a day or more."""
+        """A certificate for one name, valid for a day or more, beginning some days ago."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         certificate = (

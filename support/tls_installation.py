@@ -1,4 +1,4 @@
-"""A whole installation that also speaks TLS, and clients of it that show certificates."""
+"""A whole installation with TLS, and clients with certificates."""
 
 import json
 import ssl
@@ -37,7 +37,7 @@ class TlsInstallation(Struct, frozen=True, kw_only=True):
         return self.operator("client", "certificate", client_id)
 
     def connect(self, both_file: str | None = None, *, is_plain: bool = False) -> httpx2.Client:
-        """Connect as a program with a certificate does, or as one without."""
+        """Connect with or without a client certificate."""
         if is_plain:
             return httpx2.Client(base_url=self.service.base_url, timeout=60)
         context = ssl.create_default_context(cafile=self.authority_file)

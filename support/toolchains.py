@@ -1,7 +1,7 @@
-"""Programs of tests that are not Python: what runs them, and what installs the packages that they need.
+"""Test programs in other languages: what runs them and installs their packages.
 
-They stand in ``tests/programs`` and ``clients/typescript``, with their packages pinned, and ``make programs`` installs those
-where the machine has Node.js and Go. A test whose tool or packages are missing is skipped, and says which.
+They are in ``tests/programs`` and ``clients/typescript``, with pinned packages. ``make programs`` installs those if the
+machine has Node.js and Go. A test without its tool or packages is skipped with the reason.
 """
 
 import json
@@ -24,9 +24,9 @@ GO = PROGRAMS / "go"
 TYPESCRIPT = ROOT / "clients" / "typescript"
 
 _TIMEOUT_S = 300  # the machine may be busy with other tests
-# Paths are kept out of what Go builds, so that what one test has built is found in the cache by others, in other folders.
+# Without paths in Go's builds, tests in other folders find them in the cache.
 _GO_FLAGS = dict(GOFLAGS="-trimpath -buildvcs=false", GOTOOLCHAIN="local")
-# What is built before tests ask for it: the generator, and what programs of any client stand on.
+# Built before the tests: the generator, and the dependencies of client programs.
 _GO_PACKAGES = (
     "./oauth",
     "github.com/oapi-codegen/runtime",
@@ -35,18 +35,18 @@ _GO_PACKAGES = (
 
 
 def take_node(folder: Path) -> Path:
-    """Copy the programs of Node.js, with their packages beside them, or skip the test."""
+    """Copy the programs of Node.js with their packages, or skip the test."""
     return _take(NODE, folder)
 
 
 def take_typescript(folder: Path) -> Path:
-    """Copy the TypeScript client, with its packages beside it, or skip the test."""
+    """Copy the TypeScript client with its packages, or skip the test."""
     return _take(TYPESCRIPT, folder)
 
 
 def _take(programs: Path, folder: Path) -> Path:
     _skip_if(find_missing_of_node(programs))
-    # What somebody has compiled stays behind, too: a test compiles what is there now.
+    # The developer's compiled files stay behind, because a test compiles the current source.
     copied = shutil.copytree(programs, folder / programs.name, ignore=shutil.ignore_patterns("node_modules", "dist"))
     (copied / "node_modules").symlink_to(programs / "node_modules")
     return copied
@@ -59,8 +59,8 @@ def take_go(folder: Path) -> Path:
 
 
 def run(folder: Path, *command: str, **variables: str) -> str:
-    """Run a program without any network but loopback; what it prints."""
-    # Whoever tests may be offline: what is not installed is an error at once.
+    """Run a program without network except loopback, and return its output."""
+    # The tests may run offline: a missing package is an error at once.
     environment = {**os.environ, **_GO_FLAGS, "GOPROXY": "off", **variables}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

@@ -1,7 +1,8 @@
-"""Random months at simulated banks, the schedule by which their files arrive, and the oracle that judges a reader's books.
+"""Random months at simulated banks, schedules by which their files arrive, and an oracle that judges a reader's books.
 
-A reader is correct if at each instant its books hold only what the bank made, if a truthful answer to each question makes
-them equal the bank to the cent, and if it asks at most one question about a day. The oracle compares days and amounts alone.
+A reader is correct if its books never hold anything that the bank did not make, if true answers to its questions make
+the books equal to the bank's to the cent, and if it asks at most one question about a day. The oracle compares days and
+amounts alone.
 """
 
 from __future__ import annotations
@@ -40,20 +41,20 @@ CHECKS: Final[tuple[Check, ...]] = get_args(Check)
 
 
 class Kind(Struct, frozen=True, kw_only=True):
-    """A kind of bank: how it writes, and what it does on the account."""
+    """A kind of bank: its format, and its habits on the account."""
 
     bank: Bank = Bank()
     sweeps: bool = False
-    """Each evening what is left goes into an investment, and comes back in the night."""
+    """Each evening the balance is invested, and returns in the night."""
     corrects: bool = False
-    """Past days change: movements are added, taken out and replaced."""
+    """Past days change: movements are added, removed and replaced."""
     is_intraday: bool = False
     """Files are exported during their last day."""
     rolls_weekends: bool = False
-    """Pix of a weekend are booked on the Monday."""
+    """Pix of a weekend are booked on Monday."""
     forms: Sequence[Form] = ("ofx",)
     knows_orders: bool = True
-    """Some of the Pix that leave are orders of the service."""
+    """Some of the sent Pix are orders of the service."""
     shares_amounts: bool = True
     """Pix and other movements can have the same amount."""
 
@@ -87,21 +88,21 @@ _OTHERS_OUT: Final = (
     "IOF",
     "BLOQUEIO JUDICIAL",
 )
-# Payers write into the texts of Pix.
+# Payers choose the texts of Pix.
 _PAYERS: Final = ("ANA SOUZA", "JOSE DIAS", "SALDO DO DIA", "TARIFA")
 # Few amounts, so that many coincide; the last is the opening balance.
 _CENTS: Final = (100, 200, 300, 1_000, 9_700, 10_000)
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """A file that an operator reads, at once or later."""
+    """A file that an operator imports, at once or later."""
 
     request: Request
     read_at: datetime
 
 
 class Step(Struct, frozen=True, kw_only=True):
-    """What a reader sees at an instant: a Pix by the network, a file, or only that time has passed."""
+    """An input of a reader: a Pix from the network, a file, or only passing time."""
 
     at: datetime
     learned: Movement | None = None
@@ -109,7 +110,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """What a reader asks a person about a day, and what answers can do."""
+    """A reader's question to a person about a day, and the effects of the answers."""
 
     about: date
     may_book: Sequence[Effect] = ()
@@ -117,12 +118,12 @@ class Question(Struct, frozen=True, kw_only=True):
 
 
 class Books(Struct, frozen=True, kw_only=True):
-    """What a reader holds: effects that it booked from statements alone and did not take back, and its open questions."""
+    """A reader's result: movements that it booked from statements and did not undo, and its open questions."""
 
     booked: Counter[Effect]
     questions: Sequence[Question] = ()
     proven: Mapping[date, int] = {}
-    """The closing balances of the days that it shows as closed."""
+    """The closing balances of its closed days."""
 
 
 class Story(Struct, frozen=True, kw_only=True):
@@ -130,10 +131,10 @@ class Story(Struct, frozen=True, kw_only=True):
     bank: Bank
     deliveries: Sequence[Delivery]
     is_complete: bool
-    """The last file is a full export of the whole month after everything in it."""
+    """The last file is a full export of the whole month, after everything in it."""
 
     def __repr__(self) -> str:
-        """For a person who looks for the cause of a fault."""
+        """A description for a person who examines a failure."""
         parts = [f"{self.bank}"]
         for one in self.month.movements:
             changes = [
@@ -164,7 +165,7 @@ class Story(Struct, frozen=True, kw_only=True):
         yield from sorted(steps, key=lambda step: step.at)
 
     def find_faults(self, at: datetime, books: Books) -> dict[Check, str]:
-        """What is wrong with the books at the instant of a step, by what they must hold."""
+        """What is wrong with the books at the instant of a step."""
         is_end = self.is_complete and at >= self.deliveries[-1].read_at
         found: dict[Check, Sequence[object]] = {
             "holds only what the bank made": sorted(self.find_phantoms(at, books).elements()),
@@ -175,12 +176,12 @@ class Story(Struct, frozen=True, kw_only=True):
         return {check: f"{at:%d %H:%M}: {faults}" for check, faults in found.items() if faults}
 
     def find_phantoms(self, at: datetime, books: Books) -> Counter[Effect]:
-        """What the books hold, the service's own Pix included, that the bank had never made until an instant."""
+        """Movements in the books, the service's Pix included, that the bank had not made by an instant."""
         made = Counter(one.effect for one in self.month.movements if one.was_made(at))
         return books.booked + self._list_learned(at) - made
 
     def find_false(self, at: datetime, books: Books) -> list[date]:
-        """Days that the reader shows as closed by a balance that the bank never had at their end."""
+        """Closed days with a balance that the bank never had at their end."""
         changes = [change for one in self.month.movements for change in (one.booked_at, one.struck_at) if change]
         instants = [at, at_hour(FIRST_ON, 0), *(change for change in changes if change <= at)]
         return [
@@ -194,7 +195,7 @@ class Story(Struct, frozen=True, kw_only=True):
         return [day for day, count in Counter(one.about for one in books.questions).items() if count > 1]
 
     def find_left(self, at: datetime, books: Books) -> Counter[Effect]:
-        """What stays wrong after a person has answered each question truthfully: missing, and too much."""
+        """Differences that remain after true answers to all questions: missing, and too much."""
         true = Counter(one.effect for one in self.month.list_standing(at))
         held = books.booked + self._list_learned(at)
         may_book = Counter(effect for one in books.questions for effect in one.may_book)
@@ -214,9 +215,9 @@ def stories(draw: st.DrawFn, kind: Kind, *, days_max: int = 31, is_plain: bool =
     """A month at a kind of bank, and its files.
 
     Args:
-        kind: Of the bank.
+        kind: The kind of the bank.
         days_max: At most so many days.
-        is_plain: A full file comes each morning, in order and once, so that a reader has all the evidence there is.
+        is_plain: A full file comes each morning, in order and once, so the reader has all the evidence.
     """
     days_count = draw(st.integers(1, days_max))
     month = draw(_months(kind, days_count))
@@ -264,7 +265,7 @@ def kinds(draw: st.DrawFn) -> Kind:
     )
     sweeps, corrects, is_intraday, rolls_weekends = draw(st.tuples(*[st.booleans()] * 4))
     if corrects:
-        # Without balances nothing proves that a line is gone.
+        # Without balances nothing shows that a line was removed.
         bank = structs.replace(bank, tells_closing="of_span")
     return Kind(
         bank=bank,
@@ -309,7 +310,7 @@ def _months(draw: st.DrawFn, kind: Kind, days_count: int) -> Month:
     movements = [one for draft in drafts for one in draft if one.day <= last_on]
     if kind.sweeps:
         movements = [*movements, *_sweep(movements, last_on)]
-    # The order in which the bank books them gives the serial.
+    # The bank's booking order gives the serial.
     movements.sort(key=lambda one: one.booked_at or at_hour(one.day, 0))
     return Month(
         last_on=last_on,
@@ -325,7 +326,7 @@ def _make_name(movement: Movement, serial: int) -> str:
 
 @st.composite
 def _movements(draw: st.DrawFn, kind: Kind, days_count: int) -> list[Movement]:
-    """One movement, or two where the bank replaces the first by the second."""
+    """One movement, or two if the bank replaces the first by the second."""
     number = draw(st.integers(0, days_count - 1))
     day, cents = FIRST_ON + timedelta(days=number), draw(st.sampled_from(_CENTS))
     at = at_hour(day, draw(st.integers(4, 22)))
@@ -376,11 +377,11 @@ def _roll(day: date) -> date:
 
 
 def _sweep(movements: Sequence[Movement], last_on: date) -> Iterator[Movement]:
-    """Everything above 0 goes out at 23:30 and comes back at 0:30, with a yield of a cent."""
+    """Everything above 0 goes out at 23:30 and comes back at 0:30, with a cent of interest."""
     month, yields_count = Month(last_on=last_on, movements=movements), 0
     for number in range((last_on - FIRST_ON).days + 1):
         day = FIRST_ON + timedelta(days=number)
-        # What earlier sweeps moved has come back, with the cents that it earned.
+        # The earlier investments have come back with their cents.
         cents = month.read_balance(day, at_hour(day, 23.5)) + yields_count
         if cents <= 0:
             continue

@@ -1,4 +1,4 @@
-"""One account's money in two books: a bank's behind its face over TLS, and a service's that reads it; one clock moves both."""
+"""One account's money in two books: a bank's, through its simulated API over TLS, and a service's. One clock moves both."""
 
 import asyncio
 from collections import Counter
@@ -70,7 +70,7 @@ from support.service import FakeClock, Service, infraction_report, movement_repo
 from support.statement_files import confirm_own_files
 
 CLOSED_WITHIN = timedelta(days=4)
-"""A day's file that came too soon, or was not answered, is asked for again after a day."""
+"""A day's file that came too soon or was not answered is requested again after a day."""
 _LETTER = Evidence(name="letter.pdf", size=1200, digest="ab" * 32)
 _AWAY = (errors.ServiceUnavailable, InstitutionUnavailable, RailUnavailable)
 
@@ -86,14 +86,14 @@ _CONTESTS_WORK = (read_contests, send_defences)
 
 
 class MonthClock(FakeClock):
-    """Moved by hand, and it goes on by itself too where only a span is measured: rates and tokens see both."""
+    """A clock moved by hand, which also runs where only durations are measured: by rates and tokens."""
 
     def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time() + self.real.timestamp()
 
 
 class There(Struct, frozen=True, kw_only=True):
-    """What happens at the bank, where its client and others move money."""
+    """Events at the bank, whose client and others move money."""
 
     bank: Bank
 
@@ -111,7 +111,7 @@ class There(Struct, frozen=True, kw_only=True):
             await refund_usecases.start_refund(self.context, self.caller, request)
 
     async def return_sent(self, name: str, amount_cents: int) -> str:
-        """The payee gives back some of a Pix that left the account; the return's name."""
+        """The payee returns a part of a sent Pix; yields the return's id."""
         now = self.context.clock.now()
         returned = ReturnReport(
             report_id=self.context.entropy.token(12),
@@ -126,7 +126,7 @@ class There(Struct, frozen=True, kw_only=True):
         return returned.return_id
 
     async def send(self, amount_cents: int) -> bool:
-        """A person pays somebody in the bank's app; whether there is enough for it."""
+        """A person pays in the bank's app; returns whether the funds suffice."""
         request = AccountTransferRequest(amount_cents=amount_cents, credit_party=outside_party())
         try:
             await transfer_usecases.start_transfer(self.context, self.caller, request)
@@ -146,7 +146,7 @@ class There(Struct, frozen=True, kw_only=True):
         return report
 
     async def decide(self, contest: InfractionReport, taken_cents: int) -> bool:
-        """The bank gives some of it back, or releases it with 0; whether a return that is under way lets it."""
+        """The bank returns a part of it, or releases it with 0; False while a return of it is under way."""
         now = self.context.clock.now()
         taken = ()
         if taken_cents:
@@ -164,7 +164,7 @@ class There(Struct, frozen=True, kw_only=True):
         return await take_reports(self.context, [decided]) == 1
 
     async def find_left(self, paid: str) -> tuple[int, bool]:
-        """How many cents of a Pix nobody has given back, and whether somebody is giving some back."""
+        """The unreturned cents of a Pix, and whether a return is under way."""
         (row,) = await self.bank.service.fetch(
             "select amount_cents - returned_cents as left_cents, returning_cents > 0 as is_going from transfer "
             "where end_to_end_id = $1",
@@ -176,7 +176,7 @@ class There(Struct, frozen=True, kw_only=True):
         return await _list_contests(self.bank.service)
 
     async def end(self, chance: Random, share_rejected: float = 0.2, refusing_key: str = "") -> None:
-        """Whatever is under way on the bank's rail ends; what goes to that key is always rejected."""
+        """Everything on the bank's rail ends; payments to that key are always rejected."""
         refunds = await self.bank.service.fetch(
             "select return_id, null as key from refund where status = 'PROCESSING' order by id"
         )
@@ -193,29 +193,29 @@ class There(Struct, frozen=True, kw_only=True):
             for name, key in (*refunds, *sent)
         ]
         await end_orders(self.context, ends)
-        # The bank takes what its client has answered.
+        # The bank considers its client's answer.
         await defence_usecases.do_due(self.context, range(SLOTS_COUNT), 100)
 
 
 class Here(Struct, kw_only=True):
-    """Our service, whose worker can be killed: another one goes on, that knows only what is recorded."""
+    """The service, whose worker can be killed; its replacement only has what is recorded."""
 
     live: Service
     account: InstitutionAccount
     house: Caller | None
-    """``None`` where nothing is asked for but work."""
+    """``None`` without calls except those of the worker."""
     accounts: OpenAccounts
     rail: InstitutionRail | None = None
-    """The worker's: what it remembers of its calls goes with it."""
+    """The worker's memory of its calls dies with it."""
     follows_contests: bool = False
-    """Reading them costs calls, which an account has so many of: days close an hour later."""
+    """Reading costs calls, which are limited, so days close an hour later."""
 
     @property
     def context(self) -> Context:
         return structs.replace(self.live.context, institutions=self.accounts)
 
     async def charge(self, amount_cents: int, external_id: str) -> Charge | None:
-        """Ask for it; ``None`` where it must be asked for again, under the same name."""
+        """Request it; ``None`` if it must be repeated under the same name."""
         request = ChargeRequest(amount_cents=amount_cents, key=KEY, external_id=external_id)
         try:
             return await charge_usecases.create_charge(self.context, self.house, request)
@@ -228,7 +228,7 @@ class Here(Struct, kw_only=True):
             await refund_usecases.start_refund(self.context, self.house, request)
 
     async def send(self, amount_cents: int, external_id: str) -> Transfer | None:
-        """Ask for it; ``None`` where it must be asked for again under the same name, or there is not enough for it."""
+        """Request it; ``None`` if it must be repeated under the same name, or the funds do not suffice."""
         request = KeyTransferRequest(amount_cents=amount_cents, key=PAYEE, key_type="EMAIL", external_id=external_id)
         try:
             return (await transfer_usecases.start_transfer(self.context, self.house, request)).transfer
@@ -236,7 +236,7 @@ class Here(Struct, kw_only=True):
             return None
 
     async def defend(self, contest_name: str, text: str) -> bool:
-        """Answer a contest that is known here; whether it could be."""
+        """Answer a contest that is recorded here; returns whether that was possible."""
         rows = await self.live.fetch("select id from infraction where name = $1", contest_name)
         try:
             for row in rows:
@@ -288,7 +288,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
     clock: MonthClock
 
     async def come_to_rest(self, last: date, chance: Random) -> None:
-        """The worker comes to the end of all that it began, and closes what it can, while nothing breaks."""
+        """Without faults, the worker finishes all its work and closes every possible day."""
         until = self.clock.real + CLOSED_WITHIN
         while self.clock.real < until:
             await self.there.end(chance, share_rejected=0)
@@ -302,14 +302,14 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
             self.clock.advance(hours=3)
 
     async def come_to_rest_with_people(self, last: date, chance: Random) -> Counter[str]:
-        """The same, where people have a last word about what the bank never answered; counts what they said."""
+        """The same with people's answers to what the bank never answered; returns how many there were."""
         await self.come_to_rest(last, chance)
         said = await self._let_people_end()
         await self.come_to_rest(last, chance)
         return said
 
     async def _let_people_end(self) -> Counter[str]:
-        """Of what the bank said nothing in the end two operators look into its own books, and say what is there."""
+        """Two operators look into the bank's books about orders that the bank never answered, and record the answer."""
         context, said = self.here.live.context, Counter[str]()
         await case_usecases.look_for_cases(context)
         for shown in await case_usecases.list_cases(context, kind="order"):
@@ -331,7 +331,7 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
         return any(row["status"] != "ERROR" for row in rows)
 
     async def _is_at_rest(self) -> bool:
-        """Nothing is under way, on neither side, and both have the same lines."""
+        """Nothing is under way on either side, and both have the same lines."""
         here = None if self.here.house is None else await read_funds(self.here.live, self.here.house)
         reserved = [funds[1] for funds in (here, await read_funds(self.there.bank.service, self.there.caller)) if funds]
         there_lines, here_lines = await self.list_lines()
@@ -339,9 +339,9 @@ class TwoBooks(Struct, frozen=True, kw_only=True):
         return not any(reserved) and there_lines == here_lines and are_contests_alike
 
     async def list_lines(self) -> tuple[Counter[tuple[str, str, int]], Counter[tuple[str, str, int]]]:
-        """The lines of both books since they lie side by side: direction, network name, cents.
+        """The lines of both books: direction, network id, cents.
 
-        What failed, and came back under its name, is in neither: one of the books never shows it.
+        A failed movement that came back under its id is in neither, because one of the books never shows it.
         """
         since = self.here.account.opened_at
         there = await _list_lines(self.there.context, self.there.caller, since)
@@ -372,7 +372,7 @@ async def _list_lines(context: Context, caller: Caller, since: datetime) -> Sequ
     statement = await statement_usecases.open_statement(context, caller, since, context.clock.now())
     lines = [line async for part in statement_usecases.read_parts(context, statement) for line in part]
     lines = [line for line in lines if line.movement is None or line.movement.kind != "opening_balance"]
-    # A movement that was taken back, and what took it back, are in one of the books alone.
+    # A movement that was reversed, and its reversal, are in one of the books only.
     opposites = [line for line in lines if line.movement is not None and line.movement.item_id.startswith("opposite:")]
     for opposite in opposites:
         lines.remove(opposite)
@@ -381,7 +381,7 @@ async def _list_lines(context: Context, caller: Caller, since: datetime) -> Sequ
 
 
 def _is_taken_back(line: StatementLine, opposite: StatementLine) -> bool:
-    """It is the movement of a line that proved to be a return: one alike does as well, as both books are compared by name."""
+    """The movement of a line that proved to be a return. A similar one will do, since both books are compared by id."""
     moved = line.movement
     is_out = moved is not None and moved.kind == "reversal" and line.direction == "OUT"
     return is_out and line.amount_cents == opposite.amount_cents
@@ -404,7 +404,7 @@ async def open_two_books(
     options: dict[str, Any] | None = None,
     **policy: Any,
 ) -> AsyncIterator[TwoBooks]:
-    """An account of the bank's client with its ``options``, read by a service on a database of its own."""
+    """An account of the bank's client with ``options``, and a service with a new database that reads it."""
     async with (
         open_account_there(bank, face, folder, account="" if face == "efi" else ACCOUNT) as there,
         open_service(database, clock=clock, is_sandbox=False, has_rail=False, **policy) as live,
@@ -425,7 +425,7 @@ async def open_two_books(
         account = await account_usecases.add_account(operator, open_one, "loja", said, house_id)
         theirs = await bank.service.context.directory.read_account(bank.service.caller.holder_id)
         await confirm_own_files(live.context.pool, account.id, theirs.party.account_number)
-        # Whatever pays at Efi must have a webhook there.
+        # Efi requires a webhook on every paying account.
         await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
         wanted = WantedAllowance(
             refunds_day_cents=1_000_000, transfer_cents=1_000_000, transfers_day_cents=100_000_000, payees="all"

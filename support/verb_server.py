@@ -1,4 +1,4 @@
-"""The process that ``support/verbs.py`` starts: it has imported every verb, and forks for each that is wanted."""
+"""The process that ``support/verbs.py`` starts: it has imported every verb, and forks for each call."""
 
 import importlib
 import os

@@ -1,7 +1,7 @@
-"""Runs verbs of the command line in forks of one process that has imported what they need.
+"""Run verbs of the command line in forks of one process that has imported their code.
 
-A verb that is started as a program takes most of a second of CPU to import the service, and there are hundreds in the tests.
-What is about the program itself, such as what its start imports, starts it instead.
+Started as a program, a verb takes most of a second of CPU for imports, and the tests run hundreds. Tests of the program
+itself, such as its imports at start, start it instead.
 """
 
 import atexit
@@ -29,7 +29,7 @@ class Wanted(Struct, frozen=True):
 
 
 class _Server:
-    """The side of the tests: starts the process when it is needed first, and ends it with this one."""
+    """The tests' side: starts the process at the first use, and ends it with this one."""
 
     def __init__(self) -> None:
         self._control: socket.socket | None = None
@@ -45,7 +45,7 @@ class _Server:
             if not select.select([ours], [], [], timeout_s)[0]:
                 os.kill(pid, signal.SIGKILL)
                 raise subprocess.TimeoutExpired(list(wanted.words), timeout_s)
-            # One that was killed says nothing.
+            # A killed one gives no output.
             status = int(ours.recv(16) or b"-9")
             said = [file.seek(0) or file.read().decode() for file in (out, err)]
         return subprocess.CompletedProcess(list(wanted.words), status, *said)
@@ -56,7 +56,7 @@ class _Server:
             process = subprocess.Popen(
                 [sys.executable, "-m", "support.verb_server", str(its.fileno())],
                 cwd=ROOT,
-                # What is looked at while it imports.
+                # Some modules read it while they are imported.
                 env={"PATH": os.environ["PATH"], "NO_COLOR": "1", "COLUMNS": "240"},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[its.fileno()],

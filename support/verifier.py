@@ -1,4 +1,4 @@
-"""What looks at the books of a service in this process."""
+"""Checks of the books of a service, in this process."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from support.service import Service, open_holder, open_service
 
 
 async def be_started(service: Service) -> None:
-    """Note the mode, as each start does: services of tests are not started."""
+    """Record the mode as a start does, because test services are not started."""
     async with service.context.pool.acquire() as connection:
         await take_mode(connection, "sandbox")
 
@@ -31,7 +31,7 @@ async def open_book_reader(service: Service, database: Addresses) -> AsyncIterat
 
 
 async def chain_deposit(database: Addresses, account_number: str = "1") -> tuple[int, int]:
-    """A holder with R$ 10,00 whose entry is chained; its id, and the entry's."""
+    """A holder with R$ 10,00 and a chained entry; returns both ids."""
     async with open_service(database) as service:
         await be_started(service)
         holder = await open_holder(service, account_number=account_number, funds_cents=1_000)

@@ -1,4 +1,4 @@
-"""Waiting for facts that nobody tells of."""
+"""Wait for facts that nothing announces."""
 
 import asyncio
 import time
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Final
 
 PATIENCE_S: Final = 300.0
-"""How long a journey waits for other processes: the machine may be busy with other tests, and only a failure takes so long."""
+"""Seconds to wait for other processes on a busy machine. Only failures take that long."""
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something has become so; a minute is far more than it takes."""
+    """Wait until a condition holds, at most a minute."""
     async with asyncio.timeout(60):
         while not holds():  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0.001)

@@ -1,7 +1,7 @@
-"""A real Prometheus of Debian's that scrapes real processes each few seconds, by the rules that we ship.
+"""Debian's Prometheus, which scrapes real processes every few seconds with our alerting rules.
 
-What takes hours is shortened, and nothing else of a rule is touched: how long it must hold (``for``), ages in ``SHORTER``, and
-how far back an ``increase`` looks.
+Rules with hours are shortened in three places only: the duration (``for``), ages in ``SHORTER``, and the range of
+``increase``.
 """
 
 import json
@@ -28,9 +28,9 @@ SHORTER: Final[Mapping[str, tuple[str, str]]] = {
     "CaseAges": ("> 86400", "> 10"),
     "OrderWaitsForPerson": ("> 3600", "> 10"),
     "TransferUnapproved": ("> 3600", "> 10"),
-    # Another worker has taken over after fifteen seconds.
+    # Another worker takes over after fifteen seconds.
     "FeedLate": ("> 60", "> 5"),
-    # Of hours, a line through what was full and is empty again goes on falling.
+    # Over hours, a regression over what was full and is empty again would go on falling.
     "DiskFills": ("[6h]", "[10s]"),
 }
 _WEEK_S: Final = 7 * 86_400
@@ -47,7 +47,7 @@ class Watching:
         return any(one["state"] == "firing" and wanted.items() <= one["labels"].items() for one in standing)
 
     def has_answered(self, expression: str) -> bool:
-        """Whether an expression has been anything within the last hour."""
+        """Whether an expression had a result within the last hour."""
         until_s = time.time()
         asked = urlencode({"query": expression, "start": until_s - 3600, "end": until_s, "step": SCRAPED_EVERY})
         with urlopen(f"{self._url}/api/v1/query_range?{asked}", timeout=60) as answer:  # noqa: S310  our own
@@ -69,12 +69,12 @@ class Watching:
 
 @contextmanager
 def watching(folder: Path, targets: Mapping[str, Sequence[int]], remembered: str = "") -> Iterator[Watching]:
-    """Prometheus, until the block ends.
+    """Run Prometheus until the block ends.
 
     Args:
-        folder: For what it keeps.
-        targets: Ports on 127.0.0.1, by the part that answers there.
-        remembered: What it knows from before, as OpenMetrics.
+        folder: For its data.
+        targets: Ports on 127.0.0.1, by part.
+        remembered: Earlier samples, as OpenMetrics.
     """
     program, rules, config = find_program("prometheus"), folder / "rules.yml", folder / "prometheus.yml"
     rules.write_text(json.dumps(dict(groups=[shorten(group) for group in read_groups()])), encoding="utf-8")
@@ -105,7 +105,7 @@ def watching(folder: Path, targets: Mapping[str, Sequence[int]], remembered: str
 
 
 def shorten(group: Mapping[str, Any]) -> dict[str, Any]:
-    """A group of rules that need not be waited for."""
+    """A group of rules without waiting times."""
     shortened = list[dict[str, Any]]()
     for rule in group["rules"]:
         said = {name: value for name, value in rule.items() if name != "for"}
@@ -120,7 +120,7 @@ def shorten(group: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def remember_weeks(name: str, value: float) -> str:
-    """OpenMetrics of a series that had a value at this hour of each of the last four weeks."""
+    """OpenMetrics of a series with a value at this hour in each of the last four weeks."""
     now_s = int(time.time())
     lines = [f"# TYPE {name.partition('{')[0]} gauge"]
     for week in (4, 3, 2, 1):

@@ -1,4 +1,4 @@
-"""What tests of webhooks stand on: receivers on loopback, a context that posts, events by hand, and workers."""
+"""Receivers on loopback, a context that posts, events by hand, and workers, for tests of webhooks."""
 
 import asyncio
 import json
@@ -133,7 +133,7 @@ async def open_receiver(behave: Behaviour | None = None, tls: ssl.SSLContext | N
 async def open_http(
     lookup: Lookup | None = None, tls: ssl.SSLContext | None = None, **limits: float
 ) -> AsyncIterator[OutgoingHttp]:
-    # As patient as the rest: no test depends on the machine's pace.
+    # As patient as the rest, so that no test depends on the machine's speed.
     lookups = NameLookups(lookup or DnsLookup(), lookup_s=limits.get("connect_s", LOOKUP_S))
     http = OutgoingHttp(ExchangeLimits(**limits), lookups, tls)  # type: ignore[arg-type]
     try:
@@ -155,7 +155,8 @@ class WebhookService(Service, frozen=True, kw_only=True):
         """Write one event for each resource, as a use case would."""
         async with self.context.pool.acquire() as connection, connection.transaction():
             first_id = await connection.fetchval("select nextval('write_group_id')")
-            # By the database, as a batch does: an event dated before the sandbox clock was moved would wait for a sweep.
+            # With the database's time, as a batch does: an event dated before a moved sandbox clock would wait for a
+            # sweep.
             now = await service_now(self.context.clock, connection)
             made = [
                 make_event(first_id + number, holder_id or self.caller.holder_id, resource_id, name, now)
@@ -182,8 +183,8 @@ async def open_webhook_service(
     account_number: str = "1001",
     **limits: float,
 ) -> AsyncIterator[WebhookService]:
-    """A service with one holder; its receivers are real, on loopback."""
-    # Patient: a machine that stands still for a while makes no attempt fail, and none come twice.
+    """A service with one holder and real receivers on loopback."""
+    # Patient: a slow machine makes no attempt fail, and none is repeated.
     patient = {"connect_s": 60.0, "exchange_s": 60.0} | limits
     async with (
         open_http(lookup, **patient) as http,

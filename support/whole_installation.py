@@ -1,4 +1,4 @@
-"""An installation that may be killed at any point, its holders, and both sides of its money as PostgreSQL has them."""
+"""An installation whose processes can be killed at any point, its holders, and both sides of its money from PostgreSQL."""
 
 import asyncio
 import json
@@ -66,7 +66,7 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """A holder with a key, who is told of every event, and by the key's webhook of every Pix."""
+    """A holder with a key. It receives every event, and every Pix by the key's webhook."""
 
     holder_id: int
     key: str
@@ -75,7 +75,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
 
 class WholeInstallation:
-    """Drives one installation over HTTP, and looks at both sides' tables."""
+    """Drives one installation over HTTP, and reads both sides' tables."""
 
     def __init__(self, installation: Installation, runner: asyncio.Runner) -> None:
         self.installation = installation
@@ -118,7 +118,7 @@ class WholeInstallation:
     def ask(
         self, account: Account, method: str, path: str, body: object = None, *, timeout_s: float = 60
     ) -> Answer | None:
-        """Ask once; None when no answer came."""
+        """Make one request; None without an answer."""
         try:
             if account.holder_id not in self._tokens:
                 self._tokens[account.holder_id] = self.log_in(account)
@@ -136,18 +136,18 @@ class WholeInstallation:
     def insist(
         self, account: Account, method: str, path: str, body: object = None, *, until_done: bool = True
     ) -> Answer:
-        """Ask until an answer comes, under one ``external_id``; with ``until_done`` 503, where nothing was done, is none."""
+        """Repeat a request under one ``external_id`` until it is answered; ``until_done`` also repeats it after 503."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             answer = self.ask(account, method, path, body)
             if answer is not None and answer.status != 504 and not (until_done and answer.status == 503):
                 return answer
-            until_done = True  # what was not answered may have been done: later on, nothing being done tells nothing
+            until_done = True  # An unanswered request may have taken effect, so a later 503 proves nothing.
             assert time.monotonic() < deadline_s, f"{method} {path} {body}: {answer}"
             time.sleep(0.1)
 
     def complaints(self) -> str:
-        """What the installation said lately of things that must not happen."""
+        """The installation's log lines about things that must not happen."""
         time.sleep(0.2)  # until it has been read
         return "".join(
             line for line in self.installation.said[-200:] if '"level":"error"' in line or "critical" in line
@@ -159,11 +159,11 @@ class WholeInstallation:
         return self._read(lambda connection: read_both_sides(connection, keys))
 
     def read_things(self, accounts: Sequence[Account]) -> list[Thing]:
-        """These holders' charges, transfers and refunds, where the other side is another installation."""
+        """These holders' charges, transfers and refunds, if the other side is another installation."""
         return self._read(lambda connection: read_things(connection, [account.holder_id for account in accounts]))
 
     def read_entries(self, accounts: Sequence[Account]) -> list[Entry]:
-        """These holders' numbered entries, as a history is judged by."""
+        """These holders' numbered entries, for judging a history."""
         query = """
             select holder_id, number, running_balance_cents as running_cents, cause_kind, cause_id, case
                 when credit_account in ('available', 'reserved', 'blocked') then amount_cents else -amount_cents
@@ -175,7 +175,7 @@ class WholeInstallation:
         return [Entry(**dict(row)) for row in rows]
 
     def read_kept(self) -> list[str]:
-        """Reports that wait for an operator, but for those of payments that would have been given back."""
+        """Reports that wait for an operator, except those of payments that would have been returned."""
         query = """
             select format('a %s of %s: %s', kind, name, explanation) as said from kept_report
             where closed_at is null and reason <> 'cannot_be_returned' order by id
@@ -183,13 +183,13 @@ class WholeInstallation:
         return [row["said"] for row in self._read(lambda connection: connection.fetch(query))]
 
     def settle(self, accounts: Sequence[Account], patience_s: float = PATIENCE_S) -> Seen:
-        """Clear all faults and let time pass until nothing is under way, and whoever was killed is back."""
+        """Clear all faults and let time pass until nothing is under way, and every killed process is back."""
         self.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
         deadline_s = time.monotonic() + patience_s
         looked_count = 0
         advance_s = ADVANCED_WHILE_WAITING_S
         while True:
-            # Asked before the books are read: what expires in between is in them.
+            # Requested before the books are read, because their expiry can happen in between.
             is_anything_due = self._is_anything_due()
             seen = self.see(accounts)
             if seen.is_at_rest and not is_anything_due and not self._list_missing():
@@ -202,15 +202,15 @@ class WholeInstallation:
             if looked_count % 5 == 0:
                 self._close_reports()
                 self.advance_clock(accounts[0], advance_s)
-                # An order that outlived a start of the database and that the rail never took fails when the network takes it
-                # no more, half a day after it was made.
+                # An order that the rail never took and that outlived a restart of the database fails once the network
+                # refuses it, half a day after it was made.
                 if looked_count > LOOKS_OF_SMALL_STEPS:
                     advance_s = min(advance_s * 3 // 2, ADVANCED_WHILE_WAITING_MAX_S)
             time.sleep(0.05)
 
     def _close_reports(self) -> None:
-        """As a person does, of payments that would have been given back and repaid what was owed: health waits for that."""
-        with suppress(*_AWAY):  # the database may be the one that was killed
+        """Resolve, as a person does, payments that would have been returned but repaid debts: health waits for that."""
+        with suppress(*_AWAY):  # the killed process may be the database
             postgres.execute(
                 self._running()["owner_database_url"],
                 "update pixconnect.kept_report set closed_at = now(), closed_by = 'tests', close_reason = 'agreed upon'"
@@ -218,7 +218,7 @@ class WholeInstallation:
             )
 
     def _is_anything_due(self) -> bool:
-        # Nothing else tells of charges that expire and of lots: a worker that has just come back has not looked yet.
+        # Nothing announces expiring charges and lots, and a restarted worker may not have looked yet.
         due = """
             select exists (select from pixconnect.charge where status = 'PENDING' and expires_at <= now())
                 or exists (select from pixconnect.lot_request)
@@ -231,7 +231,7 @@ class WholeInstallation:
         self.longest_walk_s = max(self.longest_walk_s, time.monotonic() - began_s)
 
     def let_charges_fall_due(self, account: Account) -> None:
-        """Bring an account's charges to their deadline, where the worker finds them: a walk of the clock leaves it none."""
+        """Move an account's charges to their deadline: walking the clock in steps would leave none to the worker."""
         postgres.execute(
             self._running()["owner_database_url"],
             f"update pixconnect.charge set expires_at = now() where status = 'PENDING' and due_on is null"
@@ -239,14 +239,14 @@ class WholeInstallation:
         )
 
     def damage(self, statements: Sequence[str]) -> None:
-        """Write into the tables as somebody who may do everything, with every trigger off."""
+        """Write into the tables as a superuser, with every trigger off."""
         postgres.execute(
             self._running()["owner_database_url"],
             ";".join(("set search_path = pixconnect", "set session_replication_role = replica", *statements)),
         )
 
     def wait_until_killed(self, account: Account, *points: str) -> None:
-        """Let time pass until somebody has died at each of these points."""
+        """Let time pass until a process has died at each of these points."""
         deadline_s = time.monotonic() + PATIENCE_S
         looked_count = 0
         while missing := [point for point in points if not self.points.has_killed(point)]:
@@ -257,7 +257,7 @@ class WholeInstallation:
             time.sleep(0.02)
 
     def wait_until_accepted(self, account: Account) -> None:
-        """Until the rail's other side knows that we have recorded the first of two steps of a payment."""
+        """Wait until the rail's other side has our confirmation of the first of two steps of a payment."""
         query = f"""
             select exists (
                 select from transfer join sandbox.arrival on arrival.id = end_to_end_id
@@ -270,13 +270,13 @@ class WholeInstallation:
             time.sleep(0.02)
 
     def kill(self, part: str) -> None:
-        """Kill one process of a part, or ``database``, as kill -9 does; it is started again."""
+        """Kill one process of a part, or ``database``, as kill -9 does; it is restarted."""
         with suppress(ProcessLookupError, AssertionError, FileNotFoundError):  # it is dead already
             found = self.installation
             os.kill(found.database_pid if part == "database" else min(found.children(part)), signal.SIGKILL)
 
     def set_clock_off(self, part: str, seconds: int) -> None:
-        """Start a part's processes again on a machine whose clock is off by so much."""
+        """Restart a part's processes with their clock off by so much."""
         folder = self.installation.home / CLOCKS_FOLDER_NAME
         folder.mkdir(exist_ok=True)
         (folder / part).write_text(str(seconds))
@@ -295,14 +295,14 @@ class WholeInstallation:
         return set()
 
     def check_books(self, *, is_rail_true: bool = True) -> None:
-        """What holds in the tables and beside the rail, as an operator asks for it.
+        """Check the rules in the tables and beside the rail, as an operator does.
 
         Args:
-            is_rail_true: Whether the rail says itself what it told the worker: a test may rename that, or make it up.
+            is_rail_true: Whether the rail's answers are true: a test may rename or invent them.
         """
         wrong = self._read(find_wrong)
         assert not wrong, wrong
-        # Not asked rather than not minded: what was found once keeps the service from being healthy.
+        # Left out of the check, because a finding would keep the service unhealthy.
         others = [option for rule in RULES if rule is not ITEMS for option in ("--rule", rule.name)]
         extent = ["--whole"] if is_rail_true else others
         verified = run_verb(self.installation.home, "verify", *extent, "--again-after-s", "2", "--json")
@@ -311,13 +311,13 @@ class WholeInstallation:
         assert not found, found
 
     def check_heard(self, accounts: Sequence[Account]) -> None:
-        """Every event was told, and so was every Pix by its key's webhook."""
+        """Every event was delivered, and every Pix by its key's webhook."""
         self.check_events(accounts)
         for account in accounts:
             self._check_told(account)
 
     def check_events(self, accounts: Sequence[Account]) -> None:
-        """Every event was told with the same bytes, and first in order for each resource."""
+        """Every event was delivered with the same bytes, and first in order for each resource."""
         for account in accounts:
             rows = self._read(
                 lambda connection, account=account: connection.fetch(
@@ -336,7 +336,7 @@ class WholeInstallation:
                 last_place[resource] = first[row["id"]]
 
     def _check_told(self, account: Account) -> None:
-        """The statement and the standard's door agree on what came in, and the key's webhook was told how it stands."""
+        """The statement, the central bank's API and the key's webhook agree on what was received."""
         path = f"/v2/pix?inicio={_SINCE}&fim={_UNTIL}&paginacao.itensPorPagina=1000"
         received = {pix["endToEndId"]: pix for pix in self.insist(account, "GET", path).body["pix"]}
         path = f"/v1/connect/ledger/statement?initial_date={_SINCE}&final_date={_UNTIL}"
@@ -345,7 +345,7 @@ class WholeInstallation:
             is_refund = line.get("return_identification") is not None
             if "end_to_end_id" in line and line["impact_type"] == ("OUT" if is_refund else "IN"):
                 booked.setdefault(line["end_to_end_id"], Counter())["refunds" if is_refund else "pix"] += line["amount"]
-        # What an institution gave back and was not there is owed, and no line; its repayment is one.
+        # A returned payment that was spent already is a debt without a line; its repayment is a line.
         owed = """
             select original_end_to_end_id as name, entry.amount_cents from ledger_entry as entry
             join refund on cause_kind = 'refund' and refund.id = cause_id and refund.holder_id = entry.holder_id
@@ -361,7 +361,7 @@ class WholeInstallation:
         told: dict[str, list[dict[str, Any]]] = {}
         for pix in self.listener.told.get(account.holder_id, []):
             seen = told.setdefault(pix["endToEndId"], [])
-            # A body that was sent, and not recorded, comes again.
+            # A body that was sent and not recorded is sent again.
             if pix not in seen:
                 seen.append(pix)
         by_key = {name: pix for name, pix in received.items() if pix.get("chave") == account.key}
@@ -370,7 +370,7 @@ class WholeInstallation:
             assert _unnamed(told[name][-1]) == _unnamed(pix), (told[name], pix)
 
     def _list_missing(self) -> list[str]:
-        """Which parts what is asked now does not find at work; the health check does not know whether there is a worker."""
+        """The parts that are not at work now; the health check does not cover workers."""
         asked = "select count(*) from pg_stat_activity where application_name = 'pixconnect leases'"
         health = self.installation.health_report()
         found = [] if health["status"] == "healthy" else [f"health: {health}"]
@@ -388,7 +388,7 @@ class WholeInstallation:
         return response.json()["data"]["access_token"]
 
     def _read(self, read: Callable[[asyncpg.Connection], Awaitable[Answered]]) -> Answered:
-        """Read from the database, as often as it takes: it may be killed too."""
+        """Read from the database, repeatedly since it may be killed."""
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -439,13 +439,13 @@ class WholeInstallation:
 
     def _running(self) -> dict[str, str]:
         said = json.loads((self.installation.home / "running.json").read_text())
-        # The address of a server that is not the home's own stands where it was set, and nowhere else.
+        # The address of an external server is only in the settings.
         given = self.installation.environment.get("PIXCONNECT_OWNER_DATABASE_URL")
         return said if given is None else said | {"owner_database_url": given}
 
 
 def _sum_up(pix: dict[str, Any]) -> Counter[str]:
-    """The cents of a Pix, and of its refunds that have settled."""
+    """The cents of a Pix, and of its settled refunds."""
     refunds = [refund for refund in pix.get("devolucoes", []) if refund["status"] == "DEVOLVIDO"]
     sums = Counter(pix=_cents_of(pix))
     sums.update(refunds=sum(map(_cents_of, refunds)))
@@ -453,7 +453,7 @@ def _sum_up(pix: dict[str, Any]) -> Counter[str]:
 
 
 def _unnamed(pix: dict[str, Any]) -> dict[str, Any]:
-    """Without the names of its refunds, which some rails give late."""
+    """Without the ids of its refunds, which some rails return late."""
     return pix | {"devolucoes": [refund | {"rtrId": None} for refund in pix.get("devolucoes", [])]}
 
 
@@ -466,7 +466,7 @@ class _NoTokenError(Exception):
 
 
 def _drain(installation: Installation) -> None:
-    """Read what the installation says, so that it is never kept waiting."""
+    """Read the installation's output, so that it never blocks."""
     assert installation.process.stdout is not None
     with suppress(ValueError):  # closed at the end
         for line in installation.process.stdout:
@@ -482,19 +482,19 @@ def open_whole_installation(
     policy: Mapping[str, int] | None = None,
     **settings: str,
 ) -> Iterator[WholeInstallation]:
-    """A ready installation with kill points; stopped and forgotten afterwards.
+    """A ready installation with kill points; stopped and removed afterwards.
 
     Args:
-        abilities: What its rail can do, where that is not all.
+        abilities: The rail's abilities, if not all.
         home: An empty folder; a new one otherwise.
-        policy: Periods of its own, of ``Policy``.
-        source: Holds another ``pixconnect`` than ours, which its processes run.
-        settings: Beside those of every such installation.
+        policy: Changed settings of ``Policy``.
+        source: A folder with another ``pixconnect`` for its processes.
+        settings: Further settings.
     """
     home = home or Path(tempfile.mkdtemp(prefix="pixconnect-home-"))
     if abilities is not None:
         (home / ABILITIES_FILE_NAME).write_text(json.dumps(abilities))
-    home.chmod(0o711)  # so that, as root, the server's own user gets in
+    home.chmod(0o711)  # as root, the server's user must be able to enter
     path = os.pathsep.join(str(folder) for folder in (source, SITE_FOLDER) if folder is not None)
     command = ("env", f"PYTHONPATH={path}", sys.executable, "-P", "-m", "pixconnect", "run")
     change_policy(home, **{"token_lifetime_s": 86_400} | dict(policy or {}))

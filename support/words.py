@@ -1,4 +1,4 @@
-"""Words: requests that are written as one row each, to try a queue with."""
+"""Words: requests that are each written as one row, to test a queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from support.service import Service
 
 
 class Word(Struct, frozen=True, kw_only=True):
-    """A request that is written as one row of a table of the test's own."""
+    """A request that is written as one row of a test table."""
 
     holder_id: int = 1
     external_id: str | None = None
@@ -26,7 +26,7 @@ class Word(Struct, frozen=True, kw_only=True):
 
 
 class Words:
-    """Writes words, as a use case would; ``locked`` holders are waited for."""
+    """Writes words as a use case would; ``locked`` holders are waited for."""
 
     def __init__(self) -> None:
         self.admits = False

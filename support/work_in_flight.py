@@ -1,6 +1,6 @@
-"""Work of every kind that is under way when something is done to an installation, and what has to become of it.
+"""Work of every kind that is under way when something happens to an installation, and its required outcome.
 
-It is put there over HTTP, in words that every version understands.
+It is created over HTTP, with requests that every version accepts.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from msgspec import Struct
 from support.books import find_wrong
 from support.waiting import PATIENCE_S, wait_until
 
-# The oldest version must know them all, because it refuses what it does not know: a new event does not belong here.
+# The oldest version must accept them all, so a new event does not belong here.
 _HEARD = (
     *("qrcode.pending", "qrcode.approved", "qrcode.expired"),
     *(f"transfer.{way}.{status}" for way in ("in", "out") for status in ("processing", "confirmed", "error")),
@@ -68,21 +68,21 @@ _RULES_AT_REST = {
 
 
 class Acknowledged(Struct, frozen=True, kw_only=True):
-    """What the old program has promised, by what its callers were told."""
+    """What the old program has acknowledged to its callers."""
 
     client_id: str
     client_secret: str
     holder_id: int
     charges: dict[str, int]
-    """Ids by external id; so are the others."""
+    """Ids by external id, as below."""
     waiting_codes: list[str]
-    """QR codes of charges that can still be paid."""
+    """QR codes of payable charges."""
     transfers: dict[str, int]
     refunds: dict[str, int]
 
 
 class HolderOfHome:
-    """The demonstration's holder as an integrator: what it asks is what every version answers."""
+    """The demonstration's holder as an integrator, with requests that every version answers."""
 
     def __init__(self, base_url: str, client_id: str, client_secret: str) -> None:
         self._base_url = base_url
@@ -103,7 +103,7 @@ class HolderOfHome:
 
 
 def put_work_in_flight(base_url: str, sandbox: dict[str, Any], hook_url: str) -> Acknowledged:
-    """Leave of everything something ended and something under way; the last of it has just been answered."""
+    """Leave some finished and some running work of every kind; the last request has just been answered."""
     holder = HolderOfHome(base_url, sandbox["client_id"], sandbox["client_secret"])
     key = next(key for key in sandbox["pix_keys"] if "@" in key)
     for url in (f"{hook_url}/{sandbox['holder_id']}", "http://127.0.0.1:9/nobody-listens"):
@@ -160,7 +160,7 @@ def put_work_in_flight(base_url: str, sandbox: dict[str, Any], hook_url: str) ->
 
 
 async def check_that_all_ends(base_url: str, owner: asyncpg.Connection, known: Acknowledged) -> None:
-    """Find everything that was acknowledged, by the tables too, and wait until all that is under way has ended."""
+    """Find everything that was acknowledged, also in the tables, and wait until all work has ended."""
     before = await owner.fetchval("select array_agg(id) from event")
     holder = HolderOfHome(base_url, known.client_id, known.client_secret)
     for kind in ("charge", "transfer", "refund"):
@@ -181,7 +181,7 @@ async def check_that_all_ends(base_url: str, owner: asyncpg.Connection, known: A
 
 
 def _wait_until_it_came_in(holder: HolderOfHome, name: str) -> None:
-    """The payer itself does not wait for long: on a busy machine it is told before."""
+    """The payer does not wait long, and on a busy machine has its answer before."""
 
     def is_here() -> bool:
         with suppress(AssertionError):  # there is none yet
@@ -196,13 +196,13 @@ async def _wait_until_all_ends(owner: asyncpg.Connection, holder: HolderOfHome) 
     holder.ask("DELETE", "/sandbox/v1/faults")
     while not await owner.fetchval(_IS_OVER):
         assert time.monotonic() < deadline_s, await owner.fetch(_STILL_THERE)
-        # What was lost before a restore ends half a day later at the earliest.
+        # Orders lost by a restore end half a day later at the earliest.
         await asyncio.to_thread(holder.ask, "POST", "/sandbox/v1/clock", dict(advance_s=3600))
         await asyncio.sleep(0.2)
 
 
 def _read_feed(holder: HolderOfHome) -> list[int]:
-    """Every event's id, as a program reads them that begins at the first."""
+    """The id of every event, read from the first on."""
     found, query = list[int](), "start=oldest"
     while True:
         page = holder.ask("GET", f"/v1/webhook/feed?page_size=50&{query}")

@@ -1,4 +1,4 @@
-"""``make chaos``: PIXCONNECT_CHAOS_SEED, PIXCONNECT_CHAOS_MINUTES; the exit status is 1 where anything was found.
+"""``make chaos``, with PIXCONNECT_CHAOS_SEED and PIXCONNECT_CHAOS_MINUTES; exits with 1 if anything was found.
 
 With PIXCONNECT_CHAOS_THERE=1 the money lies at an institution, which is broken too.
 """

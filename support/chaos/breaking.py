@@ -1,4 +1,4 @@
-"""Breaks what a schedule says, each for as long as it says, and mends all of it in the end."""
+"""Break an installation by a schedule, each fault for its duration, and repair everything at the end."""
 
 import json
 import os
@@ -32,7 +32,7 @@ _ASKED_FOR_S: Final = 15.0
 _ASK_TIMEOUT_S: Final = 3.0
 _SLOW_S: Final = 0.08
 _FLUSH_US: Final = 100_000
-"""How long a slow disk takes over each flush: as much as PostgreSQL lets one ask for."""
+"""Microseconds that a slow disk takes for each flush: the longest that PostgreSQL allows."""
 _ORDERS: Final = b"POST /rail/orders "
 _SLOW_DISK: Final = (
     "alter system set commit_delay = {}",
@@ -51,8 +51,8 @@ class Breaker:
     """Breaks one installation.
 
     Args:
-        account: Who moves its clock and says what the rail does.
-        disk: Where its home is a small file system that can be filled.
+        account: Sets its clock and the faults of the sandbox's rail.
+        disk: A small file system that holds its home and can be filled.
         institution: Where it has its accounts; then the wire called ``rail`` leads there.
     """
 
@@ -71,7 +71,7 @@ class Breaker:
         self.counts: Counter[str] = Counter()
         self.not_made: Counter[str] = Counter()
         if disk is not None:
-            # Otherwise what is written for a crash would fill it, and nothing else would have to.
+            # With a larger limit, WAL alone would fill the small disk.
             self._execute("alter system set max_wal_size = '192MB'", "select pg_reload_conf()")
         self._wires = self._wire(institution)
         self._second = self._start_second()
@@ -87,7 +87,7 @@ class Breaker:
                 time.sleep(max(0.0, began_s + fault.at_s - time.monotonic()))
                 self._revive_second()
                 pool.submit(self._break, fault, say)
-            # Where little fails or nothing, callers go on all the same.
+            # Callers must make progress even if nothing fails.
             time.sleep(max(0.0, began_s + seconds - time.monotonic()))
         self.mend()
         say("all is mended")
@@ -121,7 +121,7 @@ class Breaker:
         try:
             act(fault)
         except (*_AWAY, LookupError, AssertionError) as error:
-            # What was to be broken is not there just now, or can be made on no such machine.
+            # The target is not running now, or the fault is not possible on this machine.
             self.not_made[fault.kind] += 1
             tell(f"{fault.says()}: not made: {error!r:.200}")
         else:
@@ -139,7 +139,7 @@ class Breaker:
         os.kill(self._pid_of(fault.target), signal.SIGKILL)
 
     def _stop(self, fault: Fault) -> None:
-        # Without its supervisor a database would stand still for ever: its processes do, one at a time.
+        # A database without its supervisor would stay stopped for ever, so its processes are stopped one at a time.
         pid = self._pid_of("backend" if fault.target == "database" else fault.target)
         self._stopped.add(pid)
         os.kill(pid, signal.SIGSTOP)
@@ -149,11 +149,11 @@ class Breaker:
         self._stopped.discard(pid)
 
     def _die(self, fault: Fault) -> None:
-        """Whoever comes to this point next dies there; many are never met while nothing else fails."""
+        """Kill the next process that reaches this point. Many points are rarely reached unless something else fails."""
         self._service.points.arm(fault.target)
 
     def _freeze(self, fault: Fault) -> None:
-        """As ``_die``, and it only stands still: past its lease, too, when it has just been about to do something."""
+        """As ``_die``, and the process is only stopped: also past its lease, just before it acts."""
         points = self._service.points
         points.arm(fault.target, stops=True)
         until_s = time.monotonic() + fault.lasts_s
@@ -192,7 +192,7 @@ class Breaker:
         wire.is_away = False
 
     def _hold(self, fault: Fault) -> None:
-        """What is submitted next arrives when whoever sent it has given up waiting."""
+        """Deliver the next submission after its sender has given up waiting."""
         self._wires.by_name["rail"].held.append((_ORDERS, fault.lasts_s))
 
     def _cut_commit(self, fault: Fault) -> None:
@@ -205,7 +205,7 @@ class Breaker:
         wire.delay_s = 0.0
 
     def _be_read_only(self, fault: Fault) -> None:
-        """As a server does that was made a standby; it holds for transactions that begin from now on."""
+        """Make new transactions read-only, as on a server that has become a standby."""
         self._execute("alter system set default_transaction_read_only = on", "select pg_reload_conf()")
         self._last(fault)
         self._insist("alter system reset default_transaction_read_only", "select pg_reload_conf()")
@@ -219,7 +219,7 @@ class Breaker:
         raise AssertionError("the database does not come back")
 
     def _slow_disk(self, fault: Fault) -> None:
-        """No device can be slowed everywhere: each flush waits, and those who write in the background stand still."""
+        """Slow every flush and stop the background writers, because no device can be slowed without root."""
         words = ("walwriter", "checkpointer", "background writer")
         writers = [
             pid
@@ -256,12 +256,12 @@ class Breaker:
         if not is_full:
             file.unlink(missing_ok=True)
             return
-        with suppress(OSError), file.open("wb", buffering=0) as ballast:  # until nothing is left
+        with suppress(OSError), file.open("wb", buffering=0) as ballast:  # until the disk is full
             while True:
                 ballast.write(bytes(65536))
 
     def _lack_memory(self, fault: Fault) -> None:
-        """A process gets no more memory than it has: what it asks for is refused, as on a machine that has none left."""
+        """Limit the memory of a process to what it has, so that allocations fail as on a machine without free memory."""
         pid = self._pid_of(fault.target)
         before = resource.prlimit(pid, resource.RLIMIT_AS)
         has = int(Path(f"/proc/{pid}/statm").read_text().split()[0]) * resource.getpagesize()
@@ -279,7 +279,7 @@ class Breaker:
         self._ask("PUT", "/sandbox/v1/faults", {"rules": rules})
 
     def _ask(self, method: str, path: str, body: object) -> None:
-        """Ask until it is done, for a while: what else fails just now soon fails no more."""
+        """Repeat until it succeeds, within a time limit: other faults may interfere for a moment."""
         until_s = time.monotonic() + _ASKED_FOR_S
         while True:
             with self._lock:
@@ -304,11 +304,11 @@ class Breaker:
 
     @property
     def rail_port(self) -> int:
-        """Where the wire to the rail, or to the institution, begins."""
+        """The near end of the wire to the rail or the institution."""
         return self._wires.rail_port
 
     def _wire(self, institution: tuple[str, int] | None) -> Wires:
-        """Put wires between, and start every process again, so that it finds them."""
+        """Install the wires, and restart every process so that it uses them."""
         running = self._service.installation
         settings = _environment_of(running.children("work")[0])
         folder = parse_qs(urlsplit(settings["PIXCONNECT_DATABASE_URL"]).query)["host"][0]
@@ -320,7 +320,7 @@ class Breaker:
             wires = Wires(socket, ("127.0.0.1", rail.port))
             changed = {rail_url: f"http://127.0.0.1:{wires.rail_port}"}
         else:
-            # Who opens an account there is told where the wire begins.
+            # A client that opens an account there is given the near end of the wire.
             wires, changed = Wires(socket, institution), dict[str, str]()
         changed[folder] = str(wires.folder)
         (running.home / WIRES_FILE_NAME).write_text(json.dumps(changed))
@@ -335,13 +335,13 @@ class Breaker:
             self._replace_second()
 
     def _replace_second(self) -> None:
-        with self._replacing:  # two faults may want the same
+        with self._replacing:  # two faults may require the same worker
             self._second.kill()
             self._second.wait()
             self._second = self._start_second()
 
     def _start_second(self) -> subprocess.Popen[bytes]:
-        """A worker that no supervisor knows."""
+        """Start a worker outside of the supervisor."""
         log = self._service.installation.home / "second.log"
         with log.open("ab") as said:
             return subprocess.Popen(
@@ -368,7 +368,7 @@ def _is_stopped(pid: int) -> bool:
 
 @contextmanager
 def open_small_disk(mib: int) -> Iterator[Path | None]:
-    """A file system in memory that can be filled; none where this user may mount none."""
+    """Mount a small file system in memory; None if this user may not mount."""
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-disk-"))
     options = f"size={mib}m,mode=0711"
     mounted = subprocess.run(

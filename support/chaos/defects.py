@@ -1,9 +1,11 @@
-"""``make chaos-defects``: plants one defect after the other in a copy of the service, and says by which seed chaos finds it.
+"""Plant defects one by one in a copy of the service, and report by which seed chaos finds each (``make chaos-defects``).
 
-A defect says which faults it needs, again and again, so that nobody waits for luck; ``none`` is a copy without any, in which
-nothing may be found by the faults of all of them. PIXCONNECT_CHAOS_DEFECT names a single one; PIXCONNECT_CHAOS_SEEDS are the
-seeds that are tried, with commas between them, and PIXCONNECT_CHAOS_MINUTES is for how long each. The exit status is 1
-where one was not found, or where something was found in a copy without any.
+A defect names the faults that it needs, and they come again and again, so finding it does not depend on luck. ``none``
+is a copy without any defect, with the faults of all of them, in which nothing may be found.
+
+PIXCONNECT_CHAOS_DEFECT names a single defect, PIXCONNECT_CHAOS_SEEDS the seeds separated by commas, and
+PIXCONNECT_CHAOS_MINUTES the minutes for each. The exit status is 1 if a defect was not found, or anything was found
+without one.
 """
 
 import os
@@ -26,23 +28,23 @@ from support.chaos.there import run_there
 from support.installation import ROOT
 
 _UNDECIDED: Final = (UNREST, NOT_LOOKED)
-"""What findings begin with that say nothing of what is wrong."""
+"""Beginnings of findings that do not show a cause."""
 _NONE: Final = "none"
 _PAUSE_S: Final = 0.03
 _PATIENCE_S: Final = 45.0
-"""Nobody waits longer for what does not come to rest."""
+"""The patience with installations that do not come to rest, in seconds."""
 FILE: Final = ROOT / "tests" / "vectors" / "defects.toml"
 
 
 class Defect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is changed in one file, each an old text and a new one, and what that breaks.
+    """A change in one file that breaks a promise, as pairs of old and new text.
 
     Attributes:
-        faults: What fails while it is looked for: when in each cycle, what, of what, for how long.
-        every_s: How long a cycle is.
-        policy: Periods of the service.
-        weights: How often callers choose their acts, where that is not as usual.
-        is_there: It is looked for where the money lies at an institution.
+        faults: The faults to inject while searching: time within the cycle, kind, target, duration.
+        every_s: The length of a cycle.
+        policy: Settings of the service.
+        weights: The frequencies of the callers' acts that differ from the default.
+        is_there: Search with the money at an institution.
     """
 
     name: str
@@ -56,10 +58,10 @@ class Defect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     is_there: bool = False
 
     def apply(self, text: str) -> str:
-        """The file with the defect in it.
+        """The content of the file with the defect.
 
         Raises:
-            ValueError: An old text does not stand in it once: the file has changed.
+            ValueError: An old text does not occur exactly once, because the file has changed.
         """
         for old, new in self.changes:
             if text.count(old) != 1:
@@ -77,7 +79,7 @@ def read_defects() -> list[Defect]:
 
 
 def without_any() -> Defect:
-    """No defect, and the faults of all of them, one cycle after the other: nothing is found by faults alone."""
+    """A copy without a defect, with the faults of all of them in turn: faults alone must not produce findings."""
     defects = [defect for defect in read_defects() if not defect.is_there]
     faults: list[tuple[float, FaultKind, str, float]] = []
     began_s = 0.0
@@ -103,7 +105,7 @@ def planted(defect: Defect) -> Iterator[Path]:
 
 
 class Search(Struct, frozen=True, kw_only=True):
-    """How looking for a defect ended; the last run says what it was found by."""
+    """The result of the search for a defect, with the findings of its last run."""
 
     defect: Defect
     seed: int
@@ -112,7 +114,7 @@ class Search(Struct, frozen=True, kw_only=True):
 
     @property
     def judges(self) -> list[str]:
-        """Who has found it; of what did not come to rest on a busy machine nobody knows whether the defect is the cause."""
+        """The judges that found it. Unrest alone does not count, because it also occurs on a busy machine."""
         return sorted({each.partition(":")[0] for each in self.findings if not each.startswith(_UNDECIDED)})
 
     def says(self) -> str:
@@ -123,7 +125,7 @@ class Search(Struct, frozen=True, kw_only=True):
 
 def find(defect: Defect, seeds: Sequence[int], seconds: float) -> Search:
     began_s = time.monotonic()
-    # Each of its faults comes once at least.
+    # The run is long enough for each of its faults to occur once.
     seconds = max(seconds, defect.every_s)
     with planted(defect) as source:
         for seed in seeds:
@@ -149,7 +151,7 @@ def find(defect: Defect, seeds: Sequence[int], seconds: float) -> Search:
 
 
 def _sum_up(findings: Sequence[str]) -> str:
-    """One of each kind; that something is not at rest says less than what else is wrong."""
+    """One finding of each kind, those that show a cause first."""
     kinds: dict[str, str] = {}
     for finding in sorted(findings, key=lambda finding: finding.startswith(UNREST)):
         kinds.setdefault(finding[:24], finding[:240])

@@ -28,24 +28,24 @@ from support.money_model import STEPS
 CallKind = Literal["charge", "transfer", "refund", "deposit", "payment", "balance", "statement", "look"]
 
 NAMED: Final = frozenset({"charge", "transfer", "refund"})
-"""What is asked for under a name, and may be repeated."""
+"""Requests with a name, which may be repeated."""
 NO_ANSWER: Final = 0
 NOTHING_DONE: Final = frozenset({401, 429, 503})
 UNKNOWN: Final = frozenset({NO_ANSWER, 504})
 
 
 class Call(Struct, frozen=True, kw_only=True):
-    """One request and its answer. Instants are the caller's own, of a clock that only rises.
+    """One request and its answer. Instants are from the caller's own monotonic clock.
 
     Attributes:
-        name: The external id or txid; of a look, what is looked at.
-        ended_s: Without an answer it never ends: it may act at any time.
-        status: HTTP's, or ``NO_ANSWER``.
-        said: What a refusal says of itself.
-        state: As told.
+        name: The external id or txid; of a look, the id that was read.
+        ended_s: Infinite without an answer: the request may take effect at any time.
+        status: The HTTP status, or ``NO_ANSWER``.
+        said: The code of a refusal.
+        state: The status in the answer.
         cents: Current funds, or a statement's closing balance.
-        reserved_cents: Of current funds.
-        lines_count: Of a statement.
+        reserved_cents: The reserved part of current funds.
+        lines_count: The number of a statement's lines.
         digest: Of a statement's lines, by ``digest_of``.
     """
 
@@ -86,13 +86,13 @@ class History(Struct, frozen=True, kw_only=True):
 
 
 class _Bounds(Struct):
-    """What a holder's reads are judged by."""
+    """The bounds by which the reads of one holder are judged."""
 
     entries: list[Entry]
     known: list[tuple[float, int]] = field(default_factory=list)
-    """From this instant on, the entries up to this number are there."""
+    """From this instant on, the entries up to this number exist."""
     begun: list[tuple[float, int]] = field(default_factory=list)
-    """Before this instant, the entry of this number cannot be there."""
+    """Before this instant, the entry of this number cannot exist."""
     orders: list[_Order] = field(default_factory=list)
 
 
@@ -101,16 +101,16 @@ class _Order(Struct, frozen=True):
     begun_s: float
     told_s: float
     number: float
-    """Of the entry that settles it; of one that never did, none."""
+    """The number of the entry that settles it; None if it never settled."""
 
 
 def digest_of(changes: Iterable[tuple[int, int]]) -> str:
-    """Of lines, each its change and the balance after it."""
+    """Digest the lines, each with its change and the balance after it."""
     return hashlib.sha256(",".join(f"{change}:{running}" for change, running in changes).encode()).hexdigest()[:16]
 
 
 def find_contradictions(history: History) -> list[str]:
-    """In words, each; none if all of it can have happened."""
+    """Return each contradiction in words; empty if the history is possible."""
     found = [f"a request failed: {call}" for call in history.calls if call.status == 500]
     found += [
         f"acknowledged, and not there: {call}" for call in history.calls if call.kind == "look" and call.status == 404
@@ -126,7 +126,7 @@ def find_contradictions(history: History) -> list[str]:
 
 
 def _judge_named(history: History) -> list[str]:
-    """What was acknowledged under a name is there once and as asked, and what was refused is not."""
+    """Check that everything acknowledged exists once and as requested, and that nothing refused exists."""
     things = defaultdict[tuple[str, int, str], list[Thing]](list)
     for thing in history.things:
         if thing.external_id is not None and thing.direction != "IN":
@@ -135,7 +135,7 @@ def _judge_named(history: History) -> list[str]:
     for key, calls in _by_name(history.calls).items():
         there = things.get(key, [])
         is_acknowledged = any(_is_done(call) for call in calls)
-        # The central bank's door tells no id.
+        # The central bank's API returns no id.
         told = {call.id for call in calls if _is_done(call) and call.id is not None}
         if len(told) > 1:
             found.append(f"one name and several ids: {calls}")
@@ -153,9 +153,9 @@ def _judge_named(history: History) -> list[str]:
 
 
 def _judge_unnamed(history: History) -> list[str]:
-    """Deposits and payments: those acknowledged are there once, the others at most once.
+    """Check that acknowledged deposits and payments exist once, and the others at most once.
 
-    Each deposit and each charge is of an amount of its own; only of the payments of one charge several may be asked for.
+    Each deposit and each charge has an amount of its own. Only one charge may be paid by several requests.
     """
     there = Counter((entry.holder_id, entry.change_cents) for entry in history.entries if entry.is_deposit)
     there.update(
@@ -176,7 +176,7 @@ def _judge_unnamed(history: History) -> list[str]:
 
 
 def _judge_origins(history: History) -> list[str]:
-    """Everything that is there was asked for."""
+    """Check that everything in the tables was requested."""
     named = _by_name(history.calls).keys()
     amounts = _by_amount(history.calls).keys()
     sent = {(thing.kind, thing.name, thing.amount_cents) for thing in history.things if thing.direction == "OUT"}
@@ -198,7 +198,7 @@ def _judge_origins(history: History) -> list[str]:
 
 
 def _judge_states(history: History) -> list[str]:
-    """What is looked at never goes back to a state that was over."""
+    """Check that a resource never returns to an earlier state."""
     found: list[str] = []
     final = {(thing.kind, thing.id): thing.status for thing in history.things}
     looked = defaultdict[tuple[int, str], list[Call]](list)
@@ -274,7 +274,7 @@ def _judge_order(bounds: _Bounds) -> list[str]:
 
 
 def _judge_reads(bounds: _Bounds, calls: Sequence[Call]) -> list[str]:
-    """Each read after the other, at the first place where it fits: whatever fits later can only bind those after it more."""
+    """Place each read at the first entry where it fits, since a later place would only restrict the next reads more."""
     reads = sorted(
         (call for call in calls if call.kind in {"balance", "statement"} and call.status == 200),
         key=lambda call: call.began_s,
@@ -291,7 +291,7 @@ def _judge_reads(bounds: _Bounds, calls: Sequence[Call]) -> list[str]:
             found.append(f"nothing that it can have seen from entry {lowest} on: {read}")
         else:
             placed.append((read.ended_s, place))
-            # Most reads have ended long ago: the highest of these says as much as all of them.
+            # Most reads ended long ago, so the highest place of those is enough.
             if len(placed) > 64:
                 ended_s, number = max(placed[:32], key=lambda each: each[1])
                 placed[:32] = [(max(ended_s, *(each[0] for each in placed[:32])), number)]
@@ -299,7 +299,7 @@ def _judge_reads(bounds: _Bounds, calls: Sequence[Call]) -> list[str]:
 
 
 def _fits(bounds: _Bounds, read: Call, number: int) -> bool:
-    """Whether a read shows the books after the entry of this number."""
+    """Whether a read shows the books right after the entry of this number."""
     entries = bounds.entries
     if read.cents != (entries[number - 1].running_cents if number else 0):
         return False
@@ -326,7 +326,7 @@ def _by_name(calls: Iterable[Call]) -> dict[tuple[str, int, str], list[Call]]:
 
 
 def _by_amount(calls: Iterable[Call]) -> dict[tuple[int, str, int], list[Call]]:
-    """Deposits and payments, which have no other name."""
+    """Requests for deposits and payments, which have no name."""
     found = defaultdict[tuple[int, str, int], list[Call]](list)
     for call in calls:
         if call.kind in {"deposit", "payment"}:
@@ -339,5 +339,5 @@ def _is_done(call: Call) -> bool:
 
 
 def _is_settled(call: Call) -> bool:
-    """Whether who was answered knows that the money has moved."""
+    """Whether the answer shows that the money has moved."""
     return _is_done(call) and (call.kind == "deposit" or call.state in {"CONFIRMED", "RETURNED"})

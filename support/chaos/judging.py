@@ -1,4 +1,4 @@
-"""Judges an installation that has come to rest after chaos: its books, its rail, its webhooks, and what callers were told."""
+"""Judge an installation that has come to rest after chaos: books, rail, webhooks, and the answers to callers."""
 
 import json
 import re
@@ -23,19 +23,21 @@ _OUTAGE_OR_RACE: Final = (
     ),
     *("could not obtain lock", "deadlock detected", "the database system is", "connection to client lost"),
 )  # fmt: skip
-"""What PostgreSQL says of these is no refusal: two processes that made one row, whoever was too slow, and what was broken."""
+"""PostgreSQL errors that are no violation: conflicts of two processes over one row, and consequences of the faults."""
 _LOG_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d [\d:.]+ UTC \[\d+\] (?=[A-Z]+:  )")
-"""How PostgreSQL begins each message; one that a full disk has cut short has the next one behind it in its line."""
+"""The beginning of each PostgreSQL message. A message that a full disk has truncated is followed by the next one in its
+line.
+"""
 NOT_LOOKED: Final = "verify could not look"
 _VERIFY_TIMEOUT_S: Final = 3_600.0
-"""An hour of entries, on a machine that others use too."""
+"""One hour, since other programs use the machine too."""
 PLANTED: Final = ("a cent from one account to the other", "the last number set back", "the last instant set back")
 
 
 def judge_history(
     service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen
 ) -> list[str]:
-    """What is wrong whether or not anything is still under way."""
+    """Find what is wrong even while orders are still under way."""
     history = History(calls=calls, things=seen.things, entries=service.read_entries(accounts))
     contradictions = [f"history: {each}" for each in find_contradictions(history)]
     kept = [f"kept report: {each}" for each in service.read_kept()]
@@ -45,21 +47,21 @@ def judge_history(
 def judge(service: WholeInstallation, accounts: Sequence[Account], calls: Sequence[Call], seen: Seen) -> list[str]:
     found = judge_history(service, accounts, calls, seen)
     model = model_of(calls)
-    # Of what is still under way it is said elsewhere that it does not end.
+    # Orders that do not end are reported elsewhere.
     found += _said_by("both sides", lambda: (model.check_at_rest if seen.is_at_rest else model.check)(seen))
     found += _said_by("webhooks", lambda: service.check_events(accounts))
     return found + verify(service)
 
 
 def read_refusals(home: Path) -> list[str]:
-    """What the database has refused as false: the service should never ask for it, though nothing came of it."""
+    """Find statements that a constraint has refused: the service should not send any, though they had no effect."""
     logs = [file for file in (home / "postgres.log.old", home / "postgres.log") if file.exists()]
-    # What a message lacks that was cut short nobody knows: of each line only the last is judged, and of a file no torn end.
+    # A truncated message may lack its end, so only the last message of a line is judged, and never the end of a file.
     lines = [_LOG_LINE.split(line)[-1] for log in logs for line in log.read_text(errors="replace").split("\n")[:-1]]
     said = Counter(
         line.removeprefix("ERROR:  ")
         for line in lines
-        # A login that lacks a right never gets in: that is no outage.
+        # A login without the permission never succeeds, so this is no outage.
         if line.startswith(("ERROR:  ", "FATAL:  permission denied"))
         and not any(words in line for words in _OUTAGE_OR_RACE)
     )
@@ -67,7 +69,7 @@ def read_refusals(home: Path) -> list[str]:
 
 
 def read_broken(service: WholeInstallation) -> list[str]:
-    """What the service has caught itself at: it says of each process that a rule of its own does not hold."""
+    """Find violations of the service's own rules in its log."""
     second = service.installation.home / "second.log"
     lines = [*service.installation.said, *(second.read_text(errors="replace").splitlines() if second.exists() else ())]
     broken = [line for line in lines if "InvariantBroken" in line]
@@ -75,7 +77,7 @@ def read_broken(service: WholeInstallation) -> list[str]:
 
 
 def verify(service: WholeInstallation) -> list[str]:
-    """What an operator's ``verify`` finds: rule, holder, both sides."""
+    """Run an operator's ``verify``: rule, holder, and both figures of each finding."""
     try:
         return [
             f"verify: {each['rule']} of {each['holder_id']} {each['ids']}: {each['found']}, not {each['expected']}"
@@ -94,7 +96,7 @@ def _find(service: WholeInstallation) -> list[dict[str, Any]]:
 
 
 def judge_planted(service: WholeInstallation, accounts: Sequence[Account]) -> list[str]:
-    """Plant damage, each kind for a holder of its own: what ``verify`` finds must be exactly that."""
+    """Plant damage, each kind at another holder, and check that ``verify`` finds exactly that."""
     kinds = {kind.name: kind for kind in read_catalogue().of_holders}
     expected: set[tuple[str, int]] = set()
     for name, account in zip(PLANTED, accounts, strict=False):
@@ -109,7 +111,7 @@ def judge_planted(service: WholeInstallation, accounts: Sequence[Account]) -> li
 
 
 def model_of(calls: Iterable[Call]) -> MoneyModel:
-    """What was asked for, as the model of the money knows it."""
+    """The requests in the form of the money model."""
     model = MoneyModel()
     for call in calls:
         if call.kind == "deposit" and (call.status == 200 or call.status in UNKNOWN):
@@ -134,11 +136,11 @@ def _said_by(what: str, check: Callable[[], None]) -> list[str]:
     try:
         check()
     except AssertionError as error:
-        # Many of the model's say nothing but what they are.
+        # Many of the model's requests have only a kind.
         asserted = traceback.extract_tb(error.__traceback__)[-1]
         return [f"{what}: {asserted.name}, {asserted.line}: {str(error)[:2000]}"]
     return []
 
 
 class _NotLookedError(Exception):
-    """``verify`` has ended with neither of the statuses that say what it saw."""
+    """``verify`` has ended with a status that is no result."""

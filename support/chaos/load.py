@@ -1,4 +1,4 @@
-"""Callers of many holders, at both doors, and the book that they keep of every answer."""
+"""Callers of many holders, through both APIs, and the book of their requests and answers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from support.whole_installation import Account
 _TIMEOUT_S: Final = 20.0
 _REPEATED_AFTER_S: Final = (0.05, 0.6)
 _FUNDS_CENTS: Final = 100_000_000
-"""Deposits are of more, but for those of the poor. No amount is given twice: an entry tells by its amount whose it is."""
+"""A first deposit, unless the holder is poor. Each amount is used only once, so it identifies an entry."""
 _OUTSIDE: Final = ("settle", "slow", "silent", "lost", "reject-ac07")
 _OUTSIDE_ACCOUNTS: Final = ("1001", "1003", "1004", "2001")
 _EVER: Final = "initial_date=2020-01-01T00:00:00Z&final_date=2099-12-31T23:59:59Z"
 _STATEMENT_LINES_MAX: Final = 2_000
-"""Longer ones are read no more: to read them would be most of the load."""
+"""Longer statements are not read, because reading them would dominate the load."""
 _LATELY: Final = 20
 _LOOKED_AFTER: Final = 0.3
 _TWICE: Final = 0.1
@@ -40,7 +40,7 @@ _WEIGHTS: Final = dict(
 
 
 class Book:
-    """Every answer, in a file outside of the database, before the next is asked for."""
+    """A file of all answers, each written before the caller's next request."""
 
     def __init__(self, file: Path) -> None:
         self._file = file.open("ab")
@@ -59,20 +59,20 @@ class Book:
 
 
 def read_book(file: Path) -> list[Call]:
-    """What stands in a book; without an answer a request never ended."""
+    """Read the requests of a book. A request without an answer has not ended."""
     return msgspec.json.decode(b"[" + b",".join(file.read_bytes().splitlines()) + b"]", type=list[Call])
 
 
 class Purse(Struct):
-    """What the callers of one holder know together, so that several act on the same things.
+    """What the callers of one holder share, so that several act on the same resources.
 
     Attributes:
-        others: To whom the holder pays by book.
-        is_poor: It has hardly more than it is about to send: its callers fight for the last cents.
-        received: Payments that can be refunded, with their amounts.
-        sent: Transfers that can be looked at.
-        codes: Of charges that nobody has paid.
-        asked: What may be asked for again.
+        others: Holders that it pays on the books.
+        is_poor: Its funds hardly cover its next transfer, so its callers compete for the last cents.
+        received: Refundable payments with their amounts.
+        sent: Transfers to look at.
+        codes: Codes of unpaid charges.
+        asked: Requests that may be repeated.
     """
 
     account: Account
@@ -84,7 +84,7 @@ class Purse(Struct):
     asked: list[_Request] = field(default_factory=list)
 
     def take_code(self) -> tuple[str, int] | None:
-        """The code of a charge, for one caller alone."""
+        """Take the code of a charge for one caller alone."""
         try:
             return self.codes.pop(0)
         except IndexError:
@@ -101,10 +101,10 @@ class _Request(Struct, frozen=True):
 
 
 class Caller:
-    """One caller of a holder's, who asks for one thing after the other, and for each until it is answered.
+    """A caller of a holder, which makes one request after the other until each is answered.
 
-    Some requests are made twice at the same time, by connections of their own; some callers believe a 503 and leave it at that.
-    Over all callers each amount is given once; ``weights`` say how often each act is chosen, where that is not as usual.
+    Some requests are made twice at once over separate connections. Some callers accept a 503 and do not repeat. Each
+    amount is used once over all callers. ``weights`` changes how often each act is chosen.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Caller:
             """Nothing can be sent without funds."""
         while not is_over():
             self._chance.choice(acts)()
-            # Whoever was answered looks at once whether it is so.
+            # Callers often compare the balance right after an answer.
             if self._chance.random() < _LOOKED_AFTER:
                 self._read_balance()
             time.sleep(self._chance.uniform(0, 2 * pause_s))
@@ -148,7 +148,7 @@ class Caller:
         self._pay_with(0, {"key": self._account.key, "amount": amount_cents}, amount_cents)
 
     def _pay(self) -> None:
-        """Pay a charge from outside, or let two pay it at the same time: a payment has no name to be repeated by."""
+        """Pay a charge from outside, sometimes twice at once: a payment has no name that makes a repetition the same."""
         if (code := self._purse.take_code()) is not None:
             emv, amount_cents = code
             body = {"emv": emv, "amount": amount_cents}
@@ -180,7 +180,7 @@ class Caller:
             self._purse.codes.append((told["emvqrcps"], amount_cents))
 
     def _cob(self) -> None:
-        """Make a charge by the central bank's door; the other tells its id."""
+        """Create a charge by the central bank's API, and read its id by the other one."""
         amount_cents, txid = next(self._amounts), self._name()
         body = {
             "valor": {"original": f"{amount_cents // 100}.{amount_cents % 100:02d}"},
@@ -192,14 +192,14 @@ class Caller:
             self._purse.codes.append((told["pixCopiaECola"], amount_cents))
 
     def _refund(self) -> None:
-        """Return a part, a half or all of what was received lately: together they are soon too much."""
+        """Refund a part, half or all of a recent payment. Together the refunds soon exceed it."""
         if self._purse.received:
             name, amount_cents = self._chance.choice(self._purse.received[-_LATELY:])
             part_cents = self._chance.choice((self._chance.randint(1, 40), (amount_cents + 1) // 2, amount_cents))
             self._insist("refund", "/v1/connect/refund", {"end_to_end_id": name}, part_cents)
 
     def _repeat(self) -> None:
-        """Ask again for what was asked for before, under its name; it may be under way at this moment."""
+        """Repeat an earlier request under its name, which may still be running."""
         if self._purse.asked:
             asked = self._chance.choice(self._purse.asked[-_LATELY:])
             self._ask(asked.kind, asked.method, asked.path, asked.body, asked.name, asked.amount_cents)
@@ -223,7 +223,7 @@ class Caller:
         amount_cents = amount_cents or next(self._amounts)
         name = self._name()
         request = _Request(kind, "POST", path, body | dict(amount=amount_cents, external_id=name), name, amount_cents)
-        # Before it is asked for: another caller of the holder's may ask for it at the same time.
+        # Noted before the request, since another caller of the holder may repeat it at the same time.
         self._purse.asked.append(request)
         with self._twice(lambda: self._until_answered(request, 1)):
             told = self._until_answered(request)
@@ -233,7 +233,7 @@ class Caller:
 
     @contextmanager
     def _twice(self, second: Callable[[], object]) -> Iterator[None]:
-        """Now and then do the same beside, at the same time."""
+        """Sometimes do the same on another connection at the same time."""
         if self._chance.random() > _TWICE:
             yield
             return
@@ -262,7 +262,7 @@ class Caller:
         amount_cents: int = 0,
         client: int = 0,
     ) -> tuple[Call, dict[str, Any]]:
-        """Ask once, by one of both clients, and write down what came of it."""
+        """Make one request by one of the two clients, and write its result into the book."""
         call = Call(
             holder_id=self._account.holder_id, kind=kind, name=name, amount_cents=amount_cents,
             began_s=time.monotonic(), ended_s=1e12, status=NO_ANSWER,
@@ -323,4 +323,4 @@ def _read_refused(answer: dict[str, Any]) -> dict[str, Any]:
 
 
 class _NoTokenError(Exception):
-    """The identity service cannot be asked: nothing was."""
+    """The identity service could not be reached, so nothing was requested."""

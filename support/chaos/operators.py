@@ -1,4 +1,4 @@
-"""People beside the load: operators at the command line, a holder who uses it, and a visitor of the console."""
+"""Other users beside the load: operators and a holder at the command line, and a visitor of the console."""
 
 import threading
 from collections import Counter
@@ -14,12 +14,12 @@ _VERBS: Final[Sequence[Sequence[str]]] = (
     ("holder", "list"), ("report", "list"), ("audit", "list"), ("database", "show"), ("balance",),
     ("deposit", "1000"), ("charge", "list"),
 )  # fmt: skip
-"""A holder's are the demonstration's, whom no caller of the load asks for."""
+"""The demonstration's holder, which the callers of the load do not use."""
 _PAUSE_S: Final = (2.0, 6.0)
 
 
 class Operators:
-    """Acts until it is stopped; whatever comes of an act while everything fails, it must be said in words."""
+    """Runs commands until it is stopped. While faults are injected a command may fail, but with a proper message."""
 
     def __init__(self, installation: Installation, chance: Random) -> None:
         self._installation, self._chance = installation, chance
@@ -33,7 +33,7 @@ class Operators:
         self._is_over.set()
 
     def end(self) -> list[str]:
-        """What was found, once the last act is over."""
+        """The findings, after the last command has ended."""
         self._thread.join(300)
         return self._found
 
@@ -51,7 +51,7 @@ class Operators:
             self._found.append(f"{' '.join(words)} fails: {ran.stderr[-800:]}")
 
     def _visit(self) -> None:
-        """The page of the sign-in, which starts the console where nobody has visited it."""
+        """Open the sign-in page, which starts the console on its first visit."""
         address = self._installation.sandbox["console_url"]
         try:
             status = httpx2.get(address, timeout=20, trust_env=False, follow_redirects=True).status_code

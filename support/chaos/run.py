@@ -1,4 +1,4 @@
-"""One run of chaos, from an empty home to its judgement."""
+"""A run of chaos, from an empty home to its verdict."""
 
 import shutil
 import tempfile
@@ -25,23 +25,23 @@ from support.whole_installation import Account, WholeInstallation, open_whole_in
 UNREST: Final = "it never came to rest"
 _DISK_MIB: Final = 1024
 _STEPS_PAST_THE_WINDOW: Final = 13
-"""Hours: an order's name is good for half a day."""
+"""Hours, since an order's name is valid for half a day."""
 _POLICY: Final = {"handover_timeout_s": 10}
-"""An order has little time to be handed over, so that many are given up, and by another worker than had them first."""
+"""Short hand-over deadlines, so that many orders expire, and in another worker than the one that took them."""
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How a run goes.
+    """The settings of a run.
 
     Attributes:
-        callers_count: Of each holder.
-        source: Holds the ``pixconnect`` that is run, where it is not ours.
-        pause_s: Between two requests of one caller, in the middle.
-        policy: Periods of the service, beside those of every run.
-        weights: How often callers choose their acts, where that is not as usual.
-        faults: What fails, where the seed does not say it.
-        is_brief: Nobody uses the command line beside, no damage is planted, and a contradiction in the end is enough.
-        patience_s: How long nothing may come to rest in the end.
+        callers_count: The callers of each holder.
+        source: The folder with the ``pixconnect`` to run, if not this one.
+        pause_s: The mean pause between two requests of a caller.
+        policy: Further settings of the service.
+        weights: How often callers choose their acts.
+        faults: Faults that replace those of the seed.
+        is_brief: Run no commands, plant no damage, and stop at the first contradiction.
+        patience_s: How long the installation may take to come to rest.
     """
 
     seed: int
@@ -65,7 +65,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     calls: Counter[str]
     faults: Counter[str]
     acts: Counter[str]
-    """Of operators, and of the console."""
+    """Findings of operators and of the console."""
     not_made: Counter[str]
     things_count: int
 
@@ -104,7 +104,7 @@ def run(options: Options, tell: Callable[[str], None] = lambda _: None) -> Outco
                 seen = service.see(accounts)
                 findings += judge(service, accounts, read_book(file), seen)
             findings += operators.end()
-            # What finds nothing must be one that can find.
+            # A ``verify`` that finds nothing must be able to find damage.
             findings += [] if findings or options.is_brief else judge_planted(service, accounts)
         finally:
             is_over.set()
@@ -140,9 +140,9 @@ def _start_callers(
 def hear_out(
     service: WholeInstallation, accounts: list[Account], callers: list[threading.Thread], patience_s: float
 ) -> list[str]:
-    """Everything is mended: each caller gets its last answer."""
+    """Repair everything, and wait for the last answer of each caller."""
     until_s = time.monotonic() + patience_s
-    # A rule that still hides the rail would keep callers waiting.
+    # A rule that hides the rail would keep callers waiting.
     service.insist(accounts[0], "DELETE", "/sandbox/v1/faults")
     for caller in callers:
         caller.join(max(0.0, until_s - time.monotonic()))
@@ -151,7 +151,7 @@ def hear_out(
 
 def rest_here(service: WholeInstallation, accounts: list[Account], patience_s: float) -> list[str]:
     try:
-        # Then the network takes no more what never came to it: such orders are many after an hour, and end at once.
+        # The network no longer accepts orders that never arrived: after an hour there are many, and they end at once.
         for _ in range(_STEPS_PAST_THE_WINDOW):
             service.advance_clock(accounts[0], 3600)
         service.settle(accounts, patience_s)
@@ -176,7 +176,7 @@ def _open(options: Options) -> Iterator[tuple[WholeInstallation, Path | None]]:
 
 
 def keep_logs(service: WholeInstallation, folder: Path, prefix: str = "") -> None:
-    """What the service said, beside the book: its home is gone when somebody reads what was found."""
+    """Save the service's logs beside the book, because its home is deleted before anyone reads the findings."""
     home = service.installation.home
     (folder / f"{prefix}run.log").write_text("".join(service.installation.said))
     for log in home.rglob("*.log"):

@@ -1,4 +1,4 @@
-"""What fails when: drawn from a seed, so that the same seed is the same schedule. Pure."""
+"""A schedule of faults, drawn from a seed: the same seed gives the same schedule. Pure."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -15,7 +15,7 @@ FaultKind = Literal[
 
 _REFUND_THERE: Final = ("name there", "refund there", "question there")
 PARTS: Final = ("serve", "work", "second", "sandbox", "database", "backend")
-"""``second`` is the second worker, ``backend`` one of PostgreSQL's processes."""
+"""``second`` is the second worker, ``backend`` a process of PostgreSQL."""
 WIRES: Final = ("database", "rail")
 CUTS: Final = ("before", "after", "late")
 ADVANCES_S: Final = ("1", "70", "3600", "90000")
@@ -23,7 +23,7 @@ EFFECTS: Final = (
     *("no_answer", "lost", "duplicate_answer", "out_of_order", "unavailable", "delay:700", "reject:AB03"),
     *("delay:20000", "two_steps:300", "two_steps:40000", "cancel:AB03:300", "dated_back:7200"),
 )
-"""Of a rail that is silent, late, twice, contradictory or lying."""
+"""Faults of a rail: silent, late, doubled, contradictory or lying."""
 OPERATIONS: Final = ("submit", "query", "refund", "payment", "lookup")
 
 Targets = Mapping[FaultKind, Sequence[str]]
@@ -68,7 +68,7 @@ TARGETS_HERE: Final[Targets] = dict(
     half_open=WIRES, vanish=WIRES, away=WIRES, commit=CUTS, slow=WIRES, read_only=("database",),
     disk_slow=("database",), memory=("backend", "work", "serve"),
 )  # fmt: skip
-"""Of an installation whose money lies at an institution: its ``rail`` is the wire to that."""
+"""Faults of an installation with its money at an institution; ``rail`` is the wire to the institution."""
 TARGETS_THERE: Final[Targets] = dict(
     kill=PARTS,
     stop=PARTS,
@@ -89,21 +89,21 @@ TARGETS_THERE: Final[Targets] = dict(
         *("payment delay:1500", "payment duplicate_answer", "payment two_steps:1000", "payment cancel:AB03:300"),
     ),
 )
-"""Of the institution."""
+"""Faults of the institution."""
 _OFTEN: Final[dict[FaultKind, int]] = dict(
     kill=6, stop=3, cut=3, half_open=2, away=2, commit=4, slow=1, rail=8, clock=2
 )
-"""How often, where it is not once."""
+"""How often a fault occurs, if not once."""
 _LATER: Final[dict[FaultKind, int]] = dict(die=6, freeze=2, held=2, disk_slow=1, deaf=1)
-"""Thought of later, and drawn apart: a seed that was kept stays the schedule that had found something."""
+"""Faults that were added later are drawn separately, so that a recorded seed keeps its schedule."""
 _LEASE_S: Final = 15.0
 _LASTS_S: Final[dict[FaultKind, tuple[float, float]]] = dict(
-    # As often past a worker's lease as not.
+    # Half of them last longer than a worker's lease.
     stop=(0.2, 2 * _LEASE_S),
     freeze=(0.2, 1.5 * _LEASE_S),
     half_open=(1.0, 10.0),
     away=(0.5, 6.0),
-    # Past the time for which a worker waits for an answer.
+    # Longer than a worker waits for an answer.
     held=(1.0, 9.0),
     slow=(2.0, 8.0),
     read_only=(1.0, 6.0),
@@ -113,18 +113,18 @@ _LASTS_S: Final[dict[FaultKind, tuple[float, float]]] = dict(
     deaf=(0.5, 4.0),
 )
 Cycle = Sequence[tuple[float, FaultKind, str, float]]
-"""Faults that come again and again: when in the cycle, what, of what, and for how long."""
+"""Repeated faults: time within the cycle, kind, target, duration."""
 _PAUSE_S: Final = (0.3, 3.5)
 _LONG_PAUSE_S: Final = (1.0, 7.0)
 
 
 class Fault(Struct, frozen=True, kw_only=True):
     at_s: float
-    """After the beginning."""
+    """Seconds after the beginning."""
     kind: FaultKind
     target: str
     lasts_s: float
-    """0 where it has no end."""
+    """0 if it has no end."""
 
     def says(self) -> str:
         lasts = f" for {self.lasts_s:.1f} s" if self.lasts_s else ""
@@ -159,7 +159,7 @@ def _draw(
 
 
 def repeat(cycle: Cycle, every_s: float, seconds: float) -> list[Fault]:
-    """The same few faults, as often as the time allows."""
+    """Repeat the same faults as often as the time allows."""
     found: list[Fault] = []
     began_s = 0.0
     while began_s < seconds:

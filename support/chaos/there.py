@@ -1,6 +1,6 @@
-"""One run of chaos with the money at an institution: a live installation, and a sandbox whose face it has its account at.
+"""A run of chaos with the money at an institution: a live installation, and a sandbox with the bank of its account.
 
-Everything fails on both sides, each by a schedule of its own. In the end both books must say the same of each Pix and refund.
+Both sides fail, each by its own schedule. At the end both books must agree on each Pix and refund.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ _REFUNDS_CENTS: Final = 10**10
 _TIMEOUT_S: Final = 20.0
 _OPENED_BEFORE_S: Final = 600.0
 _AMOUNTS_FROM_CENTS: Final = 1000
-"""So that much of what comes in can be returned in several parts."""
+"""High, so that much of the received money can be refunded in several parts."""
 _WEIGHTS: Final = dict(
     transfer=0, transfer_by_account=0, transfer_by_book=0, deposit=0, look=0, be_paid=4, charge=3, cob=1, pay=5, refund=6,
 )  # fmt: skip
-"""Nothing is sent over the account here."""
+"""The acts, without transfers over the account."""
 
 
 class Sides(Struct, frozen=True):
     """Both installations.
 
     Attributes:
-        teller: Moves the bank's clock, and says what fails there.
-        client: Whose money lies at the bank.
-        house: The same here.
+        teller: Sets the bank's clock and its faults.
+        client: The bank's holder.
+        house: Our house of the account.
     """
 
     bank: WholeInstallation
@@ -69,7 +69,7 @@ class Sides(Struct, frozen=True):
 
 
 class ThereCaller(Caller):
-    """A caller of the holder's; who pays asks the bank, and what we say of that depends on when we read it."""
+    """A caller of the holder. It pays by the bank; when our side has the payment depends on when it reads the bank."""
 
     def __init__(
         self, sides: Sides, purse: Purse, book: Book, chance: Random, amounts: count[int], **weights: int
@@ -81,7 +81,7 @@ class ThereCaller(Caller):
         return True
 
     def _pay(self) -> None:
-        """Pay a charge once: what a bank does with a second payment of the same is not what is looked for here."""
+        """Pay a charge once, because the bank's handling of a second payment is not under test here."""
         if (code := self._purse.take_code()) is not None:
             emv, amount_cents = code
             self._pay_with(0, dict(emv=emv, amount=amount_cents), amount_cents)
@@ -131,7 +131,7 @@ def run_there(options: Options, tell: Callable[[str], None] = lambda _: None) ->
 
 @contextmanager
 def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[Sides, tuple[Breaker, Breaker]]]:
-    # However long those who die take to come back, nothing is given up: no clock of a live one can be moved past that.
+    # Nothing expires however long a restart takes, because the clock of a live installation cannot be advanced.
     policy = {"handover_timeout_s": 36_000} | dict(options.policy)
     with (
         open_whole_installation(faces=f"{_FACE}:0") as bank,
@@ -168,7 +168,7 @@ def _open(options: Options, folder: Path, book: Book) -> Iterator[tuple[Sides, t
 
 
 def note_opening(sides: Sides, book: Book) -> None:
-    """The balance that the account began with stands in the book as a deposit that was there before anybody asked."""
+    """Enter the opening balance of the account into the book, as a deposit before the first request."""
     shown = insist(sides.live.installation, "institution", "show", NAME, "--json")
     now_s = time.monotonic()
     book.add(
@@ -200,7 +200,7 @@ def _start_callers(sides: Sides, book: Book, options: Options, is_over: threadin
 
 
 def _break(breakers: tuple[Breaker, Breaker], options: Options, tell: Callable[[str], None]) -> None:
-    """Break both, each by its own schedule; of faults that were given, those of the rail are the bank's."""
+    """Break both by their own schedules. Given faults of the rail are injected at the bank."""
     given = options.faults
     plans = [
         plan_of(side, targets, options.seed, options.seconds)
@@ -219,7 +219,7 @@ def _break(breakers: tuple[Breaker, Breaker], options: Options, tell: Callable[[
 
 
 def rest(sides: Sides, callers: Sequence[threading.Thread], patience_s: float) -> list[str]:
-    """Let every caller get its last answer, and whatever is under way end on both sides."""
+    """Wait for the last answer of each caller, and until everything has ended on both sides."""
     until_s = time.monotonic() + patience_s
     sides.bank.insist(sides.teller, "DELETE", "/sandbox/v1/faults")
     for caller in callers:
@@ -227,7 +227,8 @@ def rest(sides: Sides, callers: Sequence[threading.Thread], patience_s: float) -
     found = [f"{UNREST}: a caller got no answer in {patience_s:.0f} s" for caller in callers if caller.is_alive()]
     while not sides.is_at_rest and time.monotonic() < until_s + patience_s:
         _, there = sides.read_things()
-        # A payment that settles at an hour that has not come yet is read when it has: only refunds may be helped by a clock.
+        # A payment that settles at a later time of the day is read at that time. Only refunds can be hastened by a
+        # clock.
         if any(thing.is_open for thing in there) and not any(t.is_open and t.direction == "IN" for t in there):
             try:
                 sides.bank.settle([sides.teller, sides.client], patience_s)
@@ -258,7 +259,7 @@ def judge_both(sides: Sides, calls: Sequence[Call], here: Sequence[Thing], there
 
 
 def _judge_charges(here: Iterable[Thing], there: Iterable[Thing]) -> list[str]:
-    """Each charge that was answered here is there as it is here, and is paid on both sides or on neither."""
+    """Check that each answered charge is the same on both sides, and paid on both or on neither."""
     theirs = {thing.name: thing for thing in there if thing.kind == "charge"}
     found: list[str] = []
     for charge in here:
@@ -272,7 +273,7 @@ def _judge_charges(here: Iterable[Thing], there: Iterable[Thing]) -> list[str]:
 
 
 def _settled(things: Iterable[Thing]) -> Counter[tuple[str, str | None, str, str | None, int]]:
-    """What has moved money: kind, direction, the network's name, that of what was returned, cents."""
+    """The movements: kind, direction, network id, id of the returned movement, cents."""
     return Counter(
         (thing.kind, thing.direction, thing.network_id or thing.name, thing.original, thing.amount_cents)
         for thing in things

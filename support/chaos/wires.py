@@ -1,4 +1,4 @@
-"""The wires that chaos cuts: between the service's processes and PostgreSQL, and between them and the rail."""
+"""The wires that chaos cuts: from the service's processes to PostgreSQL, and to the rail."""
 
 import asyncio
 import shutil
@@ -40,6 +40,6 @@ class Wires:
         for server in self._servers:
             server.close()
         for wire in self.by_name.values():
-            # Who was cut connects again at once.
+            # A client whose connection was cut connects again at once.
             wire.is_away = True
             await wire.end()

@@ -1,1 +1,1 @@
-"""``make failover``: what becomes of money while the database's machines fail, one after the other, under load."""
+"""``make failover``: the money while the database's machines fail one after the other, under load."""

@@ -1,6 +1,6 @@
-"""``make failover``: PIXCONNECT_FAILOVER_SEED, PIXCONNECT_FAILOVER_ROUNDS; the exit status is 1 where anything was found.
+"""``make failover``, with PIXCONNECT_FAILOVER_SEED and PIXCONNECT_FAILOVER_ROUNDS; exits with 1 if anything was found.
 
-PIXCONNECT_FAILOVER_WRITE=1 also writes what was seen to ``support/failover/results.json``.
+PIXCONNECT_FAILOVER_WRITE=1 also writes the results to ``support/failover/results.json``.
 """
 
 import os

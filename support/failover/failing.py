@@ -1,4 +1,4 @@
-"""The ways in which a cluster's machines fail, each for as long as it is told, and a seed's order of them."""
+"""The failures of a cluster's machines, each with a duration, and their order by a seed."""
 
 import signal
 import time
@@ -26,15 +26,15 @@ SAYS: Final[dict[Kind, str]] = {
 }
 _ASKED_MAX: Final = 20
 _USED_S: Final = 3.0
-"""For how long another has been primary before who was it comes back."""
+"""How long another machine is primary before the former primary returns."""
 _AWAY_S: Final = 8.0
 
 
 class Failure(Struct, frozen=True):
-    """What fails.
+    """A failure.
 
     Attributes:
-        replica: Which of the two, where one fails.
+        replica: Which of the two replicas fails, if one does.
     """
 
     kind: Kind
@@ -42,7 +42,7 @@ class Failure(Struct, frozen=True):
 
 
 def plan(seed: int, rounds_count: int, kinds: Sequence[Kind] = KINDS) -> list[Failure]:
-    """Each kind as often as the others, in an order of the seed's."""
+    """Return each kind equally often, in an order drawn from the seed."""
     chance = Random(f"{seed} failures")
     found: list[Failure] = []
     while len(found) < rounds_count:
@@ -107,14 +107,14 @@ def _lose_replica(replica: Machine) -> None:
 
 
 def _wait_for_another(cluster: Cluster, leader: str) -> None:
-    """Until another is primary for a moment: whoever comes back then finds that it is not one any more."""
+    """Wait until another machine is primary for a moment, so that a returning one finds itself replaced."""
     cluster.wait_until(lambda: cluster.find_leader() not in {None, leader}, "another primary")
     time.sleep(_USED_S)
 
 
 def _switch_over(cluster: Cluster, leader: str, to: Machine) -> None:
     for _ in range(_ASKED_MAX):
-        # It refuses for a moment after something else has changed.
+        # It refuses for a moment after another change.
         with suppress(AssertionError):
             cluster.patronictl("switchover", "pixconnect", "--leader", leader, "--candidate", to.name, "--force")
         if cluster.find_leader() == to.name:

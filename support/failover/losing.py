@@ -1,4 +1,4 @@
-"""All machines of a cluster are lost at once, under load: what the log in another place brings back, and how soon."""
+"""Lose all machines of a cluster at once under load: what the archived log restores, and how fast."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ _SENT_CENTS: Final = 7
 
 
 class Sent(Struct, frozen=True):
-    """A transfer that was acknowledged: its name and when that was, by a clock that only rises."""
+    """An acknowledged transfer: its name, and when on a monotonic clock."""
 
     external_id: str
     answered_s: float
@@ -23,7 +23,7 @@ class Sent(Struct, frozen=True):
 
 @contextmanager
 def sending(service: WholeInstallation, accounts: list[Account]) -> Iterator[list[Sent]]:
-    """Each holder sends to the next one, again and again, until the block ends."""
+    """Each holder sends transfers to the next one until the block ends."""
     sent, is_over = list[Sent](), threading.Event()
 
     def send(account: Account, other: Account) -> None:
@@ -49,7 +49,7 @@ def sending(service: WholeInstallation, accounts: list[Account]) -> Iterator[lis
 
 
 def find_forgotten(sent: list[Sent], kept: set[str], lost_s: float) -> tuple[int, float]:
-    """How many answers are forgotten, and for how long before the loss there are such."""
+    """How many acknowledged transfers are lost, and from how long before the loss."""
     forgotten = [each.answered_s for each in sent if each.external_id not in kept]
     return len(forgotten), max(0.0, lost_s - min(forgotten)) if forgotten else 0.0
 

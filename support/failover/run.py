@@ -1,4 +1,4 @@
-"""One run: the machines fail one after the other while callers pay, and in the end everything is judged."""
+"""A run: the machines fail one after the other while callers pay, and everything is judged at the end."""
 
 import os
 import re
@@ -27,16 +27,16 @@ from support.waiting import PATIENCE_S
 
 _AFTER_S: Final = 1.0
 _CALM_S: Final = 4.0
-"""Before each failure everything has been well for so long."""
+"""Seconds of healthy operation before each failure."""
 _STARVED: Final = re.compile("failed to send out heartbeat on time|leader is overloaded|took too long|slow fdatasync")
 _NETWORKS: Final = 250
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How a run goes.
+    """The settings of a run.
 
     Attributes:
-        pause_s: Between two requests of one caller, in the middle.
+        pause_s: The mean pause between two requests of a caller.
         is_pinned: Each machine gets a core, in turn.
     """
 
@@ -47,12 +47,12 @@ class Options(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What came of it.
+    """The result.
 
     Attributes:
-        payments_a_second: That were acknowledged while all was well.
-        load: Of the machine, when it began and when it was over.
-        note: What a person says of the findings.
+        payments_a_second: Acknowledged payments while everything was healthy.
+        load: The machine's load at the beginning and at the end.
+        note: A person's comment on the findings.
     """
 
     seed: int

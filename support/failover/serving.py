@@ -1,6 +1,7 @@
-"""The service whose database fails: an installation with the simulated network, and a live one whose money lies at a bank.
+"""The services whose database fails: one with the simulated network, and a live one with its money at a bank.
 
-Both have their tables in the cluster, by its proxy. The bank, a third installation, has a server of its own and never fails.
+Both have their databases in the cluster, behind its proxy. The bank, a third installation, has a server that never
+fails.
 """
 
 import threading
@@ -36,11 +37,11 @@ _WEIGHTS: Final = dict(
 
 
 class Serving(Struct, frozen=True):
-    """What is used while the database fails.
+    """The installations in use while the database fails.
 
     Attributes:
-        accounts: Of the installation with the simulated network.
-        sides: The live one and its bank.
+        accounts: Accounts in the installation with the simulated network.
+        sides: The live installation and its bank.
     """
 
     here: WholeInstallation
@@ -48,7 +49,7 @@ class Serving(Struct, frozen=True):
     sides: Sides
 
     def pids(self) -> dict[str, list[int]]:
-        """The service's processes, which nobody may have to start again."""
+        """The service's processes, none of which may need a restart."""
         return {
             f"{name} {part}": sorted(service.installation.children(part))
             for name, service in (("here", self.here), ("there", self.sides.live))
@@ -62,7 +63,7 @@ class Serving(Struct, frozen=True):
 
 
 def prepare_database(cluster: Cluster) -> None:
-    """The guide's logins, and a database for each of both installations."""
+    """Create the guide's logins, and a database for each of both installations."""
     for statement in read_statements(LOGINS):
         cluster.execute(statement)
     cluster.execute("create database there owner pix_owner")
@@ -116,7 +117,7 @@ def _open_sides(bank: WholeInstallation, live: WholeInstallation, folder: Path) 
 def start_callers(
     serving: Serving, books: tuple[Book, Book], seed: int, pause_s: float, is_over: threading.Event
 ) -> list[threading.Thread]:
-    """Three callers of each holder here, and three over there."""
+    """Three callers of each holder at both installations."""
     note_opening(serving.sides, books[1])
     amounts, amounts_there = count(1), count(1000)
     accounts = serving.accounts

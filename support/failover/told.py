@@ -1,4 +1,4 @@
-"""What callers were told while something failed: how long nothing was written, how soon they heard, and in which words."""
+"""The answers during a failure: how long no write succeeded, how soon callers were refused, and with which errors."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,24 +13,24 @@ from support.failover.failing import KINDS, Kind
 
 WRITES: Final = frozenset({"charge", "transfer", "refund", "deposit", "payment"})
 NOTICED_WITHIN_S: Final = 3.0
-"""So long after the last write that was acknowledged a process may take to notice."""
+"""Seconds after the last acknowledged write within which a process must notice."""
 AT_ONCE_S: Final = 0.1
 IN_FLIGHT_S: Final = 5.0
 WITHOUT_WRITES_MAX_S: Final = 30.0
-"""What is demanded of each failure, however much else the machine does."""
+"""The bounds on each failure, however busy the machine is."""
 
 
 class Round(Struct, frozen=True, kw_only=True):
-    """One failure, and what was seen of it.
+    """A failure and its observations.
 
     Attributes:
-        silent_s: The longest time between two writes that were acknowledged, over all callers of one installation.
-        whole_after_s: From its beginning until one machine wrote again, with two that follow.
-        answers: How many there were by status; 0 is none.
-        slowest_s: Of all answers to what was asked for meanwhile.
-        late_s: Of refusals, to what was asked for from three seconds after the last write that was acknowledged on, until one
-            was again. A switchover begins later than its command, and what is asked for then is not late.
-        starved: Lines of etcd's log by which an election had no other cause than a lack of CPU.
+        silent_s: The longest time between two acknowledged writes, over all callers of one installation.
+        whole_after_s: From its beginning until one machine wrote again, with two followers.
+        answers: Counts by status; 0 is no answer.
+        slowest_s: The slowest answer to requests made during the failure.
+        late_s: The times of refusals of requests from three seconds after the last acknowledged write to the next one.
+            A switchover begins after its command, so requests before it do not count.
+        starved: Log lines of etcd that show an election caused by a lack of CPU.
     """
 
     kind: Kind
@@ -55,12 +55,12 @@ class Line(Struct, kw_only=True):
 def see_round(
     kind: Kind, calls: Sequence[Call], began_s: float, ended_s: float, whole_after_s: float, starved: int
 ) -> Round:
-    """What callers of one installation were told of one failure.
+    """Collect the answers to the callers of one installation during one failure.
 
     Args:
-        calls: All of its book.
-        began_s: When it began, by the clock of the book.
-        ended_s: When everything was whole again.
+        calls: All requests of its book.
+        began_s: The beginning, on the clock of the book.
+        ended_s: When everything was healthy again.
     """
     quiet_s, back_s = _find_silence(calls, began_s, ended_s)
     meanwhile = [call for call in calls if call.ended_s >= began_s and call.began_s <= ended_s and call.ended_s < 1e11]
@@ -83,7 +83,7 @@ def see_round(
 
 
 def _find_silence(calls: Iterable[Call], began_s: float, ended_s: float) -> tuple[float, float]:
-    """Between which two instants the longest time without a write lies that was acknowledged."""
+    """Find the longest time without an acknowledged write, as two instants."""
     done = sorted(call.ended_s for call in calls if call.kind in WRITES and call.status in {200, 201})
     before = max((at_s for at_s in done if at_s < began_s), default=began_s)
     during = [before, *(at_s for at_s in done if began_s <= at_s <= ended_s), ended_s]

@@ -1,4 +1,4 @@
-"""``make ha``: three machines on this one, until Ctrl-C; what is in PIXCONNECT_HA_HOME is there again the next time."""
+"""``make ha``: three machines on this one until Ctrl-C. The folder PIXCONNECT_HA_HOME keeps their data."""
 
 import os
 import signal
@@ -26,7 +26,7 @@ def main() -> int:
     home.chmod(0o755)
     network = Network(prefix=os.environ.get("PIXCONNECT_HA_NETWORK") or GUIDE)
     cluster = Cluster(home, network, open_programs())
-    # A shell's job in the background begins with SIGINT ignored.
+    # A shell starts background jobs with SIGINT ignored.
     for ended_by in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ended_by, signal.default_int_handler)
     try:
@@ -49,14 +49,14 @@ def main() -> int:
 
 
 def _patronictl(cluster: Cluster) -> str:
-    """The verb of Patroni's operators, for a shell beside."""
+    """The ``patronictl`` command for another shell."""
     machine = cluster.machines["one"]
     settings = "\n".join(f"export {name}='{value}'" for name, value in machine.environment.items() if name != "PATH")
     return f'#!/bin/sh\n{settings}\nexec {cluster.patronictl_words} "$@"\n'
 
 
 def _psql(cluster: Cluster) -> str:
-    """A superuser at whoever is primary."""
+    """The superuser's address of the primary."""
     return f"#!/bin/sh\nexec '{cluster.programs.postgres}/psql' --quiet '{cluster.superuser_url}' \"$@\"\n"
 
 

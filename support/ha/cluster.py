@@ -1,4 +1,4 @@
-"""Three machines and the proxy before them, from nothing to one that writes and two that it waits for."""
+"""Start three machines and their proxy, up to one primary with two synchronous standbys."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from support.ha.programs import Programs, open_programs
 START_TIMEOUT_S: Final = 120
 _SECRETS: Final = ("SUPERUSER_PASSWORD", "REPLICATION_PASSWORD", "RESTAPI_PASSWORD")
 _PATRONICTL: Final = "from patroni.ctl import ctl; ctl()"
-"""What the script of this name does, which is not there where packages are in a folder of their own."""
+"""Runs the script of this name, which does not exist if the packages are in a folder of their own."""
 _IS_READY: Final = """
     select current_setting('synchronous_standby_names') like 'ANY 1 (%,%)'
         and count(*) filter (where state = 'streaming' and sync_state = 'quorum') = 2
@@ -34,11 +34,11 @@ _AWAY = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.Interna
 
 
 class Cluster:
-    """Knows who is what, and breaks nothing by itself.
+    """Knows the role of each machine, and causes no failures.
 
     Args:
-        home: An existing folder of ours that the user of the machines can enter.
-        cores: Of each machine, where they are pinned.
+        home: An existing folder that the machines' user can enter.
+        cores: The cores of each machine, if they are pinned.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Cluster:
 
     @property
     def superuser_url(self) -> str:
-        """Whoever is primary, by the proxy."""
+        """The address of the primary, by the proxy."""
         return self.url("postgres", self.secrets["SUPERUSER_PASSWORD"], "postgres")
 
     def url(self, user: str, password: str, database: str = "pixconnect", port: int = 5432) -> str:
@@ -80,7 +80,7 @@ class Cluster:
             )
 
     def stop(self) -> None:
-        """End everything cleanly: those that follow first, so that nobody takes over."""
+        """Stop everything in order, standbys first, so that none takes over."""
         leader = self.find_leader()
         last = [self.machines[leader]] if leader else []
         for machine in [*(each for each in self.machines.values() if each not in last), *last]:
@@ -109,7 +109,7 @@ class Cluster:
         return None
 
     def find_leader(self) -> str | None:
-        """Who says of itself that it is the primary; of two neither is believed."""
+        """The machine that reports itself as primary; None if two do."""
         found: list[str] = []
         for name, machine in self.machines.items():
             with suppress(OSError):
@@ -119,7 +119,7 @@ class Cluster:
         return found[0] if len(found) == 1 else None
 
     def is_whole(self) -> bool:
-        """Whether one writes, two follow it, its commits wait for one of them, and every etcd is there."""
+        """Whether one writes, two follow it, its commits wait for one of them, and every etcd runs."""
         with suppress(*_AWAY):
             return self.find_leader() is not None and self._has_etcd() and asyncio.run(self._is_ready())
         return False
@@ -139,7 +139,7 @@ class Cluster:
             await connection.close(timeout=1)
 
     def wait_until(self, what: Callable[[], bool], said: str, timeout_s: float = START_TIMEOUT_S) -> float:
-        """How long it took, in seconds."""
+        """Wait, and return the seconds."""
         began_s = time.monotonic()
         while not what():
             assert time.monotonic() - began_s < timeout_s, (
@@ -152,7 +152,7 @@ class Cluster:
         return self.wait_until(self.is_whole, "one primary and two standbys", timeout_s)
 
     def execute(self, *statements: str, database: str = "postgres", user: str = "postgres") -> None:
-        """As the superuser, or as another with the same password, one by one at whoever is primary."""
+        """Run statements one by one on the primary as the superuser, or as another login with the same password."""
 
         async def run() -> None:
             url = self.url(user, self.secrets["SUPERUSER_PASSWORD"], database)
@@ -167,13 +167,13 @@ class Cluster:
 
     @property
     def patronictl_words(self) -> str:
-        """The beginning of a command line of theirs."""
+        """The beginning of a ``patronictl`` command line."""
         return shlex.join([self.programs.python, "-c", _PATRONICTL, "-c", str(DEPLOYED / "patroni.yml")])
 
     def patronictl(self, *words: str) -> str:
         machine = self.machines["one"]
         command = [*shlex.split(self.patronictl_words), *words]
-        # Whatever may be asked of it is asked of any machine: it knows all of them.
+        # Every machine can answer, because each knows all of them.
         done = subprocess.run(
             command, env=dict(machine.environment), capture_output=True, text=True, timeout=120, check=False
         )
@@ -202,7 +202,7 @@ def _read_secrets(home: Path) -> Mapping[str, str]:
 def open_cluster(
     network: Network, cores: Sequence[str | None] = (None, None, None), home: Path | None = None
 ) -> Iterator[Cluster]:
-    """A cluster that is whole, in a folder of its own, which is removed with it where none is given."""
+    """Run a healthy cluster. Without a given folder it uses a temporary one."""
     folder = Path(tempfile.mkdtemp(prefix="pixconnect-ha-")) if home is None else home
     folder.chmod(0o755)
     cluster = Cluster(folder, network, open_programs(), cores)
@@ -217,6 +217,6 @@ def open_cluster(
 
 
 def pin(names: Sequence[str]) -> list[str | None]:
-    """A core for each machine in turn, and none where there is one core."""
+    """Assign a core to each machine in turn; none if there is only one core."""
     cores = sorted(os.sched_getaffinity(0))
     return [str(cores[number % len(cores)]) if len(cores) > 1 else None for number, _ in enumerate(names)]

@@ -1,4 +1,4 @@
-"""One machine of three: its etcd, its Patroni and its PostgreSQL, which work in its folder and are known by that."""
+"""One machine of three: etcd, Patroni and PostgreSQL, all with its folder as their working directory."""
 
 import os
 import signal
@@ -21,11 +21,11 @@ PARTS: Final[tuple[Part, ...]] = ("etcd", "patroni", "postgres")
 
 
 class Machine:
-    """Starts, ends and stops what runs on it.
+    """Starts, ends and suspends the programs of a machine.
 
     Args:
         secrets: Passwords, by their place in ``machine.env``.
-        cores: Those that it may use, where it is pinned to some.
+        cores: The allowed cores, if it is pinned.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Machine:
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What its programs, and those who look after it by ``patronictl``, are told."""
+        """The environment of its programs and of ``patronictl``."""
         base = dict(PATH="/usr/sbin:/usr/bin:/sbin:/bin", LC_ALL="C.UTF-8", PYTHONPATH=str(self._programs.packages))
         return base | self._environment
 
@@ -78,7 +78,7 @@ class Machine:
         self._started.append(process)
 
     def pids(self, *parts: Part) -> list[int]:
-        """Its processes, or those of some parts, as they work in its folder."""
+        """The processes of the machine, or of some parts, found by their working directory."""
         wanted = parts or PARTS
         found: list[int] = []
         for process in Path("/proc").glob("[0-9]*"):
@@ -92,7 +92,7 @@ class Machine:
         killed = self.pids(*parts)
         self.send(signal.SIGKILL, *parts)
         for process in self._started:
-            # It is not gone in the instant in which it is killed, and nobody else waits for it.
+            # A killed process takes a moment to disappear, and nobody else waits for it.
             if process.pid in killed or not parts:
                 process.wait(_STOP_TIMEOUT_S)
         self._reap()

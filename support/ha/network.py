@@ -1,4 +1,4 @@
-"""The addresses of three machines: of loopback, or on cables that can be pulled out, where we may lay some."""
+"""The addresses of three machines: on loopback, or on virtual cables that can be cut, if permitted."""
 
 import os
 import shutil
@@ -11,15 +11,15 @@ from msgspec import Struct
 
 NAMES: Final = ("one", "two", "three")
 GUIDE: Final = "127.0.27"
-"""The network of `make ha`, whose addresses the guide shows."""
+"""The network of `make ha`, whose addresses are in the guide."""
 
 
 class Network(Struct, frozen=True, kw_only=True):
-    """Where machines and their proxy are.
+    """The addresses of machines and their proxy.
 
     Attributes:
-        prefix: Three of an address's four numbers.
-        cables: The end of each machine's cable that is ours, by name; none on loopback.
+        prefix: The first three numbers of the addresses.
+        cables: The host's end of each machine's cable, by name; empty on loopback.
     """
 
     prefix: str
@@ -37,7 +37,7 @@ class Network(Struct, frozen=True, kw_only=True):
         return ["ip", "netns", "exec", self.cables[name]] if self.cables else []
 
     def pull(self, name: str) -> None:
-        """Cut a machine off: whatever it sends or is sent is lost, without a word."""
+        """Cut a machine off: its packets are lost silently in both directions."""
         _ip("link", "set", self.cables[name], "down")
 
     def plug(self, name: str) -> None:
@@ -45,7 +45,7 @@ class Network(Struct, frozen=True, kw_only=True):
 
 
 def may_lay_cables() -> bool:
-    """Whether this process may make networks of its own: root may, on Linux, where nobody has taken that from it."""
+    """Whether this process may create network namespaces: root on Linux, unless restricted."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         return False
     return subprocess.run(["unshare", "-n", "true"], capture_output=True, check=False).returncode == 0
@@ -53,12 +53,12 @@ def may_lay_cables() -> bool:
 
 @contextmanager
 def lay_cables(number: int) -> Iterator[Network]:
-    """A network of three machines that nothing else is in; its proxy's address is this machine's own.
+    """A separate network of three machines; its proxy has the host's address.
 
     Args:
-        number: From 1 to 250, another one for each network at a time.
+        number: From 1 to 250, different for networks at the same time.
     """
-    # 198.18.0.0/15 is kept for trials of networks.
+    # 198.18.0.0/15 is reserved for network tests.
     network = Network(prefix=f"198.18.{number}", cables={name: f"pxha{number}{name}" for name in NAMES})
     bridge = f"pxha{number}"
     with ExitStack() as laid:
@@ -67,7 +67,7 @@ def lay_cables(number: int) -> Iterator[Network]:
         _ip("addr", "add", f"{network.proxy_address}/24", "dev", bridge)
         _ip("link", "set", bridge, "up")
         for name, cable in network.cables.items():
-            # Its other end goes with it.
+            # Its other end is removed with it.
             _ip("netns", "add", cable)
             laid.callback(_ip, "netns", "del", cable)
             _ip("link", "add", cable, "type", "veth", "peer", "name", "eth0", "netns", cable)
@@ -85,6 +85,6 @@ def _ip(*words: str) -> None:
 
 
 def choose_loopback() -> Network:
-    """A network of loopback addresses that no other process of ours is likely to use."""
+    """A network of loopback addresses that no other process is likely to use."""
     number = os.getpid()
     return Network(prefix=f"127.{1 + number // 250 % 250}.{1 + number % 250}")

@@ -1,4 +1,4 @@
-"""What the machines run: the system's etcd and HAProxy, Patroni as it is locked, the wheel's PostgreSQL; never as root."""
+"""The programs of the machines: the system's etcd and HAProxy, the locked Patroni, the wheel's PostgreSQL; never as root."""
 
 import fcntl
 import os
@@ -22,11 +22,11 @@ _SYSTEM: Final = ("etcd", "etcdctl", "haproxy", "setpriv")
 
 
 class Programs(Struct, frozen=True, kw_only=True):
-    """Where they are.
+    """Where the programs are.
 
     Attributes:
         python: Runs Patroni, whose packages are in a folder of their own.
-        user: Who runs everything, where we are root; PostgreSQL refuses to run as root.
+        user: The user of all programs if the tests run as root, since PostgreSQL refuses to.
     """
 
     etcd: str
@@ -37,7 +37,7 @@ class Programs(Struct, frozen=True, kw_only=True):
     user: SystemUser | None
 
     def run_as_user(self) -> list[str]:
-        """The words before a command that is the user's, and ends with us."""
+        """The words before a command that runs as that user and ends with this process."""
         words = ["setpriv", "--pdeathsig", "KILL"]
         if self.user is None:
             return words
@@ -56,7 +56,7 @@ def find_missing() -> str | None:
 
 
 def open_programs() -> Programs:
-    """Find them; Patroni is installed once, as it is locked."""
+    """Find the programs. Patroni is installed once, from the lock file."""
     user = find_unprivileged_user() if os.geteuid() == 0 else None
     python = next((found for found in (sys.executable, "/usr/bin/python3") if _can_run(found, user)), None)
     if python is None:
@@ -75,7 +75,7 @@ def _install(python: str) -> None:
     stamp = _PACKAGES / "stamp"
     wanted = f"{sha256(LOCK.read_bytes()).hexdigest()} {python}"
     with (ROOT / ".venv" / "ha.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # two at once: one installs
+        fcntl.flock(lock, fcntl.LOCK_EX)  # two processes at once: one installs
         if stamp.exists() and stamp.read_text() == wanted:
             return
         shutil.rmtree(_PACKAGES, ignore_errors=True)

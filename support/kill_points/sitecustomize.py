@@ -1,4 +1,4 @@
-"""Python runs this file at its start in every process of an installation that may be killed at its kill points."""
+"""Python runs this file at the start of every process of an installation with kill points."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Skips what a rail does not do, and makes the suite's assertions show their parts, though its modules are no tests by name."""
+"""Skip tests of work that a rail does not do, and rewrite the assertions of the suite's modules for pytest."""
 
 import pytest
 
@@ -10,7 +10,7 @@ pytest.register_assert_rewrite("conformance.rail", "conformance.under_test")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Before any fixture: nothing is set up for what is not run."""
+    """Skip before any fixture is set up."""
     of = getattr(item, "cls", None)
     mark = item.get_closest_marker("asks")
     if mark is None or of is None:

@@ -1,7 +1,6 @@
-"""The rail of an account at an institution as the suite drives it: over TLS to a face of its kind, behind a wire that is cut.
+"""An account at an institution as a rail under test: over TLS to a simulated bank, through a wire that can break.
 
-What the bank's own rail would end, ends here by itself: a refund or a transfer that is under way there settles within
-moments, or is rejected where it goes to a certain key.
+Refunds and transfers end by themselves: they settle at the bank within moments, or are rejected for one certain key.
 """
 
 import asyncio
@@ -38,16 +37,16 @@ _ENDS_EVERY_S = 0.02
 _LAG = timedelta(hours=1)
 _NAMING_KEY = b"a key of a test"
 _REFUSING_KEY = "closed@pix.example"
-"""Whoever it belongs to, what is sent there comes back."""
+"""The returns of its orders are made by the bank, so the payee does not matter."""
 
 
 class Steps(Struct):
-    """What the rail remembers, in this process: as the rows in the database, each is changed by whoever finds it as it was."""
+    """The rail's memory, kept in this process. Like a database row, a record only changes if it is as it was read."""
 
     of: dict[str, rail_memory.RailStep] = {}
     names_first: bool = False
     fault: str | None = None
-    """What meets the next call that moves money, where another comes before it."""
+    """The disturbance of the next call that moves money."""
     set_fault: Callable[[str], None] | None = None
 
     async def open(self, order_names: Sequence[str]) -> dict[str, rail_memory.RailStep]:
@@ -63,7 +62,7 @@ class Steps(Struct):
         return True
 
     async def count_in_flight(self, since: datetime) -> int:
-        """None: the suite hands over groups, of which an institution may advise to wait for each."""
+        """None, because the suite submits groups, and an institution may advise to wait after each order."""
         return 0
 
     async def find_loss(self) -> datetime | None:
@@ -91,7 +90,7 @@ class Steps(Struct):
             self.of[name] = structs.replace(step, original_end_to_end_id=order.original_end_to_end_id)
 
     def forget(self, remembered: Remembered, clock: MonthClock) -> None:
-        """As a restored database that knows the orders, and of their calls only this."""
+        """The state of a restored database: it has the orders, and of their calls only ``remembered``."""
         for name, step in self.of.items():
             self.of[name] = structs.replace(
                 step, state=remembered, may_be_done=remembered == "asked",
@@ -101,7 +100,7 @@ class Steps(Struct):
 
 
 class InstitutionUnderTest(UnofferedHooks):
-    """An account at a bank's face, whose clock is the rail's too."""
+    """An account at a simulated bank, whose clock is the rail's clock too."""
 
     timeout_s = 60.0
     known_key = KEY
@@ -213,9 +212,9 @@ async def open_institution_under_test(
     *,
     by_code: bool = False,
 ) -> AsyncIterator[InstitutionUnderTest]:
-    """An account at a face; ``tell`` may put a liar before it, and ``by_code`` has its orders pay codes."""
+    """Yield an account at a simulated bank. ``tell`` can put a lying bank in front of it; ``by_code`` pays QR codes."""
     refusing = outside_party(key=_REFUSING_KEY)
-    # Whatever pays at Efi must have a webhook there.
+    # Efi requires a webhook on every paying account.
     await key_webhook_usecases.set_webhook(bank.service.context, bank.service.caller, KEY, bank.hook)
     bank.service.rail.entries[_REFUSING_KEY] = DirectoryEntry(key=_REFUSING_KEY, key_type="EMAIL", party=refusing)
     async with open_account_there(bank, face, folder, account="" if face == "efi" else ACCOUNT) as there:

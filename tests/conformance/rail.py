@@ -1,12 +1,13 @@
-"""What every rail must do, as tests that any adapter of ``domain.money.rail.Rail`` can be run against.
+"""The conformance suite of rails: tests that every adapter of ``domain.money.rail.Rail`` must pass.
 
-Subclass ``RailConformance`` as ``Test...`` and give it a fixture ``under`` that yields a ``RailUnderTest``: the adapter, and
-hooks that make the network behind it do what the tests need. ``docs/guides/write-a-rail.md`` says how, step by step.
+Subclass ``RailConformance`` as ``Test...`` and give it a fixture ``under`` that yields a ``RailUnderTest``: the
+adapter, and hooks that make the network behind it do what the tests need. ``docs/guides/write-a-rail.md`` explains each
+step.
 
-The money is safe when these pass: whatever is lost, repeated or late, an order that settled is never told as rejected, and one
-that may have left is never told as not taken. The suite leaves alone what it did not cause, so that it can be run against
-a shared test environment; it takes each answer that the port allows, so that it does not prescribe one network's ways. What a
-rail says that it cannot do is not asked of it, and it must not do that by halves.
+A rail that passes keeps the money safe: whatever is lost, repeated or late, it never reports a settled order as
+rejected, and never reports an order as not taken that may have been sent. The suite only touches what it created, so it
+can run against a shared test environment. It accepts every answer that the port allows, so it does not prescribe the
+ways of one network. Abilities that a rail declares as missing are not tested, and the rail must not have them partly.
 """
 
 import asyncio
@@ -23,17 +24,17 @@ from pixconnect.domain.money import rail as rails
 from pixconnect.domain.money import reject_code
 
 STRANGE_NAME: Final = 'O\'Neill \\ "José" \u202e\U0001f600 %s {} \x00\x1f'
-"""What breaks programs: quotes, control characters, an end of a string, a change of direction."""
+"""Characters that break programs: quotes, control characters, a string terminator, a change of writing direction."""
 
 
 class RailConformance:
-    """The tests. ``under`` is the fixture that whoever runs them provides.
+    """The tests of one rail, given by the fixture ``under``.
 
-    A test says by ``asks`` what a rail must do at all for it, and by ``needs`` which ability it must have.
+    A test names the work that it needs by ``asks``, and a needed ability by ``needs``.
     """
 
     does: ClassVar[frozenset[kit.Work]] = kit.WORK
-    """``does`` of the rail under test."""
+    """The same as ``does`` of the rail under test."""
 
     # -- the directory
 
@@ -75,7 +76,7 @@ class RailConformance:
         [answer] = await kit.submit(under, [order])
         assert isinstance(answer, rails.Taken | rails.Rejected)
         if isinstance(answer, rails.Rejected) and not under.rail.abilities.answers_by_our_id:
-            # What was rejected at once may have no name by which it could be asked about.
+            # An order that was rejected at once may have no id to ask by.
             asked = answer
         else:
             asked = await kit.final_answer(under, order.end_to_end_id)
@@ -95,7 +96,7 @@ class RailConformance:
         orders = [under.make_order(fate) for fate in fates]
         answers = await kit.submit_until_taken(under, orders)
         assert len(answers) == 3
-        # A busy rail may leave a submission without an answer in time; what became of it is asked below.
+        # A busy rail may leave a submission unanswered. Its outcome is asked for below.
         assert all(isinstance(answer, rails.Taken | rails.Settled | rails.Unknown) for answer in answers[::2])
         assert isinstance(answers[1], rails.Taken | rails.Rejected | rails.Unknown)
         ids = [order.end_to_end_id for order in orders]
@@ -226,7 +227,7 @@ class RailConformance:
         assert isinstance((await kit.ask(under, order.end_to_end_id))[0], rails.Unknown)
         await under.pass_time(timedelta(hours=13))
         if "memory" in under.does:
-            # It has called, and whoever it called may tell of it yet: that stays unknown.
+            # It has called, and the institution may still report the order, so the answer stays unknown.
             assert isinstance((await kit.ask(under, order.end_to_end_id))[0], rails.Unknown)
             [again] = await kit.submit(under, [order])
             assert isinstance(again, rails.AlreadyKnown | rails.Unknown)
@@ -285,7 +286,7 @@ class RailConformance:
         await kit.submit(under, [order])
         settled = await kit.final_answer(under, order.end_to_end_id)
         await (under.disturb_next_list("lost") if "lists" in under.does else under.lose_next_answer())
-        # It may ask once more by itself, and "it may have it" lets nobody send again either; "unknown" would.
+        # The rail may ask once more by itself. "It may have it" forbids a second submission too; "unknown" would not.
         with suppress(rails.RailUnavailable):
             assert (await kit.ask(under, order.end_to_end_id))[0] in (rails.Taken(), settled)
         assert await kit.final_answer(under, order.end_to_end_id) == settled
@@ -296,7 +297,7 @@ class RailConformance:
             order = under.make_order(amount_cents=300)
             before_cents = await kit.read_funds_there(under)
             await kit.submit_until_taken(under, [order])
-            # Once before a sending, and once before a question.
+            # Once before a submission, and once before a question.
             await under.forget(remembered)
             [answer] = await kit.submit_until_taken(under, [order])
             assert not isinstance(answer, rails.Rejected), (remembered, answer)
@@ -314,7 +315,7 @@ class RailConformance:
         await under.rail.check()
         async with under.unavailable():
             assert await kit.submit(under, orders) == [rails.NotTaken(), rails.NotTaken()]
-            # Who does not repeat a refund asks first, and without an answer never knows.
+            # A rail that does not repeat refunds asks first, and without an answer it cannot know.
             assert await kit.submit_refunds(under, refunds) == [
                 rails.NotTaken() if "repeats" in under.does else rails.Unknown()
             ]
@@ -395,7 +396,7 @@ class RailConformance:
         before_cents = await kit.read_funds_there(under)
         async with under.unavailable():
             [answer] = await kit.submit_refunds(under, [refund])
-            # Who does not repeat asks first, and without an answer never knows.
+            # A rail that does not repeat refunds asks first, and without an answer it cannot know.
             assert answer == (rails.NotTaken() if "repeats" in under.does else rails.Unknown())
         assert await kit.ask(under, refund.return_id) == [rails.Unknown()]
         assert await kit.read_funds_there(under) == before_cents
@@ -411,7 +412,7 @@ class RailConformance:
         await under.lose_next_answer()
         await kit.submit_refunds(under, [other])
         async with under.unavailable():
-            # "It may have it" lets nobody send again either; "unknown" would.
+            # "It may have it" forbids a second submission too; "unknown" would not.
             with suppress(rails.RailUnavailable):
                 assert await kit.ask(under, other.return_id) == [rails.Taken()]
         assert await kit.ask(under, refund.return_id) == [settled]
@@ -466,7 +467,7 @@ class RailConformance:
             refund = under.make_refund_order(await kit.receive(under, 1000), 300)
             before_cents = await kit.read_funds_there(under)
             await kit.submit_refunds(under, [refund])
-            # Once before a sending, and once before a question.
+            # Once before a submission, and once before a question.
             await under.forget(remembered)
             [answer] = await kit.submit_refunds(under, [refund])
             assert not isinstance(answer, rails.Rejected | rails.NotTaken), (remembered, answer)
@@ -479,7 +480,7 @@ class RailConformance:
     async def test_a_part_is_refunded_by_a_rail_that_does_that_and_by_no_other(self, under: kit.RailUnderTest) -> None:
         part = under.make_refund_order(await kit.receive(under, 1000), 400)
         [answer] = await kit.submit_refunds(under, [part])
-        # What was rejected at once may have no name by which it could be asked about.
+        # A refund that was rejected at once may have no id to ask by.
         if not isinstance(answer, rails.Rejected):
             answer = await kit.final_answer(under, part.return_id)
         assert isinstance(answer, rails.Settled if under.rail.abilities.refunds_partly else rails.Rejected)
@@ -749,7 +750,7 @@ class RailConformance:
 
     @kit.asks("orders", "reports")
     async def test_reports_come_oldest_first(self, under: kit.RailUnderTest) -> None:
-        # Others can only be waited for by reading reports.
+        # The outcome of the others is only known from reports.
         kit.needs(under, "answers_by_our_id")
         orders = [under.make_order() for _ in range(3)]
         for order in orders:
@@ -805,14 +806,14 @@ class RailConformance:
         assert moved.get(received) == ("credit", 1000)
         assert moved.get(refund) == ("refund", 1000)
         assert moved.get(returned) == ("return", 200)
-        # Also where others settle in the same test environment.
+        # Others may settle orders in the same test environment.
         assert after.amount_cents - before.amount_cents == sum(kit.signed_cents(item) for item in between)
 
     @kit.asks("orders", "statement")
     async def test_a_statement_is_in_the_order_of_time_and_has_each_item_once(self, under: kit.RailUnderTest) -> None:
         before = await under.rail.position()
         orders = [under.make_order() for _ in range(5)]
-        # One after the other, so that they settle at different instants.
+        # One after the other, so that they settle at different times.
         for order in orders:
             await kit.submit(under, [order])
         answers = [await kit.final_answer(under, order.end_to_end_id) for order in orders]
@@ -865,7 +866,7 @@ class RailConformance:
         await kit.final_answer(under, order.end_to_end_id)
         middle = await under.rail.position()
         first = await kit.read_statement(under, before.as_of, middle.as_of)
-        # It was reported in the span, and settles after it.
+        # It was reported in the period, and settled after it.
         await kit.take_payment(under, txid)
         assert await paying is None
         assert await kit.read_statement(under, before.as_of, middle.as_of) == first

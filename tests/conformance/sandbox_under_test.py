@@ -1,4 +1,4 @@
-"""The sandbox as the suite drives it: over real HTTP, behind a wire that can be broken."""
+"""The sandbox as a rail under test: over HTTP, through a wire that can break."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -17,10 +17,10 @@ from support.sandbox import Sandbox
 
 
 class SandboxUnderTest(UnofferedHooks):
-    """The sandbox behind a wire that can be broken; its control is on a wire of its own."""
+    """The sandbox behind a breakable wire. The tests control it over another connection."""
 
     does = WORK
-    timeout_s = 30.0  # as long as the sandbox lets anybody wait for a report
+    timeout_s = 30.0  # the longest time that the sandbox allows to wait for a report
     known_key = "settle@sandbox.pix.example"
     unknown_key = "nobody@sandbox.pix.example"
 

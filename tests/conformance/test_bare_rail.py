@@ -1,4 +1,4 @@
-"""A rail that can do nothing of what a rail may leave out, and takes money in two steps, passes the conformance suite too."""
+"""A rail without any optional ability, which accepts money in two steps, passes the conformance suite too."""
 
 from collections.abc import AsyncIterator
 
@@ -17,4 +17,4 @@ async def under(database: Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 class TestBareRail(RailConformance):
-    """The suite, run."""
+    """The conformance suite."""

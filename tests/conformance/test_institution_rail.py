@@ -1,4 +1,4 @@
-"""The rail of an account passes the conformance suite at each kind of institution, over TLS to its face."""
+"""The rail of an account passes the conformance suite at each kind of institution, over TLS to a simulated bank."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,8 +14,8 @@ from support.faces import Bank
 from support.two_books import MonthClock
 
 DOES: frozenset[Work] = frozenset(("refunds", "refusals", "repeats", "lists", "memory"))
-"""At an institution that speaks the central bank's API."""
-# Santander's face wants the grant in the body, where the institution wants it in the query.
+"""At an institution with the central bank's API."""
+# Santander's simulated bank takes the grant in the body, where the real institution takes it in the query.
 PROFILES = [name for name in NAMES if name not in ("efi", "inter", "sicoob", "woovi", "santander")]
 
 
@@ -36,7 +36,7 @@ async def under(
 
 
 class TestInShort:
-    """Some of the suite, in a moment, on one account."""
+    """A short selection of the suite, on one account."""
 
     face, does = "inter", DOES | {"orders"}
 
@@ -58,7 +58,7 @@ class TestInShort:
 
 @pytest.mark.long
 class TestEfi(RailConformance):
-    """No source says by what it refuses a refund that is too large."""
+    """No source documents the error for a refund above the amount."""
 
     face, does = "efi", DOES - {"refusals"} | {"orders"}
 
@@ -76,7 +76,7 @@ class TestSicoob(RailConformance):
 @pytest.mark.long
 @pytest.mark.each_change
 class TestWoovi(RailConformance):
-    """Its errors are texts, and no source says what a second request does."""
+    """Its errors are plain texts, and no source documents a second request."""
 
     face, does = "woovi", DOES - {"refusals", "repeats"} | {"orders"}
 

@@ -1,4 +1,4 @@
-"""The suite notices what an institution, or what speaks to it, tells wrongly of refunds, of transfers and of what came in."""
+"""The suite notices false answers about refunds, transfers and received Pix, of an institution or of its reader."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -24,7 +24,7 @@ Page = Sequence[institutions.ReceivedPix | MalformedItem]
 
 
 class Liar:
-    """An institution like another one, but for one lie."""
+    """An institution with one lie."""
 
     def __init__(self, institution: institutions.Institution) -> None:
         self._institution = institution
@@ -65,7 +65,7 @@ class TellsTheLastRefundOfWhatever(Liar):
 
     async def read_refund(self, end_to_end_id: str, refund_id: str) -> institutions.ListedRefund | None:
         found = await self._institution.read_refund(*self.asked)
-        # By its amount it would be noticed.
+        # The amount would give it away.
         return found and structs.replace(found, amount_cents=700)
 
 
@@ -152,6 +152,6 @@ async def test_an_institution_that_lies_fails(
 
     async with open_institution_under_test("inter", DOES | {"orders"}, bank, control, clock, tmp_path, tell) as under:
         under.timeout_s = 2.0
-        # What should have been raised and was not fails by another one.
+        # Where the suite expects an exception, pytest's own failure has another type.
         with pytest.raises((AssertionError, pytest.fail.Exception)):
             await asyncio.wait_for(test(RailConformance(), under), 60)

@@ -1,4 +1,4 @@
-"""The suite notices each lie: a rail that breaks a promise fails."""
+"""The suite notices each lie: a rail that breaks one promise fails."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ from support.postgres import Addresses
 
 
 class Liar:
-    """A rail like another one, but for one lie."""
+    """A rail with one lie."""
 
     def __init__(self, rail: rails.Rail) -> None:
         self._rail = rail
@@ -156,7 +156,7 @@ class SumsUpYesterday(Liar):
 
 
 class RefusesAfterAll(Liar):
-    """It takes refusals though it says that it does not."""
+    """It accepts refusals though it declares that it does not."""
 
     @property
     def abilities(self) -> rails.Abilities:
@@ -262,7 +262,7 @@ class SettlesAnotherAmount(Liar):
 
 
 class SettlesWhenItAccepts(Liar):
-    """Its statement has a payment as soon as it was accepted."""
+    """Its statement includes payments that are accepted and not settled."""
 
     def __init__(self, rail: rails.Rail) -> None:
         super().__init__(rail)

@@ -1,4 +1,4 @@
-"""The sandbox's adapter passes the conformance suite, over real HTTP."""
+"""The sandbox's adapter passes the conformance suite over HTTP."""
 
 from collections.abc import AsyncIterator
 
@@ -18,7 +18,7 @@ async def under(database: Addresses, monkeypatch: pytest.MonkeyPatch) -> AsyncIt
 
 
 class TestSandboxRail(RailConformance):
-    """The suite, run."""
+    """The conformance suite."""
 
 
 async def test_what_is_run_is_a_rail_under_test(under: SandboxUnderTest) -> None:

@@ -1,4 +1,4 @@
-"""What the suite needs of whoever runs it, and what its tests are made of."""
+"""The interface of a rail under test, and helpers of the conformance suite."""
 
 import asyncio
 import secrets
@@ -14,22 +14,22 @@ from msgspec import structs
 from pixconnect.domain.money import rail as rails
 
 Work = Literal["orders", "refunds", "refusals", "repeats", "reports", "statement", "lists", "memory"]
-"""What a rail may do at all:
+"""Work that a rail can do:
 
-- *orders* and *refunds*: it sends them, and is asked about them;
-- *refusals*: it is certain that a refund which cannot be was refused;
-- *repeats*: it sends a refund again of which nobody knows whether it arrived, since the institution makes it once;
-- *reports*: it hands out what has happened, and takes our word on it; or *lists*: what came in is read from a list;
-- *statement*: it has one, and a position;
-- *memory*: it keeps something of its own of what it was asked for, which can be lost.
+- *orders* and *refunds*: it sends them and answers questions about them;
+- *refusals*: it is certain that an impossible refund was refused;
+- *repeats*: it can send a refund again whose outcome is unknown, because the institution makes it only once;
+- *reports*: it delivers reports and takes acknowledgements; or *lists*: received payments are read from a list;
+- *statement*: it has a statement and a position;
+- *memory*: it remembers its calls, and that memory can be lost.
 """
 WORK: Final = frozenset[Work](("orders", "refunds", "refusals", "repeats", "reports", "statement"))
-"""Of a rail of the whole network."""
+"""The work of a rail for the whole network."""
 Fate = Literal["settles", "rejected"]
 Disturbance = Literal["lost", "late"]
 FATES: Final[tuple[Fate, ...]] = ("settles", "rejected")
 Remembered = Literal["minted", "calling", "asked"]
-"""Of the calls of an order: none, one that was cut off, or one that may be done."""
+"""The remembered calls of an order: none, one that was interrupted, or one that may have been made."""
 REMEMBERED: Final[tuple[Remembered, ...]] = ("minted", "calling", "asked")
 Outcome = rails.SettledReport | rails.RejectedReport
 OUTCOME: Final = (rails.SettledReport, rails.RejectedReport)
@@ -38,15 +38,15 @@ Told = TypeVar("Told")
 
 
 class RailUnderTest(Protocol):
-    """An adapter, and what the tests need of the network behind it.
+    """An adapter, with hooks into the network behind it.
 
-    A hook that a test environment cannot offer is one of ``UnofferedHooks``: the tests that need it then show as skipped, which
-    is a risk that somebody has seen.
+    Hooks that a test environment cannot offer are inherited from ``UnofferedHooks``. Their tests then show as skipped,
+    so the risk is visible.
     """
 
     @property
     def does(self) -> frozenset[Work]:
-        """What the rail does at all: said here once, and named by the class of its tests."""
+        """The work of the rail. The class of its tests repeats it."""
         ...
 
     @property
@@ -54,91 +54,91 @@ class RailUnderTest(Protocol):
 
     @property
     def timeout_s(self) -> float:
-        """How long an outcome or a report may take at most."""
+        """The longest time until an outcome or a report."""
         ...
 
     @property
     def known_key(self) -> str:
-        """A key that the directory knows, normalised."""
+        """A normalised key that the directory has."""
         ...
 
     @property
     def unknown_key(self) -> str:
-        """A key of a valid form that it does not know."""
+        """A valid key that the directory does not have."""
         ...
 
     @property
     def names(self) -> dict[str, str]:
-        """Empty: the suite notes here what the network calls our orders, where it does not use our ids."""
+        """Initially empty. The suite adds the network's id of each of our orders, on a network that does not use our ids."""
         ...
 
     def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> rails.Order:
-        """A new order under a new id, dated now by the network's clock, to somebody with whom it will end that way."""
+        """Make an order with a new id, dated now by the network's clock, to a payee with whom it ends as ``fate``."""
         ...
 
     def make_refund_order(self, original_end_to_end_id: str, amount_cents: int) -> rails.RefundOrder:
-        """A new refund order under a new id, for a payment that came in."""
+        """Make a refund order with a new id, for a received payment."""
         ...
 
     def pay_in(self, amount_cents: int, txid: str, payer_name: str = "Joana") -> Awaitable[str | None]:
-        """Let somebody outside start to pay one of our holders; a name that the network does not know may be left out.
+        """Start a payment from outside to one of our holders. Networks without payer names may ignore ``payer_name``.
 
         Returns:
-            What the payer is told in the end: ``None`` that it settled, otherwise the reason's code.
+            The result for the payer: ``None`` if it settled, otherwise the code of the reason.
         """
         ...
 
     def pay_in_two_steps(self, amount_cents: int, txid: str, fate: Fate) -> Awaitable[str | None]:
-        """As ``pay_in``, on a rail that accepts a payment before it settles it or cancels it."""
+        """As ``pay_in``, on a rail that accepts a payment before it settles or cancels it."""
         ...
 
     def give_back(self, end_to_end_id: str, amount_cents: int) -> Awaitable[str | None]:
-        """Let the receiver of a settled order start to return it; as ``pay_in``."""
+        """Start a return by the receiver of a settled order; otherwise as ``pay_in``."""
         ...
 
     async def list_received(self) -> Sequence[rails.CreditReport]:
-        """All that came in, as the institution lists it and the service takes it; of a rail whose work is *lists*.
+        """Return all received payments as the service reads them; for rails with *lists*.
 
         Raises:
-            RailUnavailable: The list was not read to its end.
+            RailUnavailable: The list could not be read to its end.
         """
         ...
 
     async def read_funds(self) -> int:
-        """What the other side holds for us, in cents, in its own books; of a rail that has no *statement*."""
+        """Our funds in cents in the institution's own books; for rails without *statement*."""
         ...
 
     async def disturb_next_list(self, how: Disturbance) -> None:
-        """The answer to the next reading is lost, or lacks what is new."""
+        """Lose the answer to the next reading of the list, or leave new payments out of it."""
         ...
 
     async def forget(self, remembered: Remembered = "minted") -> None:
-        """Set back what the rail remembers of its calls, by default to before the first; of a rail that has a *memory*."""
+        """Reset the rail's memory of its calls, by default to before the first; for rails with *memory*."""
         ...
 
     async def lose_next_message(self) -> None:
-        """What is sent next never arrives."""
+        """Lose the next message before it arrives."""
         ...
 
     async def lose_next_answer(self) -> None:
-        """What is sent next arrives and takes effect; its answer is lost."""
+        """Let the next message take effect, and lose its answer."""
         ...
 
     async def repeat_next_report(self) -> None:
-        """The next report comes again though it was acknowledged."""
+        """Deliver the next report again although it was acknowledged."""
         ...
 
     def unavailable(self) -> AbstractAsyncContextManager[None]:
-        """Inside, nothing can be reached at all."""
+        """Make the network unreachable inside the block."""
         ...
 
     async def pass_time(self, span: timedelta) -> None:
-        """Time passes on the network."""
+        """Advance the network's clock."""
         ...
 
 
 class UnofferedHooks:
-    """Every hook, each of which skips its test and says so: what an environment offers overrides its own."""
+    """Hooks that skip their test. An environment overrides those that it can offer."""
 
     def make_order(self, fate: Fate = "settles", amount_cents: int = 100) -> rails.Order:
         _skip("make_order")
@@ -188,14 +188,14 @@ def _skip(hook: str) -> NoReturn:
 
 
 def begin(doing: Awaitable[Told]) -> asyncio.Future[Told]:
-    """Do it meanwhile. A test that fails before it is awaited leaves no error that nobody has read."""
+    """Run it in the background. If the test fails before awaiting it, its exception is not reported as never retrieved."""
     begun = asyncio.ensure_future(doing)
     begun.add_done_callback(lambda done: None if done.cancelled() else done.exception())
     return begun
 
 
 def asks(*work: Work) -> pytest.MarkDecorator:
-    """What a rail must do for a test to be run: ``conftest.py`` skips the others before anything is set up, and says why."""
+    """Mark a test with the work that it needs. ``conftest.py`` skips it for other rails before any fixture is set up."""
     return pytest.mark.asks(*work)
 
 
@@ -210,7 +210,7 @@ async def submit(under: RailUnderTest, orders: Sequence[rails.Order]) -> list[ra
 
 
 async def submit_until_taken(under: RailUnderTest, orders: Sequence[rails.Order]) -> list[rails.SubmitAnswer]:
-    """Hand over again what was certainly not taken: a rail may have a rate, and answer only what it can pass on."""
+    """Submit orders again that were certainly not taken: a rail may limit its rate, and answer only what it passes on."""
     answers = await submit(under, orders)
     deadline_s = time.monotonic() + under.timeout_s
     while rails.NotTaken() in answers and time.monotonic() < deadline_s:
@@ -228,7 +228,7 @@ async def submit_refunds(under: RailUnderTest, orders: Sequence[rails.RefundOrde
 
 
 async def ask(under: RailUnderTest, *order_ids: str) -> list[rails.QueryAnswer]:
-    """Ask by the names that the rail can be asked by."""
+    """Ask by the ids that the rail understands."""
     is_by_ours = under.rail.abilities.answers_by_our_id
     asked = [order_id if is_by_ours else under.names.get(order_id, order_id) for order_id in order_ids]
     answers = await under.rail.query(asked)
@@ -236,9 +236,9 @@ async def ask(under: RailUnderTest, *order_ids: str) -> list[rails.QueryAnswer]:
 
 
 def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
-    """Note what the network calls an order; leave that out of what was told, so that this can be compared."""
+    """Note the network's id of an order, and return the answer without it, so that answers can be compared."""
     if isinstance(told, rails.Unknown):
-        # Of orders the institution may promise more than of refunds.
+        # For orders the institution may promise more than for refunds.
         is_refund = order_id.startswith("D")
         assert "repeats" in under.does or not (is_refund and told.is_repeatable), (
             "it repeats nothing, and says that it may"
@@ -261,9 +261,9 @@ def note_name(under: RailUnderTest, order_id: str, told: Told) -> Told:
 async def final_answer(
     under: RailUnderTest, order_id: str, again: rails.Order | None = None
 ) -> rails.Settled | rails.Rejected:
-    """Ask until the answer is final; as long as it is unknown, hand over ``again``: not every rail can be asked before."""
+    """Ask until the answer is final. While it is unknown, submit ``again``: some rails cannot be asked before."""
     if not under.rail.abilities.answers_by_our_id and order_id not in under.names:
-        # Its name comes with the report, which comes again.
+        # Its id comes with the report, which is delivered again later.
         await next_report(under, OUTCOME, lambda one: one.id == order_id)
     deadline_s = time.monotonic() + under.timeout_s
     answer: rails.QueryAnswer | None = None
@@ -279,7 +279,7 @@ async def final_answer(
 
 
 async def outcome(under: RailUnderTest, order_id: str) -> Outcome:
-    """The report of an order's outcome, acknowledged."""
+    """Wait for the report of an order's outcome, and acknowledge it."""
     async for report in incoming(under):
         if isinstance(report, rails.SettledReport | rails.RejectedReport) and report.id == order_id:
             await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id)])
@@ -290,7 +290,7 @@ async def outcome(under: RailUnderTest, order_id: str) -> Outcome:
 async def next_report(
     under: RailUnderTest, kind: type[OneReport] | tuple[type[OneReport], ...], is_wanted: Callable[[OneReport], bool]
 ) -> OneReport:
-    """A report, not acknowledged."""
+    """Wait for a report, without acknowledging it."""
     async for report in incoming(under):
         if isinstance(report, kind) and is_wanted(report):
             return report
@@ -298,7 +298,7 @@ async def next_report(
 
 
 async def incoming(under: RailUnderTest) -> AsyncIterator[rails.Report]:
-    """Reports as they come, none acknowledged, until the timeout."""
+    """Yield reports as they come, without acknowledging them, until the timeout."""
     deadline_s = time.monotonic() + under.timeout_s
     while (left_s := deadline_s - time.monotonic()) > 0:
         for report in await under.rail.reports(left_s):
@@ -306,7 +306,7 @@ async def incoming(under: RailUnderTest) -> AsyncIterator[rails.Report]:
 
 
 def in_our_names(under: RailUnderTest, report: rails.Report) -> rails.Report:
-    """The report with our ids in the place of those that the network uses."""
+    """Replace the network's ids in a report by ours."""
     ours = {name: order_id for order_id, name in under.names.items()}
     match report:
         case rails.SettledReport() | rails.RejectedReport():
@@ -320,7 +320,7 @@ def in_our_names(under: RailUnderTest, report: rails.Report) -> rails.Report:
 
 
 async def settles_once(under: RailUnderTest, order_id: str) -> None:
-    """However often it was sent: one outcome, the same to whoever asks and, on a rail that reports, whoever is told."""
+    """Check that an order has one outcome, however often it was sent: the same in answers and, with *reports*, in reports."""
     answer = await final_answer(under, order_id)
     assert isinstance(answer, rails.Settled)
     assert is_aware(answer.settled_at)
@@ -333,7 +333,7 @@ async def settles_once(under: RailUnderTest, order_id: str) -> None:
 
 
 async def stays_never_taken(under: RailUnderTest, order: rails.Order) -> None:
-    """Nothing settles under this id any more, whoever asks and whatever is still sent."""
+    """Check that nothing settles under this id any more, even if the order is submitted again."""
     assert await ask(under, order.end_to_end_id) == [rails.NeverTaken()]
     [again] = await submit(under, [order])
     assert isinstance(again, rails.AlreadyKnown | rails.Unknown | rails.Rejected)
@@ -342,7 +342,7 @@ async def stays_never_taken(under: RailUnderTest, order: rails.Order) -> None:
 
 
 async def take_payment(under: RailUnderTest, txid: str) -> rails.CreditReport:
-    """Acknowledge what is reported of a payment until it has settled."""
+    """Acknowledge the reports of a payment until it has settled."""
     while True:
         report = await next_report(under, rails.CreditReport, lambda one: one.txid == txid)
         await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id)])
@@ -351,12 +351,12 @@ async def take_payment(under: RailUnderTest, txid: str) -> rails.CreditReport:
 
 
 async def refuse_payment(under: RailUnderTest, txid: str, paying: asyncio.Future[str | None]) -> str | None:
-    """Refuse each report of a payment until the payer is told how it ended, and return that."""
+    """Refuse each report of a payment until the payer has its result, and return the result."""
     while not paying.done():
         for report in await under.rail.reports(0.1):
             if isinstance(report, rails.CreditReport) and report.txid == txid:
                 await under.rail.acknowledge([rails.Acknowledgement(report_id=report.report_id, refusal_code="BE17")])
-        # The payer is told over another connection.
+        # The payer is answered over another connection.
         await asyncio.wait([paying], timeout=0.1)
     return paying.result()
 
@@ -366,7 +366,7 @@ def is_end(report: rails.CreditReport, txid: str) -> bool:
 
 
 def is_same_payment(one: rails.CreditReport, other: rails.CreditReport) -> bool:
-    """Whether two reports say the same of a payment but for what has become of it, and when."""
+    """Whether two reports agree on a payment, apart from its state and time."""
     return all(
         getattr(one, name) == getattr(other, name)
         for name in ("end_to_end_id", "amount_cents", "debit_party", "credit_party", "txid", "initiation_type")
@@ -374,7 +374,7 @@ def is_same_payment(one: rails.CreditReport, other: rails.CreditReport) -> bool:
 
 
 async def receive(under: RailUnderTest, amount_cents: int) -> str:
-    """A payment that came in and settled: what can be refunded."""
+    """Receive a settled payment, which can be refunded."""
     txid = make_txid()
     paying = asyncio.ensure_future(under.pay_in(amount_cents, txid))
     report = await (take_payment if "reports" in under.does else find_listed)(under, txid)
@@ -383,7 +383,7 @@ async def receive(under: RailUnderTest, amount_cents: int) -> str:
 
 
 async def find_listed(under: RailUnderTest, txid: str) -> rails.CreditReport:
-    """Read the list until a payment is in it."""
+    """Read the list until it has the payment."""
     deadline_s = time.monotonic() + under.timeout_s
     while time.monotonic() < deadline_s:
         found = [report for report in await under.list_received() if report.txid == txid]
@@ -399,7 +399,7 @@ async def read_funds_there(under: RailUnderTest) -> int:
 
 
 async def settle_an_order_and_a_refund(under: RailUnderTest) -> tuple[str, str, str]:
-    """An order of 500, a payment of 1000, and a refund of all of that; by their ids."""
+    """Settle an order of 500, and receive and refund a payment of 1000. Returns their three ids."""
     sent, received = under.make_order(amount_cents=500), await receive(under, 1000)
     refund = under.make_refund_order(received, 1000)
     await submit(under, [sent])
@@ -410,7 +410,7 @@ async def settle_an_order_and_a_refund(under: RailUnderTest) -> tuple[str, str, 
 
 
 async def settle_one_of_each(under: RailUnderTest) -> tuple[str, str, str, str]:
-    """Those three, and a return of 200 of the order; by their ids."""
+    """As above, and a return of 200 of the order. Returns the four ids."""
     sent, received, refund = await settle_an_order_and_a_refund(under)
     returning = asyncio.ensure_future(under.give_back(sent, 200))
     report = await next_report(under, rails.ReturnReport, lambda one: one.original_end_to_end_id == sent)
@@ -420,7 +420,7 @@ async def settle_one_of_each(under: RailUnderTest) -> tuple[str, str, str, str]:
 
 
 async def read_statement(under: RailUnderTest, since: datetime, until: datetime) -> list[rails.SettledItem]:
-    """The whole statement, with our ids of orders where the network uses others."""
+    """Read the whole statement, with our ids of orders on a network that uses others."""
     ours = {name: order_id for order_id, name in under.names.items()}
     return [
         structs.replace(item, id=ours.get(item.id, item.id))
@@ -434,15 +434,15 @@ def signed_cents(item: rails.SettledItem) -> int:
 
 
 def make_txid() -> str:
-    """A name by which the suite knows its own payments."""
+    """Make an id by which the suite recognises its own payments."""
     return secrets.token_hex(16)
 
 
 def unknown_id(order: rails.Order) -> str:
-    """An id of a valid form that nobody has sent."""
+    """Make a valid id that was never sent."""
     return f"{order.end_to_end_id[:-11]}{secrets.token_hex(6)[:11]}"
 
 
 def is_aware(instant: datetime) -> bool:
-    """Whether an instant says where it is."""
+    """Whether an instant has a time zone."""
     return instant.tzinfo is not None

@@ -1,11 +1,11 @@
-"""A wire that can be broken: stands between an adapter and whatever it speaks to over TCP, and loses what a test wants lost.
+"""A TCP proxy between an adapter and the institution, which can lose single messages.
 
 ::
 
     adapter ──► BreakableWire ──► the institution's test environment
 
-What is lost is the next thing that is sent after it was asked for, on whichever connection. On a TLS connection that is not
-open yet the next thing is the handshake, which is no message: let the adapter speak once before.
+It loses the next message after ``lose``, on any connection. On a TLS connection that is not open yet the next message
+would be the handshake, so let the adapter speak once before.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ class BreakableWire:
     """Forwards every connection.
 
     Args:
-        host: Of the other end.
-        port: Of the other end.
+        host: The institution's host.
+        port: The institution's port.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -32,10 +32,10 @@ class BreakableWire:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self.port = 0
-        """Of this end."""
+        """The port on this side."""
 
     async def __aenter__(self) -> Self:
-        # Bound and not listening: while the wire is cut nobody else takes its port, and callers are refused.
+        # Bound and not listening: while the wire is cut callers are refused, and no other program takes the port.
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind(("127.0.0.1", 0))
         self.port = self._reserved.getsockname()[1]
@@ -59,7 +59,7 @@ class BreakableWire:
         self._server = await asyncio.start_server(self._connect, "127.0.0.1", self.port, reuse_address=True)
 
     def lose(self, what: Loss) -> None:
-        """Lose the next message on its way there, or let it arrive and lose its answer; the connection breaks with it."""
+        """Lose the next message before it arrives, or its answer. The connection breaks with it."""
         self._loss = what
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

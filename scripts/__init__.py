@@ -1,1 +1,1 @@
-"""Programs for who develops: the environment, and the pages that are written by programs."""
+"""Development programs: the environment, checks, releases, generated pages."""

@@ -1,7 +1,7 @@
-"""Asks whether anything that is locked is known to be vulnerable (``.ci/run``), by pip-audit, which has a lock of its own.
+"""Check the locked packages for known vulnerabilities (``.ci/run``), by pip-audit, which has a lock of its own.
 
-A finding fails unless ``requirements/answered.toml`` answers it, with the reason and the day. An audit that could not ask about
-every lock fails too, by a status of its own.
+A finding fails unless ``requirements/answered.toml`` answers it with a reason and a day. If a lock could not be
+checked, the audit fails with a separate status.
 """
 
 import json
@@ -21,11 +21,11 @@ NOT_ALL_ASKED: Final = 3
 _TIMEOUT_S: Final = 600
 
 Finding = tuple[str, str, str]
-"""Package, version and the name of what is known of it."""
+"""Package, version and the id of the vulnerability."""
 
 
 def main() -> int:
-    """Ask about each lock; 1 for a finding without an answer, 3 if a lock could not be asked about."""
+    """Check each lock; 1 for a finding without an answer, 3 if a lock could not be checked."""
     program = sys.argv[1] if len(sys.argv) > 1 else "pip-audit"
     answered = read_answers(ANSWERED.read_text(encoding="utf-8"))
     found: set[Finding] = set()
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def ask(program: str, lock: Path) -> tuple[set[Finding], str]:
-    """What is known of a lock, and why not all could be asked; empty where it could."""
+    """The findings of a lock, and the reason if it could not be checked completely."""
     words = [program, "--format=json", "--progress-spinner=off", "--require-hashes", "--disable-pip", "-r", str(lock)]
     try:
         done = subprocess.run(
@@ -61,13 +61,13 @@ def ask(program: str, lock: Path) -> tuple[set[Finding], str]:
 
 
 def trusting_environment() -> dict[str, str]:
-    """The environment with the machine's certificate authorities: pip-audit trusts only its own list otherwise."""
+    """The environment with the machine's certificate authorities, which pip-audit does not use by default."""
     machine = ssl.get_default_verify_paths().cafile
     return ({"REQUESTS_CA_BUNDLE": machine} if machine else {}) | os.environ
 
 
 def read_findings(told: Mapping[str, Any]) -> tuple[set[Finding], str]:
-    """Those of pip-audit's JSON, and of what it could not ask; it counts that as nothing found."""
+    """Read pip-audit's JSON. It counts packages that it could not check as free of findings."""
     skipped = [each for each in told["dependencies"] if "skip_reason" in each]
     lacking = f"{len(skipped)} packages; {skipped[0]['skip_reason']}"[:300] if skipped else ""
     asked = [each for each in told["dependencies"] if "skip_reason" not in each]
@@ -75,7 +75,7 @@ def read_findings(told: Mapping[str, Any]) -> tuple[set[Finding], str]:
 
 
 def read_answers(text: str) -> dict[tuple[str, str], str]:
-    """By package and the name of what is known; ends the program where one lacks its reason or day."""
+    """The answers by package and id; ends the program if one lacks its reason or day."""
     rows: Sequence[Mapping[str, Any]] = tomllib.loads(text).get("answer", [])
     answers: dict[tuple[str, str], str] = {}
     for row in rows:

@@ -1,7 +1,7 @@
-"""Check the repository's form: links, names on pages, places, layout, grain. ``make lint`` runs it; it takes a few seconds.
+"""Check the repository's form: links, names on pages, places, layout, size. ``make lint`` runs it in a few seconds.
 
-Each rule is a generator of violations, ``path:line: message``. What a linter, the type checker or the import rules can hold
-stands in ``pyproject.toml`` instead.
+Each rule is a generator of violations, ``path:line: message``. Rules that a linter, the type checker or the import
+checker can enforce are in ``pyproject.toml`` instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILE_LINES_MAX: Final = 400
 FUNCTION_LINES_MAX: Final = 60
 COLUMNS_MAX: Final = 160
 
-# Put together here, so that this file does not name them itself.
+# Assembled here, so that this file does not contain them.
 REGISTRIES: Final = tuple(
     ".".join(words)
     for words in (
@@ -33,7 +33,7 @@ REGISTRIES: Final = tuple(
 )  # fmt: skip
 INDEX_OPTIONS: Final = ("--" + "index-url", "--" + "extra-index-url", "--" + "find-links")
 
-# Tests of what is not part of the service have folders of their own.
+# Tests of code outside of the service have folders of their own.
 TESTS_BESIDE_SOURCE: Final = {"bench", "chaos", "client", "scripts", "deploy", "conformance", "journeys", "repository"}
 
 _FENCE: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -67,15 +67,15 @@ class Tree:
         self.parse = cache(lambda path: ast.parse(self.read(path)))
 
     def name(self, path: Path, line: int | None = None) -> str:
-        """A place as editors open it."""
+        """A place in the form that editors open."""
         return f"{path.relative_to(self.root)}" + (f":{line}" if line else "")
 
     def prose(self, page: Path) -> str:
-        """A page without its code blocks, whose lines stay."""
+        """A page without its code blocks, with unchanged line numbers."""
         return _FENCE.sub(lambda block: "\n" * block[0].count("\n"), self.read(page))
 
     def committed(self) -> list[Path]:
-        """Every file that is, or would be, part of the repository; all files where this is no clone."""
+        """Every tracked or untracked file that is not ignored; all files outside of a clone."""
         listed = subprocess.run(
             ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
             cwd=self.root,
@@ -92,7 +92,7 @@ def _line(text: str, position: int) -> int:
 
 
 def check_links(tree: Tree) -> Iterator[str]:
-    """Links between pages lead to files and headings that exist."""
+    """Links between pages lead to existing files and headings."""
     for page in tree.pages:
         text = tree.prose(page)
         for found in _LINK.finditer(text):
@@ -124,7 +124,7 @@ def check_index(tree: Tree) -> Iterator[str]:
 
 
 def check_named_things(tree: Tree) -> Iterator[str]:
-    """Paths and tests that architecture, decisions and the threat model name exist."""
+    """Paths and tests named by architecture, decisions and the threat model exist."""
     tests = {path.stem for path in tree.tests}
     tests |= {name for path in tree.tests for name in re.findall(r"def (test_\w+)", tree.read(path))}
     binding = [tree.root / "ARCHITECTURE.md", *(tree.root / "docs" / "decisions").glob("[0-9]*.md")]
@@ -139,7 +139,7 @@ def check_named_things(tree: Tree) -> Iterator[str]:
 
 
 def check_commands(tree: Tree) -> Iterator[str]:
-    """Pages name existing targets of the Makefile."""
+    """Pages only name existing targets of the Makefile."""
     targets = set(re.findall(r"^([a-z0-9-]+):", tree.read(tree.root / "Makefile"), re.MULTILINE))
     for page in tree.pages:
         for found in re.finditer(r"`make ([a-z0-9-]+)", tree.read(page)):
@@ -149,7 +149,7 @@ def check_commands(tree: Tree) -> Iterator[str]:
 
 def check_places(tree: Tree) -> Iterator[str]:
     """No file names a package registry, an index, or a path of one machine."""
-    here = [f"{tree.root}/"] if len(tree.root.parts) > 3 else []  # a clone at /src would find itself everywhere
+    here = [f"{tree.root}/"] if len(tree.root.parts) > 3 else []  # in a clone at /src this would match everywhere
     words = (*REGISTRIES, *INDEX_OPTIONS, ".." + "/shared", "/work" + "/", f"{Path.home()}/.", *here)
     for path in tree.committed():
         content = path.read_bytes()
@@ -159,7 +159,7 @@ def check_places(tree: Tree) -> Iterator[str]:
 
 
 def check_locks(tree: Tree) -> Iterator[str]:
-    """Every locked package has its hash, and no lock names the place that it comes from."""
+    """Every locked package has its hash, and no lock names a registry."""
     for lock in sorted((tree.root / "requirements").glob("*.txt")):
         for requirement in re.split(r"\n(?=[a-z0-9])", tree.read(lock)):
             if "--hash=sha256:" not in requirement:
@@ -171,7 +171,7 @@ def check_locks(tree: Tree) -> Iterator[str]:
 
 
 def check_images(tree: Tree) -> Iterator[str]:
-    """An image that comes from a registry is named by its digest: a registry can move a tag."""
+    """An image from a registry is named by its digest, because a registry can move a tag."""
     for path in tree.committed():
         if path.suffix not in _IMAGE_SUFFIXES:
             continue
@@ -185,7 +185,7 @@ def check_images(tree: Tree) -> Iterator[str]:
 
 
 def check_grain(tree: Tree) -> Iterator[str]:
-    """Files, functions and lines have a size that people can read; a module has a docstring."""
+    """Files, functions and lines have a readable size; each module has a docstring."""
     for path in tree.modules:
         lines = tree.read(path).splitlines()
         if len(lines) > FILE_LINES_MAX:
@@ -203,7 +203,7 @@ def check_grain(tree: Tree) -> Iterator[str]:
 
 
 def check_assertions(tree: Tree) -> Iterator[str]:
-    """Nothing that decides or records money relies on ``assert``, which ``python -O`` removes."""
+    """Code that decides or records money does not rely on ``assert``, which ``python -O`` removes."""
     for path in tree.modules:
         if path.relative_to(tree.source).parts[0] in {"domain", "usecases", "writing", "store"}:
             for node in ast.walk(tree.parse(path)):
@@ -212,7 +212,7 @@ def check_assertions(tree: Tree) -> Iterator[str]:
 
 
 def check_layout(tree: Tree) -> Iterator[str]:
-    """A test stands where its module stands; one named as no module tests several modules of its folder."""
+    """A test file mirrors the path of its module; another name means that it tests several modules of its folder."""
     folders = defaultdict[str, set[Path]](set)
     for module in tree.modules:
         folders[module.stem].add(module.parent.relative_to(tree.source))

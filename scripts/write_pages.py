@@ -1,9 +1,8 @@
-"""Writes what is made from the program itself. ``make docs`` runs it.
+"""Write the generated files; ``make docs`` runs it.
 
-That is pages of ``docs/reference``, the shape of the tables, a dashboard, and what the TypeScript client takes from the OpenAPI
-document.
-``tests/repository/test_reference.py``, ``tests/store/test_schema.py`` and ``tests/client/typescript/test_contract.py`` fail
-while one is not what is written here.
+They are pages of ``docs/reference``, the shape of the tables, a dashboard, and the generated part of the TypeScript
+client. ``tests/repository/test_reference.py``, ``tests/store/test_schema.py`` and
+``tests/client/typescript/test_contract.py`` fail if one is out of date.
 """
 
 import asyncio
@@ -48,7 +47,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings.md": settings.write_page,
 }
 EVENTS = "events.md"
-"""Written apart from the others: events are caused on a database."""
+"""Written separately: its events are caused on a database."""
 SHAPE = Path(__file__).resolve().parents[1] / "src/pixconnect/store/proof" / FILE_NAME
 
 
@@ -71,7 +70,7 @@ async def _write_from_a_database() -> None:
 
 
 async def write_tables(owner_url: str) -> dict[Path, str]:
-    """What is said of the tables of a migrated database: their shape, the page, and its drawings."""
+    """The files about the tables of a migrated database: their shape, the page, and its drawings."""
     schemas = [await catalogue.read_migrated(owner_url, name) for name in catalogue.SCHEMAS]
     drawings = schema.draw(schemas)
     return {

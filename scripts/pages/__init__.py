@@ -1,1 +1,1 @@
-"""Pages of ``docs/reference``, each written from what it is about; ``make docs`` writes them all."""
+"""Generators of the pages of ``docs/reference``; ``make docs`` writes them all."""

@@ -1,6 +1,6 @@
-"""What PostgreSQL's catalogue says of a schema: tables, functions, sequences, grants, in an order that is always the same.
+"""PostgreSQL's catalogue of a schema: tables, functions, sequences and grants, in a fixed order.
 
-Definitions are PostgreSQL's own, in the form that it makes for readers: once read back, they are printed as they were.
+Definitions are PostgreSQL's own, in its readable form.
 """
 
 import re
@@ -60,7 +60,7 @@ SUBJECTS: Mapping[str, Sequence[str]] = {
     "proof": ("proof_run", "proof_finding", "proof_checkpoint"),
     "sandbox": ("settlement", "arrival", "directory_entry", "merchant_code", "infraction", "fault_rule", "certificate"),
 }  # fmt: skip
-"""Tables by subject, as the folders of the store have them; the simulated network's are a subject of their own."""
+"""Tables by subject, after the folders of the store; those of the simulated network are a subject of their own."""
 
 
 class Column(Struct, frozen=True, kw_only=True):
@@ -68,7 +68,7 @@ class Column(Struct, frozen=True, kw_only=True):
     type: str
     is_required: bool
     extra: str
-    """What follows the type in a statement: collation, default, identity."""
+    """The end of a column's definition: collation, default, identity."""
     comment: str | None
 
 
@@ -76,7 +76,7 @@ class Constraint(Struct, frozen=True, kw_only=True):
     name: str
     definition: str
     target: str | None
-    """The table that a foreign key names."""
+    """The table that a foreign key refers to."""
     columns: Sequence[str]
 
 
@@ -89,16 +89,16 @@ class Grant(Struct, frozen=True, kw_only=True):
     role: str
     privilege: str
     columns: Sequence[str] = ()
-    """Those that it is limited to."""
+    """The columns to which a grant is limited."""
 
 
 class Table(Struct, frozen=True, kw_only=True):
     name: str
     comment: str | None
     ending: str
-    """What follows the columns in a statement: partitioning, storage."""
+    """The end of a table's definition: partitioning, storage."""
     view: str | None
-    """What it selects, if it is a view."""
+    """The query, if it is a view."""
     columns: Sequence[Column]
     constraints: Sequence[Constraint]
     indexes: Sequence[str]
@@ -121,9 +121,9 @@ class Schema(Struct, frozen=True, kw_only=True):
     grants: Sequence[Grant]
     enums: Mapping[str, Sequence[str]]
     sequences: Sequence[tuple[str, str, Sequence[Grant]]]
-    """Name, options that are not the usual ones, and grants."""
+    """Name, non-default options, and grants."""
     tables: Sequence[Table]
-    """By subject, and those that others refer to first."""
+    """By subject; referenced tables come first."""
     functions: Sequence[Function]
 
     @property
@@ -132,7 +132,7 @@ class Schema(Struct, frozen=True, kw_only=True):
 
 
 async def _read_schema(connection: asyncpg.Connection, name: str) -> Schema:
-    """Read a schema as its owner; the names in it come without the schema's own."""
+    """Read a schema as its owner; names are not qualified by it."""
     async with connection.transaction():
         await connection.execute(f"set local search_path = {name}")
         tables = [await _read_table(connection, row) for row in await connection.fetch(_TABLES, name)]
@@ -167,7 +167,7 @@ _COLUMNS = """
     left join pg_collation on pg_collation.oid = attcollation
     where attrelid = $1 and attnum > 0 and not attisdropped order by attnum
 """
-# `not null` stands among the constraints since PostgreSQL 18; here it stands with its column.
+# Since PostgreSQL 18 `not null` is a constraint; here it stays with its column.
 _CONSTRAINTS = """
     select conname, pg_get_constraintdef(oid, true) as definition, nullif(confrelid, 0)::regclass::text as target,
         array(select attname::text from pg_attribute where attrelid = conrelid and attnum = any (conkey)) as columns
@@ -192,7 +192,7 @@ _ENUMS = """
     select typname, array_agg(enumlabel::text order by enumsortorder) as labels from pg_enum
     join pg_type on pg_type.oid = enumtypid where typnamespace = $1::text::regnamespace group by 1 order by 1
 """
-# A column's own sequence is made with the column.
+# A column's own sequence is created with the column.
 _SEQUENCES = """
     select pg_class.oid, relname, format_type(seqtypid, null) as type, seqincrement, seqstart, seqmax, seqcycle
     from pg_sequence
@@ -227,7 +227,7 @@ _FUNCTION_GRANTS = """
 
 
 async def read_migrated(owner_url: str, name: str) -> Schema:
-    """Read a schema as `migrate` makes it, without what each start grants besides."""
+    """Read a schema as `migrate` makes it, without the grants of each start."""
     connection = await asyncpg.connect(owner_url)
     trial = connection.transaction()
     try:
@@ -297,7 +297,7 @@ async def _read_function(connection: asyncpg.Connection, row: asyncpg.Record, sc
 
 async def _read_grants(connection: asyncpg.Connection, statement: str, of: str | int) -> list[Grant]:
     columns: dict[tuple[str, str], list[str]] = {}
-    # Not in the order of PostgreSQL's text, which depends on the server's language.
+    # Sorted here, because PostgreSQL's order of text depends on the server's locale.
     for row in sorted(await connection.fetch(statement, of), key=itemgetter("role", "privilege", "place")):
         named = columns.setdefault((row["role"], row["privilege"].lower()), [])
         if row["column_name"]:
@@ -306,7 +306,7 @@ async def _read_grants(connection: asyncpg.Connection, statement: str, of: str |
 
 
 _SEQUENCES_END = (2**31 - 1, 2**63 - 1)
-"""Of those of the types that they may have."""
+"""The objects of the given types."""
 
 
 def _sequence_options(row: asyncpg.Record) -> str:
@@ -321,7 +321,7 @@ def _sequence_options(row: asyncpg.Record) -> str:
 
 
 def _in_order(tables: Sequence[Table], schema: str) -> list[Table]:
-    """By subject; in each, what others refer to stands before them."""
+    """By subject, and in each subject after the objects that they refer to."""
     by_name = {table.name: table for table in tables}
     subjects = {
         name: (list(SUBJECTS).index(subject), place)
@@ -334,7 +334,7 @@ def _in_order(tables: Sequence[Table], schema: str) -> list[Table]:
         {
             table.name: [
                 *(each.target for each in table.constraints if each.target and each.target != table.name),
-                # A view stands behind whatever it names.
+                # A view comes after everything that it names.
                 *(by_name.keys() & set(re.findall(r"\w+", table.view or "")) - {table.name}),
             ]
             for table in tables
@@ -359,7 +359,7 @@ _NOT_IN_QUOTES = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\b[A-Z]{2,}\b")
 
 
 def _in_our_words(definition: str) -> str:
-    """PostgreSQL prints its words in capitals and each type; our SQL does without."""
+    """Lower-case PostgreSQL's keywords and remove its type casts, as in our SQL."""
     text = _NOT_IN_QUOTES.sub(lambda found: found[0] if found[0][0] in "'\"" else found[0].lower(), definition)
     for long, short in _SHORTER:
         text = re.sub(long, short, text)

@@ -1,4 +1,4 @@
-"""``docs/reference/clients.md``: the methods of both clients, and which operation each asks for."""
+"""``docs/reference/clients.md``: the methods of both clients and their operations."""
 
 import inspect
 import re
@@ -68,7 +68,7 @@ def list_python_methods() -> Iterator[tuple[str, str, str]]:
 
 
 def list_typescript_methods() -> Iterator[tuple[str, str]]:
-    """Name of each method of the TypeScript client, and the operation that its text names."""
+    """Name of each method of the TypeScript client, and the operation that its comment names."""
     known = {operation["operationId"] for _, _, operation in typescript.list_operations()}
     for file in ("resources.ts", "sandbox.ts"):
         prefix = method = ""
@@ -83,14 +83,14 @@ def list_typescript_methods() -> Iterator[tuple[str, str]]:
 
 
 def _ask(method: Operation[..., Any] | Listing[..., Any] | Following[...]) -> Call[Any]:
-    """What a method asks for when it is given as little as it takes."""
+    """The request of a method called with its required arguments only."""
     parameters = list(inspect.signature(method.build).parameters.values())[1:]
     needed = {one.name: "text" for one in parameters if one.default is inspect.Parameter.empty}
     return cast(Call[Any], method.build(None, **needed))
 
 
 def _list_rows() -> Iterator[tuple[str, str]]:
-    """Each operation's group and row."""
+    """The group and the row of each operation."""
     in_python, in_typescript = list(list_python_methods()), list(list_typescript_methods())
     for method, path, operation in typescript.list_operations():
         name = operation["operationId"]

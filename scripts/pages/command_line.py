@@ -49,7 +49,7 @@ def write_page() -> str:
 
 
 def _read_statuses() -> Iterator[tuple[ExitStatus, str]]:
-    """Each status with the sentence under it."""
+    """Each exit status with the sentence under it."""
     (statuses,) = (node for node in ast.parse(inspect.getsource(ExitStatus)).body if isinstance(node, ast.ClassDef))
     body = statuses.body[1:]
     for name, meaning in zip(body[::2], body[1::2], strict=True):
@@ -72,7 +72,7 @@ def _options(verb: App) -> list[Argument]:
 
 
 def _summary(verb: App) -> str:
-    """What help says of a verb, before its arguments."""
+    """The help of a verb, up to its arguments."""
     text = inspect.getdoc(verb.default_command) if verb.default_command is not None else None
     return (text or verb.help).split("\n\nArgs:")[0].strip()
 

@@ -1,6 +1,6 @@
 """``deploy/grafana/pixconnect.json``: a dashboard for Grafana, from the rows below.
 
-A row of panels is a question that somebody asks; a panel is a title, a unit of Grafana's, and its queries with their legends.
+A row of panels answers one question. A panel is a title, one of Grafana's units, and queries with their legends.
 ``$institution`` is chosen at the top. Written by ``make docs``.
 """
 
@@ -22,7 +22,7 @@ class Panel(Struct, frozen=True):
     title: str
     unit: str
     queries: tuple[tuple[str, str], ...]
-    """Each with its legend."""
+    """The queries, each with its legend."""
 
 
 _HERE: Final = '{institution=~"$institution"}'
@@ -190,12 +190,12 @@ ROWS: Final[tuple[tuple[str, tuple[Panel, ...]], ...]] = (
 
 
 def list_queries() -> list[str]:
-    """All that the dashboard asks, of all institutions."""
+    """All queries of the dashboard, for all institutions."""
     return [query.replace("$institution", ".*") for _, panels in ROWS for panel in panels for query, _ in panel.queries]
 
 
 def render_dashboard() -> str:
-    """The JSON that Grafana imports, by the schema that it documents."""
+    """The JSON that Grafana imports, by its documented schema."""
     panels = list[dict[str, Any]]()
     height = 0
     for title, row in ROWS:

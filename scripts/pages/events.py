@@ -1,7 +1,7 @@
-"""Every event type with the fact that causes it, and an example of each: what the service writes when the fact is so.
+"""Every event type with its cause and an example, made by the service itself.
 
-The facts are caused by use cases, on a database of its own, with a clock and chance that are the same each time, so that
-``docs/reference/events.md`` can be held to what comes out. The page says itself how it is written again.
+Use cases cause the events, on a separate database with a fixed clock and reproducible random numbers, so
+``docs/reference/events.md`` can be compared with the result. The page says how it is generated.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ IN_SANDBOX: dict[EventName, str] = {
     "transfer.in.held": '`POST /sandbox/v1/payments` with `"suspect": "release"` or `"return"`',
     "infraction.reminded": 'the same, and `POST /sandbox/v1/clock` with `{"advance_s": 500000}`',
 }
-"""How to make each of them happen that can."""
+"""For each event type that can happen here, how to cause it."""
 
 
 class Story:
@@ -95,7 +95,7 @@ class Story:
         self._orders = count(1)
 
     async def tell(self) -> None:
-        """Let everything happen once."""
+        """Cause every event once."""
         await self._be_paid(await self._charge())
         await self._be_paid(await self._charge(), above_cents=1)
         late = await self._charge()
@@ -123,7 +123,7 @@ class Story:
         await receive_credit(self._context, held(report))
 
     async def _be_contested(self, name: str) -> None:
-        """Of two contests the first is answered after a reminder and released, and the other one is taken."""
+        """Of two contests the first is answered after a reminder and released; the money of the other is taken."""
         paid = await self._be_paid(None)
         report = infraction_report(self._service, paid, name, amount_cents=AMOUNT_CENTS)
         await receive_infraction(self._context, report)
@@ -206,7 +206,7 @@ async def make_examples(database: postgres.Addresses) -> dict[str, str]:
         expired = await service.context.pool.fetchval("select id from charge where status = 'EXPIRED'")
         late = await charge_usecases.read_charge_by_id(service.context, caller, expired)
     examples: dict[str, str] = {row["name"]: row["body"] for row in rows}
-    # No institution is here that tells more of a payer, lets a charge be paid late, or differs: these are made as there.
+    # No institution here gives more about a payer, allows late payment, or differs, so these events are made by hand.
     last = max(json.loads(body)["id"] for body in examples.values())
     confirmed = structs.replace(found.transfer, status="CONFIRMED")
     completed = announce_update(confirmed, found.transfer.modified_at + timedelta(minutes=1), last + 1)
@@ -266,7 +266,7 @@ def write_page(examples: dict[str, str]) -> str:
 
 @asynccontextmanager
 async def open_database() -> AsyncIterator[postgres.Addresses]:
-    """A migrated database on a server of its own."""
+    """A migrated database on a separate server."""
     server = postgres.Server(POSTGRES_NEWEST)
     addresses = await asyncio.to_thread(server.start)
     try:

@@ -1,4 +1,4 @@
-"""``docs/reference/faces.md``, from the tables of faces and the profiles."""
+"""``docs/reference/faces.md``, from the tables of the simulated banks and the profiles."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from pixconnect.domain.institutions.recording import RehearsalRecording, is_of_p
 from pixconnect.domain.profiles.profile import HomologationTraits, InstitutionProfile, read_profile
 
 RECORDINGS: Final = Path(__file__).parent.parent.parent / "tests" / "vectors" / "recordings"
-"""What `pixconnect institution rehearse --record` wrote."""
+"""Recordings by `pixconnect institution rehearse --record`."""
 _HEAD = """\
 # Faces
 
@@ -35,7 +35,7 @@ def write_page() -> str:
         rows = list_rows(Face(profile=profile))
         known = {row.id for row in rows}
         own = list_rows(Face(profile=profile, is_homologation=True))
-        # An institution that is a profile alone has no rules of its own there.
+        # An institution that is only a profile has no rules of its own there.
         has_rules = list_rows is not list_rows_of_profile
         all_rows = [*rows, *(row for row in own if row.id not in known)]
         seen = [one for one in recordings if one.profile == name]
@@ -44,13 +44,13 @@ def write_page() -> str:
 
 
 def read_recordings(folder: Path) -> list[RehearsalRecording]:
-    """Those of institutions' own test environments; what a face of ours said shows nothing about them."""
+    """Recordings at the institutions' own test environments; those at our simulations prove nothing about them."""
     found = [msgspec.json.decode(file.read_bytes(), type=RehearsalRecording) for file in sorted(folder.glob("*.json"))]
     return [one for one in found if one.environment == "homologation"]
 
 
 def find_known(row: FaceOperation, recordings: Sequence[RehearsalRecording]) -> str:
-    """How an operation is known: from the newest recording in which it succeeded, or as its table says."""
+    """The evidence for an operation: the newest recording in which it succeeded, or its table's source."""
     days = [
         recording.made_at.date().isoformat()
         for recording in recordings

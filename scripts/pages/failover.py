@@ -1,4 +1,4 @@
-"""The page on failovers: what a run of ``make failover`` saw, as it wrote that down."""
+"""The page on failovers, from the recorded results of ``make failover``."""
 
 from pathlib import Path
 from statistics import median

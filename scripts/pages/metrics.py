@@ -1,4 +1,4 @@
-"""``docs/reference/metrics.md``, from what the processes measure."""
+"""``docs/reference/metrics.md``, from the metrics of the processes."""
 
 from pixconnect.api.frame import metrics as api_metrics
 from pixconnect.foundation.metrics import MetricFamily

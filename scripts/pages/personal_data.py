@@ -1,4 +1,4 @@
-"""``docs/reference/personal-data.md``, from the register of people's data."""
+"""``docs/reference/personal-data.md``, from the register of personal data."""
 
 from collections import defaultdict
 from datetime import date, timedelta

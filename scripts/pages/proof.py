@@ -1,4 +1,4 @@
-"""``docs/reference/proof.md``, from the rules that ``verify`` asks and from the kinds of damage that tests plant."""
+"""``docs/reference/proof.md``, from the rules of ``verify`` and the kinds of damage that tests plant."""
 
 from collections.abc import Mapping
 

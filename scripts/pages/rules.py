@@ -1,4 +1,4 @@
-"""``docs/reference/rules.md``, from the register of the arrangement's rules."""
+"""``docs/reference/rules.md``, from the register of Pix rules."""
 
 from datetime import date
 

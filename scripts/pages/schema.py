@@ -1,4 +1,4 @@
-"""Writes the page of the tables: each subject drawn, and each column with its type and what ``comment on`` says of it."""
+"""The page of the tables: a drawing of each subject, and each column with its type and its ``comment on``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -57,7 +57,7 @@ def write_page(schemas: Sequence[Schema]) -> str:
 
 
 def draw(schemas: Sequence[Schema]) -> dict[str, str]:
-    """The drawings, by the names of their files."""
+    """The drawings, by file name."""
     found: dict[str, str] = {}
     for subject, tables in _by_subject(schemas).items():
         others = next(schema.by_name for schema in schemas if tables[0] in schema.tables)
@@ -66,7 +66,7 @@ def draw(schemas: Sequence[Schema]) -> dict[str, str]:
 
 
 def _by_subject(schemas: Sequence[Schema]) -> Mapping[str, Sequence[Table]]:
-    """The tables of another schema are a subject of their own, whatever they are called."""
+    """Tables of another schema are a subject of their own, whatever their names."""
     found: dict[str, list[Table]] = {}
     for schema in schemas:
         for table in schema.tables:

@@ -1,6 +1,6 @@
-"""Draws tables as boxes, one drawing for each subject: columns with their types, and lines from a column to the table it names.
+"""Drawings of tables as boxes, one for each subject, with lines from columns to the tables that they refer to.
 
-Tables that others refer to stand to the left. What refers to a table that does not stand beside it says so in its row.
+Referenced tables stand to the left. A reference to a table that is not beside its column is written into the row.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +21,9 @@ _BOX_WIDTH = (WIDTH - 2 * _MARGIN - (_COLUMNS_COUNT - 1) * _GUTTER) / _COLUMNS_C
 
 _SHORT_TYPES = {"timestamp with time zone": "timestamptz", "ledger_account": "account"}
 _NAMED = {"endpoint_id": "webhook_endpoint", "operator_name": "console_operator"}
-"""Columns that are not called after the table that they name."""
+"""Columns whose names do not follow the table that they refer to."""
 
-# Contrast with the background is at least 4.5 to 1 for text and 3 to 1 for lines, in both.
+# Contrast with both backgrounds is at least 4.5 to 1 for text and 3 to 1 for lines.
 _STYLE = """\
 text { font: 12px system-ui, -apple-system, "Segoe UI", sans-serif; fill: #1f2328 }
 .title { font-size: 15px; font-weight: 600 } .name { font-weight: 600 } .small { font-size: 11px; fill: #57606a }
@@ -40,7 +40,7 @@ class Reference(Struct, frozen=True, kw_only=True):
     column: str
     target: str
     is_key: bool
-    """Whether a foreign key holds it; a trigger or the program does otherwise."""
+    """Whether it is a foreign key; otherwise a trigger or the program enforces it."""
 
 
 class _Box(Struct, frozen=True, kw_only=True):
@@ -59,7 +59,7 @@ class _Box(Struct, frozen=True, kw_only=True):
 
 
 def find_references(table: Table, tables: Mapping[str, Table]) -> list[Reference]:
-    """What its columns name: by a foreign key, or by being called after a table."""
+    """The references of its columns: foreign keys, and names after a table."""
     found = {
         name: Reference(column=name, target=constraint.target, is_key=True)
         for constraint in table.constraints
@@ -75,7 +75,7 @@ def find_references(table: Table, tables: Mapping[str, Table]) -> list[Reference
 
 
 def draw_tables(title: str, shown: Sequence[Table], tables: Mapping[str, Table]) -> str:
-    """One drawing; ``tables`` are all that may be named."""
+    """One drawing; ``tables`` are all tables that can be referred to."""
     references = {table.name: find_references(table, tables) for table in shown}
     boxes = _place(shown, references)
     height = max(box.y + box.height for box in boxes.values()) + _MARGIN
@@ -102,11 +102,11 @@ def draw_tables(title: str, shown: Sequence[Table], tables: Mapping[str, Table])
 
 
 def _place(shown: Sequence[Table], references: Mapping[str, Sequence[Reference]]) -> dict[str, _Box]:
-    """Right of what it refers to, and otherwise where there is room."""
+    """Place it right of the tables that it refers to, otherwise where there is room."""
     bottoms = [float(_TOP)] * _COLUMNS_COUNT
     boxes: dict[str, _Box] = {}
     named = {reference.target for found in references.values() for reference in found}
-    # What nobody refers to and refers to nobody fills what is left.
+    # Tables without references fill the remaining room.
     for table in sorted(shown, key=lambda table: not references[table.name] and table.name not in named):
         beside = [boxes[reference.target].column for reference in references[table.name] if reference.target in boxes]
         if beside:

@@ -1,4 +1,4 @@
-"""``docs/reference/settings.md``, from the one record of settings."""
+"""``docs/reference/settings.md``, from the record of settings."""
 
 import ast
 import inspect

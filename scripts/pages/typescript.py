@@ -1,7 +1,7 @@
-"""What the TypeScript client takes from the OpenAPI document: ``types.ts`` and ``operations.ts`` in its ``src``.
+"""The generated files of the TypeScript client, ``types.ts`` and ``operations.ts``, from the OpenAPI document.
 
-``types.ts`` has the records, ``operations.ts`` what each operation takes and answers, and how it is asked for. Its methods are
-written by hand over these, so a method that takes what its operation does not is refused by the compiler.
+``types.ts`` has the records, ``operations.ts`` the parameters, results and requests of the operations. The client's
+methods are written by hand over these, so the compiler refuses a method that does not match its operation.
 """
 
 import json
@@ -28,10 +28,10 @@ WITHOUT_METHOD: Final[Mapping[str, str]] = {
     "get_front_page": "for people",
     "get_docs": "for people",
 }
-"""Operations that no client has a method for, and why."""
+"""Operations without a client method, and the reason."""
 
 _OWN_HEADERS: Final = ("Idempotency-Key", "X-Request-Id")
-"""Those that a client writes, or says by something else."""
+"""Parameters that the client sets itself or offers in another form."""
 _SCHEMAS: Final[Mapping[str, Any]] = DOCUMENT["components"]["schemas"]
 _HEAD: Final = "// Written by `make docs` of the service's OpenAPI document. Do not edit it.\n"
 _INSTANT: Final = """
@@ -64,7 +64,7 @@ def write_files() -> dict[Path, str]:
 
 
 def list_operations() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Method, path and description of each operation that a client has a method for, in the document's order."""
+    """Method, path and description of each operation with a client method, in the document's order."""
     for path, methods in DOCUMENT["paths"].items():
         for method, operation in methods.items():
             if "operationId" in operation and operation["operationId"] not in WITHOUT_METHOD:
@@ -72,7 +72,7 @@ def list_operations() -> Iterator[tuple[str, str, Mapping[str, Any]]]:
 
 
 def scope_of(operation: Mapping[str, Any]) -> str | None:
-    """The one scope that it asks for; empty where a token of any scope will do, none where it needs no token."""
+    """Its required scope; empty if a token of any scope will do, none if it needs no token."""
     for way in operation.get("security", []):
         return "".join(way["OAuth2"])
     return None
@@ -149,7 +149,7 @@ def _plain_type(schema: Mapping[str, Any], *, is_sent: bool) -> str:
 
 
 def _write_parts(operation: Mapping[str, Any]) -> str:
-    """What it takes and answers, as a member of ``Operations``."""
+    """Its parameters and result, as a member of ``Operations``."""
     text = f"  {operation['operationId']}: {{\n"
     parameters = [_resolve_parameter(one) for one in operation["parameters"]]
     inside = [one for one in parameters if one["in"] == "path"]
@@ -207,13 +207,13 @@ def _body_schema(operation: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _answer_content(operation: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
     contents = operation["responses"]["200"]["content"]
-    # Where there are several it is JSON that a method answers; the statement's files have a method of their own.
+    # Of several content types the method returns JSON; the statement's files have another method.
     media_type = next((one for one in contents if "json" in one), next(iter(contents)))
     return media_type, contents[media_type]["schema"]
 
 
 def _answer_schema(operation: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a method gives: an item of it where it is a page."""
+    """The result of a method: the item type, if it is a page."""
     _, schema = _answer_content(operation)
     match _how_read(operation):
         case "data":
@@ -235,7 +235,7 @@ def _how_read(operation: Mapping[str, Any]) -> str:
 
 
 def _list_also_read(operation: Mapping[str, Any]) -> list[int]:
-    """Statuses that answer the same record as 200 does."""
+    """Statuses with the same record as 200."""
     contents = {status: one.get("content") for status, one in operation["responses"].items()}
     schemas = {
         status: [one["schema"] for one in content.values()]
@@ -246,7 +246,7 @@ def _list_also_read(operation: Mapping[str, Any]) -> list[int]:
 
 
 def _find_used() -> set[str]:
-    """Names of all records that operations take and answer, that webhooks tell, and that errors and pages have."""
+    """Names of all records in operations, webhooks, errors and pages."""
     found = {"ErrorCode", "EventName", "Pagination", "WebhookEvent"}
     for _, _, operation in list_operations():
         found |= _names_in(_answer_schema(operation)) | _names_in(operation.get("requestBody", {}))
@@ -254,7 +254,7 @@ def _find_used() -> set[str]:
 
 
 def _find_sent() -> set[str]:
-    """Names of what is sent and never answered."""
+    """Names of records that are only sent."""
     bodies = set[str]()
     answers = {"WebhookEvent"}
     for _, _, operation in list_operations():

@@ -1,1 +1,1 @@
-"""The documentation site: ``make site`` assembles its pages and has MkDocs build them into ``src/pixconnect/site``."""
+"""The documentation site: ``make site`` assembles its pages, and MkDocs builds them into ``src/pixconnect/site``."""

@@ -1,6 +1,6 @@
-"""Builds the documentation site into ``src/pixconnect/site``, which the service serves at ``/docs`` (``make site``).
+"""Build the documentation site into ``src/pixconnect/site``, which the service serves at ``/docs`` (``make site``).
 
-MkDocs Material makes the pages. Beside each stands its Markdown, and ``llms.txt`` lists them, for programs that read.
+MkDocs Material renders the pages. Next to each is its Markdown, listed in ``llms.txt``, for programs.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ PORTUGUESE: Final = {
     "transfer": "transferência enviar pagar",
     "webhook": "aviso",
 }
-"""Words of titles, and what readers in Brazil search for."""
+"""Words in titles, with the Portuguese words that readers search for."""
 _IN_PORTUGUESE: Final = "guides/inicio-rapido.html"
 _UNSERVED: Final = ("404.html", "sitemap.xml*", "**/*.map", "assets/javascripts/lunr/**/*.js")
 _SERVED_ANYWAY: Final = frozenset({"lunr.pt.min.js", "lunr.stemmer.support.min.js", "lunr.multi.min.js"})
-"""Of the search's languages, those that the site has."""
+"""The search's language files that the site needs."""
 _BY_TITLE: Final = re.compile(r"(?:decisions|about)/(?!start)")
-"""Pages for people who work on the service: the search finds them by their titles alone."""
+"""Pages for developers of the service: the search only finds their titles."""
 _MENDED: Final = {
     "**/*.html": (
         b'data-md-component="search" role="dialog"',
@@ -64,7 +64,7 @@ _MENDED: Final = {
     ),
     "assets/javascripts/bundle.*.js": (b'("nav",{class:"md-code__nav"}', b'("div",{class:"md-code__nav"}'),
 }
-"""What is different from the theme: screen readers get a name for the search, and no landmark for each block of code."""
+"""Changes to the theme: the search has a name for screen readers, and code blocks are no landmarks."""
 _SOURCE_MAP: Final = re.compile(rb"\n?(?://|/\*)# sourceMappingURL=[^\n]*\n?")
 _SUMMARY: Final = (
     "> A self-hosted Pix service for account holders. The service has its OpenAPI document at `/openapi.json`."
@@ -72,7 +72,7 @@ _SUMMARY: Final = (
 
 
 def main() -> None:
-    """Build the site elsewhere, and move it to its place when it is whole."""
+    """Build the site elsewhere, and move it into place when it is complete."""
     parser = argparse.ArgumentParser(description="Build the documentation site.")
     parser.add_argument("--to", type=Path, default=TARGET)
     target = parser.parse_args().to.absolute()
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def build(root: Path, folder: Path) -> None:
-    """Build into ``folder/site`` from what is assembled in ``folder/pages``; a broken link ends the program."""
+    """Build ``folder/site`` from the assembled ``folder/pages``; a broken link ends the program."""
     pages, site = folder / "pages", folder / "site"
     navigation = assemble(root, pages)
     (pages / "assets").mkdir()
@@ -112,9 +112,9 @@ def build(root: Path, folder: Path) -> None:
 
 
 def make(config_file: Path, pages: Path, site: Path, navigation: list[Any]) -> None:
-    """Have MkDocs make the pages; whatever it warns of ends the program."""
+    """Run MkDocs; any warning ends the program."""
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
-    # Only what builds the site has it.
+    # Only installed for building the site.
     from mkdocs.commands.build import build as build_pages  # noqa: PLC0415
     from mkdocs.config import load_config  # noqa: PLC0415
 
@@ -126,7 +126,7 @@ def make(config_file: Path, pages: Path, site: Path, navigation: list[Any]) -> N
 
 
 def mend_search(file: Path) -> None:
-    """Have the search find what has an English word in its title by the Portuguese word, with and without accents."""
+    """Make the search find English title words by their Portuguese words, with and without accents."""
     index = json.loads(file.read_text(encoding="utf-8"))
     index["docs"] = [entry for entry in index["docs"] if not _BY_TITLE.match(entry["location"]) or _is_page(entry)]
     for entry in index["docs"]:
@@ -136,7 +136,7 @@ def mend_search(file: Path) -> None:
         words = {word.removesuffix("s") for word in re.findall(r"[a-z]+", entry["title"].lower())}
         found = dict.fromkeys(" ".join(meant for word, meant in PORTUGUESE.items() if word in words).split())
         if found:
-            # A tag counts more than a title, and is shown.
+            # A tag would count more than a title, and be shown.
             entry["tags"] = [*found]
             entry["text"] += "".join(f" <p>{fold(word)}</p>" for word in found if fold(word) != word)
     file.write_text(json.dumps(index, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")

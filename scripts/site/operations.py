@@ -1,4 +1,4 @@
-"""Pages about the interface, one for each group of operations and one for types, from the OpenAPI document."""
+"""Pages about the API from the OpenAPI document, one for each group of operations and one for types."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ADDRESS: Final = "http://127.0.0.1:8080"
 FOLDER: Final = "reference/operations"
 TYPES: Final = "types"
 _ENUMERATED_MAX: Final = 9
-"""A longer enumeration, such as that of the events, makes the line unreadable."""
+"""A longer enumeration, such as that of the events, would make the line unreadable."""
 
 
 def write_pages() -> dict[str, tuple[str, str]]:
-    """Title and Markdown of each page, by its path below the documentation's folder."""
+    """Title and Markdown of each page, by its path in the documentation."""
     document = describe_interface(
         list_sections(is_sandbox=True), base_url=ADDRESS, auth_url=ADDRESS, version=__version__
     )
@@ -115,13 +115,13 @@ def _write_types(schemas: Mapping[str, Schema]) -> str:
 
 
 def _is_shown(name: str, schemas: Mapping[str, Schema]) -> bool:
-    """Whether a record has a chapter: bodies stand with their operation, and envelopes are alike."""
+    """Whether a record has its own chapter: bodies are shown with their operation, and envelopes are all alike."""
     schema = schemas[name]
     return ("properties" in schema or "oneOf" in schema) and not name.endswith(("Response", "Request"))
 
 
 def _list_fields(schema: Schema, schemas: Mapping[str, Schema]) -> str:
-    # Alternatives have the same fields: all kinds of each are shown.
+    # Alternatives have the same fields, so all their variants are shown.
     forms = [find_schema(form, schemas) for form in schema.get("oneOf", [schema])]
     required = forms[0].get("required", [])
     return _table(
@@ -153,7 +153,7 @@ def _kind(schema: Schema, schemas: Mapping[str, Schema]) -> str:
         return f"list of {_kind(found['items'], schemas)}"
     limits = [f"{found[word]}" for word in ("minLength", "maxLength") if word in found]
     default = f", default {found['default']}" if "default" in found else ""
-    # Of a number the type says more than the format.
+    # The format of a number adds nothing to its type.
     words = ("type", "format") if found.get("type") in FORMATS else ("format", "type")
     kind = str(found.get(words[0], found.get(words[1], "")))
     return kind + (f" ({' to '.join(limits)})" if limits else "") + default

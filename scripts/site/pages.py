@@ -1,6 +1,6 @@
-"""What the site is made of: the pages of ``docs``, some beside it, and those about the interface.
+"""The site's sources: the pages of ``docs``, some others, and those about the API.
 
-The index, ``docs/README.md``, is also the navigation: its chapters are the groups, in its order.
+The index, ``docs/README.md``, is also the navigation: its chapters become groups, in order.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from scripts.site import operations
 
 INDEX: Final = "README.md"
 _ABOUT: Final = ("ARCHITECTURE", "CHANGELOG", "CONTRIBUTING", "README", "SECURITY")
-"""Pages beside the folder ``docs``."""
+"""Pages outside of the folder ``docs``."""
 INTERFACE: Final = "reference/api.md"
-"""The page that leads to those of the operations."""
+"""The page that links to the operations."""
 _PICTURES: Final = frozenset({".png", ".svg"})
 _CODE: Final = re.compile(r"(^```.*?^```$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _COMMENT: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
@@ -29,7 +29,7 @@ _LISTED: Final = re.compile(r"\[([^\]]+)\]\(([^)#]+\.md)\)")
 
 
 def assemble(root: Path, folder: Path) -> list[Any]:
-    """Write all pages and pictures into a folder; returns the navigation, as MkDocs has it."""
+    """Write all pages and pictures into a folder; returns the navigation for MkDocs."""
     places = _place(root)
     for source, path in places.items():
         target = folder / path
@@ -49,16 +49,16 @@ def assemble(root: Path, folder: Path) -> list[Any]:
 
 
 def _place(root: Path) -> Mapping[str, str]:
-    """By a file's path in the repository, its path on the site."""
+    """The path on the site, by the path in the repository."""
     docs = root / "docs"
     files = sorted(path for path in docs.rglob("*") if path.suffix in _PICTURES | {".md"})
     found = {path.relative_to(root).as_posix(): path.relative_to(docs).as_posix() for path in files}
-    # A page named README would be the index of its folder.
+    # MkDocs would take a page named README as the index of its folder.
     return found | {f"{name}.md": f"about/{name.lower().replace('readme', 'start')}.md" for name in _ABOUT}
 
 
 def mend(source: str, text: str, places: Mapping[str, str]) -> str:
-    """A page as the site has it: links lead to the site's pages, and where there is none only their words stay."""
+    """A page with links to the site's pages; links to other files become plain text."""
 
     def lead(link: re.Match[str]) -> str:
         mark, words, target = link.groups()
@@ -72,7 +72,7 @@ def mend(source: str, text: str, places: Mapping[str, str]) -> str:
         return f"{mark}[{words}]({posixpath.relpath(found, posixpath.dirname(places[source]))}{hash_mark}{fragment})"
 
     parts = _CODE.split(_COMMENT.sub("", text))
-    # Every second part is code. A link whose words hold code is mended in the parts around it, so it is put aside first.
+    # Every second part is code. Links with code in their text are fixed first, and put aside.
     held: list[str] = []
 
     def hold(code: str) -> str:
@@ -84,7 +84,7 @@ def mend(source: str, text: str, places: Mapping[str, str]) -> str:
 
 
 def list_operations(folder: Path, start: str) -> str:
-    """A list of the pages about the interface, with links from a page in ``start``."""
+    """A list of the pages about the API, with links from a page in ``start``."""
     pages = sorted((folder / operations.FOLDER).glob("*.md"))
     return "".join(
         f"- [{page.stem.capitalize()}]({posixpath.relpath(page.relative_to(folder).as_posix(), start)})\n"
@@ -93,9 +93,9 @@ def list_operations(folder: Path, start: str) -> str:
 
 
 def read_navigation(index: str) -> list[Any]:
-    """The index's chapters, their parts, and the pages that they list."""
+    """The index's chapters with their parts and pages."""
     groups: list[Any] = []
-    # The chapters that the current line stands in, from the whole index down.
+    # The chapters around the current line, outermost first.
     levels: list[list[Any]] = [groups]
     for line in index.splitlines():
         if heading := _HEADING.fullmatch(line):

@@ -1,1 +1,1 @@
-"""What we remember; the only SQL."""
+"""The persistent state; the only SQL."""

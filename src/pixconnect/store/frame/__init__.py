@@ -1,1 +1,1 @@
-"""What all tables are written and read with: parts, columns, ids, the clock, lists."""
+"""The tools of all tables: parts, columns, ids, the clock, lists."""

@@ -1,4 +1,4 @@
-"""What operators did: rows that are added and never changed."""
+"""Operators' acts: rows that are added and never changed."""
 
 from __future__ import annotations
 

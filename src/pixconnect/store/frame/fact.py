@@ -47,7 +47,7 @@ class Fact(Struct, Generic[Row], frozen=True, kw_only=True, eq=False):
 
 
 class FactRows(Generic[Row]):
-    """What a batch writes of a fact."""
+    """A batch's rows of a fact."""
 
     __slots__ = ("deleted", "fact", "moved", "new")
 

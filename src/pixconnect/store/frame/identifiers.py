@@ -47,7 +47,7 @@ class IdBlocks:
 
     async def _take(self, name: LiteralString) -> int:
         left = self._left[name]
-        # A block may be used up, or forgotten, between its arrival and our turn.
+        # A block may be used up, or discarded, between its arrival and our turn.
         while not left:
             await self._fill(name, left)
         return left.pop()
@@ -79,7 +79,7 @@ _OPEN: Final[LiteralString] = """
 
 
 async def open_group(connection: Connection) -> tuple[DatabaseClock, int]:
-    """Begin to write, all that the group changes being locked; answers the clock and the first id of the group's block."""
+    """Begin a group, with all changed rows locked; return the clock and the first id of the group's block."""
     row = await fetch_row(connection, _OPEN)
     return clock_of(row), row["first_id"]
 

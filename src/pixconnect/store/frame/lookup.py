@@ -152,7 +152,7 @@ async def find_budget(pool: Pool, holder_id: int) -> KeptBudget | None:
     return None if row is None else KeptBudget(**row)
 
 
-# What came back meanwhile is added first: a bucket that was full has lost nothing by waiting, and gained nothing.
+# Tokens regained meanwhile are added first: waiting neither loses nor gains any.
 _REFILLED: Final[LiteralString] = """
     least($4, kept.tokens + greatest(0, extract(epoch from $3 - kept.read_at)) * $5)
 """

@@ -1,4 +1,4 @@
-"""What a caller is answered where a constraint refuses a row because the facts changed after they were judged."""
+"""The caller's error when a constraint refuses a row because the facts changed after they were judged."""
 
 from typing import Final
 

@@ -1,15 +1,15 @@
-"""A table's columns, written once: what statements name, what they are given, and the records that rows become.
+"""A table's columns, written once: names and types for statements, and the records that rows become.
 
-A statement of one table is what follows its ``select`` and ``from``; a longer one stays text above its function, and takes its
-columns from here::
+A statement of one table is the text after its ``select`` and ``from``; a longer one stays text above its function, and takes
+its columns from here::
 
     await TRANSFER.find(connection, "where id = $1", transfer_id)
     _LIST: Final[LiteralString] = f"select {TRANSFER.select} from transfer join ..."
 
 A ``Table`` is declared with its columns and their types as they would stand in its ``create table``.
-``tests/store/frame/test_table.py`` compares every table that is declared with the one in the database.
+``tests/store/frame/test_table.py`` compares every declared table with the one in the database.
 
-Statements are put together from parts: one insert or update each, of whole groups of rows.
+Statements are assembled from parts: one insert or update each, of whole groups of rows.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ Row = TypeVar("Row", bound=Struct)
 Arguments = Sequence[Any]
 
 Returns = Literal["nothing", "each row", "any row"]
-"""What we ask a part: nothing; whether it found each row that it got; or whether it wrote any."""
+"""The expected result of a part: none; whether it found each of its rows; or whether it wrote any."""
 
 
 class Alike(Struct, frozen=True, kw_only=True, eq=False):
@@ -322,5 +322,5 @@ def numbered(sql: LiteralString, count: int, first: int = 1) -> LiteralString:
 
 
 def no_arguments(_: Sequence[object]) -> Arguments:
-    """Of a part that is given nothing: it takes up what another one has written."""
+    """For a part without its own rows: it reads those of another part."""
     return ()

@@ -1,14 +1,14 @@
 """Totals of lists, which stay fast at any length.
 
-Counting ten million rows takes most of a second. Instead each write group adds what it changed, by status and hour of
-creation; housekeeping adds the rows of one hour together; a total is a sum over whole hours, and only the two hours at the
-edges of a span are counted. A page far down the list is found the same way: whole hours are skipped by their totals.
+Counting ten million rows takes most of a second. Instead each write group adds its changes, by status and hour of creation;
+housekeeping adds the rows of one hour together; a total is a sum over whole hours, and only the two hours at the edges of a
+span are counted. A page far down the list is found the same way: whole hours are skipped by their totals.
 
-The cents that a holder has sent are summed in the same way: days and nights begin with an hour.
+The sums sent by a holder are kept in the same way: days and nights begin with an hour.
 
-Events and deliveries are counted in ``webhook_tally``, and noted by triggers: a delivery changes its status in many ways, and a
-way that forgot to note it would make totals wrong for months. A delivery counts as ``made`` for as long as it is kept, and as
-``delivered`` or ``failed`` beside it.
+Events and deliveries are counted in ``webhook_tally``, by triggers: a delivery changes its status in many ways, and a way that
+omitted it would make totals wrong for months. A delivery counts as ``made`` for as long as it is kept, and as ``delivered`` or
+``failed`` beside it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString:
-    """Adds at most ``$1`` notes of ``<table>_change`` to the counts of their hours in ``table``; answers how many."""
+    """Adds at most ``$1`` rows of ``<table>_change`` to the counts of their hours in ``table``; returns their number."""
     return f"""
         with taken as (
             delete from {table}_change where ctid = any(array(select ctid from {table}_change limit $1))
@@ -60,10 +60,10 @@ def _fold_statement(table: LiteralString, owner: LiteralString) -> LiteralString
 
 
 def hours_statement(table: LiteralString, noted: LiteralString, sign: LiteralString = "1") -> LiteralString:
-    """Reads whole hours with something in them, folded or not, the newest first.
+    """Reads whole hours with counts, folded or not, the newest first.
 
     Args:
-        noted: What of it and of ``<table>_change``: from ``where`` on.
+        noted: The condition on it and on ``<table>_change``: from ``where`` on.
         sign: Whether a kind and status adds to the count or takes from it.
     """
     return f"""
@@ -90,7 +90,7 @@ WebhookKind = Literal["event", "delivery"]
 def webhook_hours_statement(
     kind: WebhookKind, status: Literal["made", "pending", "delivered", "failed"]
 ) -> LiteralString:
-    """The same of a holder's events or an endpoint's deliveries: ``$1`` whose, ``$2`` oldest and ``$3`` newest hour."""
+    """The same for a holder's events or an endpoint's deliveries: ``$1`` its id, ``$2`` oldest and ``$3`` newest hour."""
     # Pending ones are those made and not ended.
     statuses: LiteralString = "'made', 'delivered', 'failed'" if status == "pending" else f"'{status}'"
     sign: LiteralString = "case status when 'made' then 1 else -1 end" if status == "pending" else "1"
@@ -109,7 +109,7 @@ def _columns(changes: Sequence[Change]) -> list[tuple[object, ...]]:
     for change in changes:
         instants[change.holder_id, change.kind, change.status, change.created_at] += change.change
     hours: Counter[tuple[int, Kind, str, datetime]] = Counter()
-    # First by instant, for most of a batch have the same one: cutting it down to its hour is what takes time.
+    # First by instant, for most of a batch have the same one: truncating it to its hour takes most of the time.
     for (holder_id, kind, status, created_at), count in instants.items():
         hours[holder_id, kind, status, created_at.replace(minute=0, second=0, microsecond=0)] += count
     return list(zip(*((*key, count) for key, count in hours.items()), strict=True))
@@ -141,7 +141,7 @@ Follow = Callable[[Any, Any], list[tuple[Fact[Change], Change]]]
 
 
 def count(kind: Kind) -> Follow:
-    """What follows a fact that lists count by its status."""
+    """The part that follows a fact counted in lists by its status."""
 
     def follow(before: Counted | None, after: Counted) -> list[tuple[Fact[Change], Change]]:
         if before is not None and before.status == after.status:
@@ -198,12 +198,12 @@ async def read_events_total(pool: Pool, holder_id: int) -> int:
 
 async def try_lock_tally(connection: Connection) -> bool:
     """Whether no other process folds until this transaction ends."""
-    # Tried, and not waited for: who has it does what there is to do.
+    # Tried, and not waited for: the holder of the lock does all the work.
     return await connection.fetchval("select pg_try_advisory_xact_lock($1)", _FOLD_LOCK)
 
 
 async def fold(connection: Connection, rows_max: int) -> int:
-    """Add so many notes of each tally to the counts of its hours; answers how many there were.
+    """Add this many changes of each tally to the counts of its hours; return their number.
 
     Must be called in a transaction that holds the lock: two that fold at once would wait for each other.
     """

@@ -38,7 +38,9 @@ class ClientStates(Struct, frozen=True, kw_only=True):
     revision: int
     """The value of ``access_revision`` in the same snapshot."""
     tokens_from_s: Mapping[str, int]
-    """Since when issued tokens are good, in seconds of Unix time; a client that is disabled, or whose holder is, is missing."""
+    """Since when issued tokens are valid, in seconds of Unix time; a disabled client, or one of a disabled holder, is missing.
+
+    """
     certificates: Mapping[str, str | None]
     """The certificate that each of these clients' tokens must be bound to."""
 
@@ -133,7 +135,7 @@ async def rehash(connection: Connection, found: StoredClient, secret_hash: bytes
 async def list_hashed_otherwise(
     connection: Connection, secret_key_id: bytes, after: str, rows_max: int
 ) -> list[Client]:
-    """Clients whose secret is not, or not surely, hashed under this key, in order of ``client_id``."""
+    """Clients whose secret may be hashed under another key, in order of ``client_id``."""
     which: LiteralString = "where secret_key_id is distinct from $1 and client_id > $2 order by client_id limit $3"
     return await _CLIENT.find_all(connection, which, secret_key_id, after, rows_max)
 
@@ -209,7 +211,7 @@ from client where certificate_expires_at is not null and disabled_at is null
 
 
 async def count_certificates(connection: Connection | Pool, now: datetime, soon: datetime) -> Mapping[str, int]:
-    """Certificates of clients that are let in: those that have *ended*, those *ending* soon, and those *valid* for longer."""
+    """Certificates of enabled clients: *ended* ones, those *ending* soon, and those *valid* for longer."""
     return dict(await fetch_row(connection, _COUNT_CERTIFICATES, now, soon))
 
 
@@ -297,7 +299,7 @@ delete from token_failure where id in (
 
 
 async def delete_old_failures(connection: Connection, window_s: int, rows_max: int) -> None:
-    """Forget failures that no longer count, a few at a time."""
+    """Delete failures that no longer count, a few at a time."""
     await connection.execute(_DELETE_OLD_FAILURES, timedelta(seconds=window_s), rows_max)
 
 
@@ -312,9 +314,9 @@ async def open_sandbox_holder(
     asked_by: str,
     holders_max: int,
 ) -> int | None:
-    """Make a holder with an empty account, this key and this client, and note it in the audit.
+    """Make a holder with an empty account, this key and this client, and record it in the audit.
 
-    Answers its id, or ``None`` if there are as many as there may be. Outside a sandbox PostgreSQL refuses it.
+    Returns its id, or ``None`` at the maximum of holders. Outside a sandbox PostgreSQL refuses it.
     """
     own = client.client
     # As for deposits, we take this role for one statement.

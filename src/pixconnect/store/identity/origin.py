@@ -21,7 +21,7 @@ OriginKind = Literal["charge", "charge_change", "transfer", "refund", "endpoint"
 
 
 class Asked(Struct, frozen=True):
-    """Who asked for a fact."""
+    """The origin of a fact."""
 
     kind: OriginKind
     fact_id: int
@@ -127,7 +127,7 @@ ORIGINS: Final = Fact(rank=310, inserts=(APPEND,), key=None)
 
 
 async def note(connection: Connection, asked: Asked) -> None:
-    """Note who asked for something that no batch writes."""
+    """Record the origin of a request that no batch writes."""
     sql, arguments = APPEND.fit([asked])
     await connection.execute(numbered(sql, len(arguments)), *arguments)
 
@@ -143,7 +143,7 @@ async def audit_client(
 
 
 class Origin(Struct, frozen=True, kw_only=True):
-    """Who asked for one fact."""
+    """The stored origin of one fact."""
 
     kind: OriginKind
     id: int
@@ -159,7 +159,7 @@ class Origin(Struct, frozen=True, kw_only=True):
 
 
 class AskedFact(Struct, frozen=True, kw_only=True):
-    """One fact that a client asked for."""
+    """One fact requested by a client."""
 
     kind: str
     id: int
@@ -197,7 +197,7 @@ _OF_FACT: Final[LiteralString] = """
 
 
 async def list_of(pool: Pool, kind: OriginKind, fact_id: int, holder_id: int, count_max: int) -> list[Origin]:
-    """Who asked for the changes of one thing, of a kind that a holder has few of; the newest first."""
+    """The origins of one resource's changes, for kinds that a holder has few of; the newest first."""
     rows = await pool.fetch(_OF_FACT, holder_id, kind, fact_id, count_max)
     return [convert(dict(row), Origin) for row in rows]
 
@@ -225,7 +225,7 @@ async def list_of_client(  # noqa: PLR0913  each narrows the search
     peer: str | None,
     count_max: int,
 ) -> list[Origin]:
-    """What a client asked for in an interval, the newest first."""
+    """A client's requests in an interval, the newest first."""
     rows = await pool.fetch(_OF_CLIENT, list(kinds), holder_id, client_id, initial_at, final_at, jti, peer, count_max)
     return [convert(dict(row), Origin) for row in rows]
 
@@ -273,5 +273,5 @@ async def list_of_request(
 
 
 async def forget(pool: Pool, count_max: int) -> int:
-    """Forget the oldest that are kept no more; answers how many rows went."""
+    """Delete the oldest expired rows; return their number."""
     return await pool.fetchval("select forget_origins($1)", count_max)

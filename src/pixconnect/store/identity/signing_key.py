@@ -49,9 +49,9 @@ from access_revision left join signing_key on true order by signs_from desc, cre
 
 
 async def read_all(connection: Connection | Pool) -> Keys:
-    """Every key that is not forgotten yet, the latest first."""
+    """Every stored key, the latest first."""
     rows = await connection.fetch(_LIST)
-    # The revision is there also where there are no keys.
+    # The revision exists even without keys.
     keys = [SIGNING_KEY.read(row) for row in rows if row["kid"] is not None]
     return Keys(revision=rows[0]["revision"], keys=keys)
 
@@ -73,14 +73,14 @@ async def list_all(connection: Connection | Pool) -> list[SigningKey]:
 insert: Final = SIGNING_KEY.insert
 
 
-# A key that signs no more is only verified with.
+# A key that no longer signs is only used to verify.
 _FORGET_PRIVATE: LiteralString = """
 update signing_key set private_sealed = null where kid = any($1) and private_sealed is not null
 """
 
 
 async def forget_private(connection: Connection, kids: Sequence[str]) -> None:
-    """Drop the private parts of keys that sign no more."""
+    """Delete the private parts of keys that no longer sign."""
     await connection.execute(_FORGET_PRIVATE, list(kids))
 
 
@@ -90,7 +90,7 @@ update signing_key set private_sealed = null, revoked_at = $2 where kid = $1 and
 
 
 async def revoke(connection: Connection, kid: str, revoked_at: datetime) -> None:
-    """Revoke a key, and forget its private part."""
+    """Revoke a key, and delete its private part."""
     await connection.execute(_REVOKE, kid, revoked_at)
 
 
@@ -101,7 +101,7 @@ async def reseal(connection: Connection, kid: str, private_sealed: bytes) -> Non
 
 
 async def delete(connection: Connection, kids: Sequence[str]) -> None:
-    """Forget keys that nothing is verified with any more."""
+    """Delete keys that no longer verify anything."""
     await connection.execute("delete from signing_key where kid = any($1)", list(kids))
 
 

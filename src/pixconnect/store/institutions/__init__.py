@@ -1,1 +1,1 @@
-"""What we remember of accounts at institutions."""
+"""The stored state of accounts at institutions."""

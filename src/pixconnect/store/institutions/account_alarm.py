@@ -1,4 +1,4 @@
-"""The table of alarms that pause accounts at institutions, and what they are judged by."""
+"""The table of alarms that pause accounts at institutions, and the figures that raise them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def list_alarms(connection: Connection | Pool) -> list[AccountAlarm]:
 
 
 async def find_last_alarm(pool: Pool, institution_id: int) -> datetime | None:
-    """When the last one was noticed: what an operator has seen is no reason for another."""
+    """When the last one was noticed: an acknowledged observation raises no other."""
     return await pool.fetchval("select max(noticed_at) from account_alarm where institution_id = $1", institution_id)
 
 

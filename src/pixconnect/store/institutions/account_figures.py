@@ -27,7 +27,7 @@ class AccountFigures(Struct, frozen=True, kw_only=True):
     """The oldest day that is over and not closed, among the last ones after that on which the books began."""
 
 
-# Of a day that no statement speaks of there is no row: it is not closed either.
+# A day without a statement has no row: it is not closed either.
 _LIST: Final[LiteralString] = """
     select account.id, account.name, account.poll_s, coalesce(near.ended_at, account.created_at) as read_at,
         case when account.state = 'active' then null when account.lost_at is not null then 'loss' else coalesce((
@@ -74,7 +74,7 @@ _SUM_QUEUED: Final[LiteralString] = f"""
 
 
 async def sum_queued(pool: Pool, count_max: int) -> dict[int, int]:
-    """By account what orders that have not left yet are to take from it, in cents; at most so many are added up."""
+    """By account the sum that unsent orders are to take from it, in cents; at most so many are added up."""
     return {row["institution_id"]: row["cents"] for row in await pool.fetch(_SUM_QUEUED, count_max)}
 
 

@@ -49,7 +49,7 @@ _HOLD_DAYS: Final[LiteralString] = "select institution_id, left_cents from hold_
 
 
 async def hold_refund_days(connection: Connection, institution_ids: Sequence[int], day: date) -> dict[int, int]:
-    """What may still be returned over accounts on a day, in cents, held until the transaction ends; taken after balances."""
+    """The remaining refund allowance of accounts on a day, in cents, locked until the end; taken after balances."""
     rows = await connection.fetch(_HOLD_DAYS, institution_ids, day)
     return {row["institution_id"]: row["left_cents"] for row in rows}
 
@@ -57,7 +57,7 @@ async def hold_refund_days(connection: Connection, institution_ids: Sequence[int
 async def hold_transfer_days(
     connection: Connection, institution_ids: Sequence[int], day: date
 ) -> dict[int, TransferAllowance]:
-    """What may still be sent over accounts on a day, held until the transaction ends; taken after balances."""
+    """The remaining transfer allowance of accounts on a day, locked until the transaction ends; taken after balances."""
     rows = await connection.fetch("select * from hold_transfer_days($1, $2)", institution_ids, day)
     return {
         row["institution_id"]: TransferAllowance(

@@ -1,4 +1,4 @@
-"""What the books say of an account while its balance at the institution is compared with them: one snapshot."""
+"""The books of an account for a comparison with its balance at the institution: one snapshot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pixconnect.store.institutions.own_investment import POSITION
 
 _FEES_SINCE: Final = timedelta(days=90)
 _FEES_MAX: Final = 10_000
-"""So many of the newest fee lines are looked at."""
+"""The maximum of newest fee lines read."""
 _decode = msgspec.json.Decoder(dict[str, int]).decode
 
 _CALLED: Final[LiteralString] = """
@@ -29,8 +29,8 @@ async def read_called(pool: Pool, account_id: int) -> dict[str, int]:
     return _decode(await pool.fetchval(_CALLED, account_id))
 
 
-# Each holder's entries by its index: what moves what the account has is numbered, but for a deficit's part, which comes beside
-# or after entries that are, and in a single comparison only.
+# Each holder's entries by its index: entries that move the account's money are numbered, except a deficit's part, which comes
+# beside or after numbered ones, and in a single comparison only.
 _READ: Final[LiteralString] = f"""
     with lying as materialized (select id as holder_id from holder where institution_id = $1),
     booked as (

@@ -8,7 +8,7 @@ from typing import Final, LiteralString
 from pixconnect.domain.institutions.certificate import AccountCertificate
 from pixconnect.foundation.pool import Connection, Pool
 
-# Written only where it says something else: a worker opens an account at each change of it.
+# Written only on a change: a worker opens an account at each change of it.
 _NOTE: Final[LiteralString] = """
     insert into institution_certificate as kept (institution_id, part, ends_at)
     select $1, part, ends_at from unnest($2::text[], $3::timestamptz[]) as used (part, ends_at)

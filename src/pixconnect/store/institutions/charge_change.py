@@ -37,13 +37,13 @@ _INSERT: Final[LiteralString] = f"""
 
 
 async def insert(connection: Connection, change: ChargeChange) -> ChargeChange:
-    """Remember it before it is asked for, under a lock of its charge; it gets its id."""
+    """Store it before the call, under a lock of its charge; it gets its id."""
     row = await connection.fetchrow(_INSERT, *_NEW.values(change))
     return errors.require(CHANGES.read_found(row), "the inserted row exists")
 
 
 async def find_under_way(connection: Connection | Pool, charge_id: int, holder_id: int) -> ChargeChange | None:
-    """The one whose outcome is unknown."""
+    """The pending change, whose outcome is unknown."""
     return await CHANGES.find(
         connection, "where charge_id = $1 and holder_id = $2 and state = 'asked'", charge_id, holder_id
     )
@@ -61,5 +61,5 @@ _NOTE_REVISION: Final[LiteralString] = """
 
 
 async def note_revision(pool: Pool, change: ChargeChange, revision: int) -> bool:
-    """Keep what the institution counted before it is asked; ``False`` if another process asks by now."""
+    """Store the institution's revision before the call; ``False`` if another process is calling by now."""
     return await pool.fetchval(_NOTE_REVISION, change.id, change.calls_count, revision) is not None

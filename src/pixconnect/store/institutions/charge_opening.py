@@ -34,7 +34,7 @@ _INSERT: Final[LiteralString] = f"""
 
 
 async def insert(connection: Connection, opening: ChargeOpening) -> bool:
-    """Remember it before it is asked for; ``False`` if its txid or external id is taken."""
+    """Store it before the call; ``False`` if its txid or external id is taken."""
     return await connection.fetchval(_INSERT, *OPENINGS.values(opening)) is not None
 
 
@@ -133,5 +133,5 @@ _TAKE_NAMED: Final[LiteralString] = f"""
 async def take_named(
     pool: Pool, institution_id: int, txids: Sequence[str], again_at: datetime
 ) -> Sequence[ChargeOpening]:
-    """Those of these txids whose outcome is unknown, put off for all other workers."""
+    """Openings of these txids with an unknown outcome, put off for all other workers."""
     return [OPENINGS.read(row) for row in await pool.fetch(_TAKE_NAMED, institution_id, txids, again_at)]

@@ -16,7 +16,7 @@ _ADD_PART: Final[LiteralString] = """
 
 
 async def add_parts(connection: Connection, institution_id: int, joins: Sequence[ItemJoin]) -> None:
-    """Note what sums are made of, in the transaction that joins them."""
+    """Record the parts of sums, in the transaction that joins them."""
     rows = [(institution_id, one.item_id, int(name)) for one in joins for _, name in one.parts]
     if rows:
         await connection.executemany(_ADD_PART, rows)

@@ -1,4 +1,4 @@
-"""Which movements are items that have proved to be transfers or refunds, or that may be orders which a loss has forgotten."""
+"""Movements whose items proved to be transfers or refunds, or may be orders lost by the database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, LiteralString
 from pixconnect.domain.institutions.joining import DAYS_APART_MAX, NO_PIX, ReversedMovement
 from pixconnect.foundation.pool import Connection, Pool
 
-# Words for a kind may be a payer's. A name of the network says more; but a fee names the Pix that it is taken for.
+# Words for a kind may be a payer's. A name of the network is stronger; but a fee has the name of its Pix.
 _MAY_BE_PIX: Final[LiteralString] = """
     (item.kind <> all({no_pix}) or item.return_id is not null or item.end_to_end_id is not null and item.kind <> 'fee')
 """

@@ -25,5 +25,5 @@ async def read_position(connection: Connection | Pool, institution_id: int) -> i
 
 
 async def add(connection: Connection, institution_id: int, principals: Mapping[str, int]) -> None:
-    """Note what joined lines moved, in the transaction that joins them."""
+    """Record the invested part of joined lines, in the transaction that joins them."""
     await connection.execute(_ADD, institution_id, list(principals), list(principals.values()))

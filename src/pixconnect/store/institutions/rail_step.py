@@ -38,7 +38,7 @@ async def find(pool: Connection | Pool, institution_id: int, order_names: Sequen
 
 
 class OrderNaming(Struct, frozen=True, kw_only=True):
-    """What a row is made of."""
+    """The contents of a new row."""
 
     order_name: str
     kind: Kind
@@ -107,7 +107,7 @@ _FIND_LOSS: Final[LiteralString] = """
 
 
 async def find_loss(pool: Pool, since: datetime) -> datetime | None:
-    """From when on something may be forgotten, of the losses that were noticed since then."""
+    """The beginning of the span that may be lost, by the losses noticed since an instant."""
     return await pool.fetchval(_FIND_LOSS, since)
 
 
@@ -117,7 +117,7 @@ _INSERT: Final[LiteralString] = (
 
 
 async def insert(connection: Connection | Pool, step: RailStep) -> None:
-    """Remember a new one; one that is there stays."""
+    """Store a new one; an existing one stays."""
     await connection.execute(_INSERT, *STEP.values(step))
 
 
@@ -163,6 +163,6 @@ _FIND_NAMED: Final[LiteralString] = f"""
 
 
 async def find_named(pool: Connection | Pool, institution_id: int, names_there: Sequence[str]) -> dict[str, RailStep]:
-    """The refunds that we asked for, of the names that an institution lists; what others asked for is left out."""
+    """Our own refunds among the names that an institution lists; others are omitted."""
     rows = await pool.fetch(_FIND_NAMED, institution_id, names_there)
     return {row["name_there"]: STEP.read(row) for row in rows}

@@ -40,7 +40,7 @@ async def insert_file(connection: Connection, file: RecordedFile) -> None:
 
 
 async def list_files(connection: Connection, institution_id: int, day: date) -> list[RecordedFile]:
-    """The last files that speak of a day, the newest first."""
+    """The last files that cover a day, the newest first."""
     return [FILE.read(row) for row in await connection.fetch(_LIST_FILES, institution_id, day)]
 
 
@@ -80,7 +80,7 @@ _INSERT_SOURCE: Final[LiteralString] = f"""
 
 
 async def list_sources(connection: Connection | Pool, institution_id: int) -> list[FileSource]:
-    """The forms of file whose first file a person has confirmed, the first of them first."""
+    """The formats of files whose first file a person has confirmed, the first of them first."""
     return [SOURCE.read(row) for row in await connection.fetch(_LIST_SOURCES, institution_id)]
 
 

@@ -62,7 +62,7 @@ _WRITE: Final[LiteralString] = f"""
 
 
 async def write(connection: Connection, callback: CallbackSecret) -> None:
-    """Remember the secret of an account's callback, in the place of the one before."""
+    """Store the secret of an account's callback, replacing the earlier one."""
     await connection.execute(_WRITE, *CALLBACK.values(callback))
 
 

@@ -24,7 +24,7 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
     transfer_id: int
     holder_id: int
     is_above: bool
-    """Its amount is above what may leave without one."""
+    """Its amount exceeds the limit without approval."""
     is_new_payee: bool
     """Nothing of its holder's had settled to the payee."""
     since: datetime
@@ -32,7 +32,7 @@ class PendingApproval(Struct, frozen=True, kw_only=True):
 
 
 class ApprovalAnswer(Struct, frozen=True, kw_only=True):
-    """What an operator said of it, once."""
+    """An operator's decision on it, made once."""
 
     order_name: str
     is_approved: bool
@@ -90,8 +90,8 @@ _MOVE_ORDER: Final[LiteralString] = "update open_order set approval = $2, due_at
 
 
 async def decide(connection: Connection, decision: ApprovalAnswer, order: OpenOrder) -> None:
-    """Write what an operator said, and the order as it is by that."""
-    # First the answer, whose key is the order: a second one fails before it moves anything.
+    """Write an operator's decision, and the changed order."""
+    # First the decision, whose key is the order: a second one fails before it moves anything.
     await connection.execute(_INSERT_DECISION, *APPROVAL_ANSWER.values(decision))
     await connection.execute(_MOVE_ORDER, order.name, order.approval, order.due_at, order.give_up_at)
 

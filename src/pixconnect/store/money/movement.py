@@ -34,7 +34,7 @@ _FIND_HOLDERS: Final[LiteralString] = """
 
 
 async def find_holders(connection: Connection, institution_id: int, item_ids: Sequence[str]) -> dict[str, int]:
-    """Whose the movements of an account's items are."""
+    """The holders of the movements of an account's items."""
     rows = await connection.fetch(_FIND_HOLDERS, institution_id, item_ids)
     return {row["item_id"]: row["holder_id"] for row in rows}
 

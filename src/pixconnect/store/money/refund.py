@@ -70,7 +70,7 @@ _FIND_OF_TRANSFERS: Final[LiteralString] = f"""
 async def find_of_transfers(
     pool: Connection | Pool, wanted: Sequence[tuple[int, int]]
 ) -> dict[tuple[int, int], list[Refund]]:
-    """The refunds of transfers, by the transfer's id and holder, each in the order in which they were asked for."""
+    """The refunds of transfers, by the transfer's id and holder, each in the order of request."""
     found: dict[tuple[int, int], list[Refund]] = {}
     for row in await pool.fetch(_FIND_OF_TRANSFERS, *split_pairs(wanted)):
         refund = REFUND.read(row)
@@ -84,7 +84,7 @@ _TELL_NAME: Final[LiteralString] = """
 
 
 async def tell_name(connection: Connection | Pool, refund: Refund, network_id: str) -> None:
-    """Note what the network calls a refund that was recorded without that name."""
+    """Record the network's name of a refund that was recorded without it."""
     await connection.execute(_TELL_NAME, refund.id, refund.holder_id, network_id)
 
 

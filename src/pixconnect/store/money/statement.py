@@ -15,8 +15,8 @@ from pixconnect.foundation.pool import Pool
 from pixconnect.store.frame.table import fetch_row
 from pixconnect.store.money.movement import MOVEMENT
 
-# Numbers have no gaps and rise with instants: the entry before the span and the last one within it say everything. One query
-# is one snapshot.
+# Numbers have no gaps and rise with instants: the entry before the span and its last one determine everything. One query is one
+# snapshot.
 _FIND_EXTENT: Final[LiteralString] = """
     select coalesce(before.number, 0) + 1 as first_number, coalesce(final.number, 0) as last_number,
         coalesce(before.running_balance_cents, 0) as opening_cents, final.running_balance_cents as final_cents,
@@ -45,8 +45,8 @@ async def find_extent(pool: Pool, holder_id: int, initial_at: datetime, final_at
     )
 
 
-# ``lateral`` with a limit leaves PostgreSQL one way only, row by row through the primary keys: a hash of the whole history is
-# what it would otherwise think of once statistics are old.
+# ``lateral`` with a limit leaves PostgreSQL one plan only, row by row through the primary keys: with old statistics it would
+# otherwise hash the whole history.
 _READ_LINES: Final[LiteralString] = """
     select entry.id, entry.created_at, entry.amount_cents, entry.running_balance_cents,
         entry.credit_account in ('available', 'reserved', 'blocked') as is_in,

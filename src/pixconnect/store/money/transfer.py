@@ -56,7 +56,7 @@ _INSERT_REFUSED: Final[LiteralString] = f"""
 
 
 async def insert_refused(connection: Connection, refused: Sequence[RefusedCredit]) -> None:
-    """Remember refusals, unless the same payment was refused before."""
+    """Store refusals, unless the same payment was refused before."""
     rows = sorted(refused, key=lambda each: each.name)
     await connection.execute(_INSERT_REFUSED, *REFUSED_CREDIT.arrays(rows))
 
@@ -72,7 +72,7 @@ _FORGET_REFUSED: Final[LiteralString] = """
 
 
 async def forget_refused(pool: Pool, kept_for: timedelta, count_max: int) -> int:
-    """Forget the oldest, at most so many; how many there were."""
+    """Delete at most this many of the oldest; return their number."""
     return await pool.fetchval(_FORGET_REFUSED, kept_for, count_max)
 
 
@@ -189,8 +189,8 @@ async def count_settled_out(
     return row["count"], row["until"]
 
 
-# In the words of the index `transfer_accepted`, in which only these stand.
-# What the institution holds as suspect is silent as long as it said that it would be.
+# In the terms of the index `transfer_accepted`, which has only these. A suspect payment counts as silent only after the
+# institution's announced time.
 _IS_SILENT: Final[LiteralString] = """
     direction = 'IN' and status = 'PROCESSING' and created_at <= $1 and not exists (
         select from block where block.holder_id = transfer.holder_id and block.state = 'open' and kind = 'precautionary'

@@ -1,1 +1,1 @@
-"""What proves the books: each rule as SQL, and what a run of it has found."""
+"""The proof of the books: each rule as SQL, and the findings of runs."""

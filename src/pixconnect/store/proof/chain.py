@@ -56,7 +56,7 @@ UNBROKEN: Final = Rule(
 # A run's slices are by holder: a row moved to another holder is missing from the first and extra in the second.
 AS_CHAINED: Final = Rule(
     name="entries_are_as_chained",
-    says="each entry and what caused it is as it was when it was chained",
+    says="each entry and its cause are unchanged since they were chained",
     broken="""
         with chained as materialized (
             select link.holder_id, link.position, chained_at, listed.* from {links} as link
@@ -206,7 +206,7 @@ async def chain_entries(pool: Pool, count_max: int, rest: timedelta) -> int:
     return await pool.fetchval("select chain_entries($1, $2) where refuse_old_session()", count_max, rest)
 
 
-# Read behind the last one that is chained, so it costs what waits: little, but after the upgrade that brought the chain.
+# Read behind the last chained one, so it costs as much as is pending: little, except after the upgrade that added the chain.
 _COUNT_UNCHAINED: Final[LiteralString] = """
     select count(*) from ledger_entry where id > coalesce((select chained_id from entry_chain_state), 0)
 """
@@ -229,7 +229,7 @@ _LIST_HEADS: Final[LiteralString] = """
 
 
 async def list_heads(connection: Connection) -> list[ChainHead]:
-    """The last head of each holder who has one."""
+    """The last head of each holder that has one."""
     return [ChainHead(**row) for row in await connection.fetch(_LIST_HEADS)]
 
 
@@ -256,7 +256,7 @@ async def compare_heads(connection: Connection, kept: Sequence[ChainHead]) -> li
     return [read_finding(KEPT_HEADS.name, row) for row in rows]
 
 
-# No index leads from an entry to its link: this is one holder's links, for one person who asks.
+# No index leads from an entry to its link: this reads one holder's links, for one inspection.
 _FIND_CHAINED: Final[LiteralString] = """
     select link.holder_id, $1::bigint as entry_id, facts, person, salts[place] as salt,
         link.person_digests[place] as person_digest, link.digests[place] as digest, erased.salt as erased_salt,

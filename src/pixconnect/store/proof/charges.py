@@ -8,10 +8,10 @@ from typing import Final, LiteralString
 from pixconnect.domain.proof.rule import Rule
 
 _rule: Final = partial(
-    Rule, todo="look at the charge and at the payment, `pixconnect find ID`: what the rail settled is the truth"
+    Rule, todo="look at the charge and at the payment, `pixconnect find ID`: the rail's settlement is the truth"
 )
 
-# As `fingerprint` and `digest_contents` make them. Once it was revised, the last revision knows what took its place.
+# As made by `fingerprint` and `digest_contents`. After a revision, the last revision has the earlier values.
 DIGEST: Final[LiteralString] = """
     case when length(fingerprint) = 32 then sha256(convert_to(charge.contents, 'UTF8'))
         else decode('03', 'hex') || substr(sha256(convert_to(format(
@@ -127,7 +127,7 @@ CHARGES: Final = (
                 from charge_revision as kept where kept.charge_id = charge.id and kept.holder_id = charge.holder_id
             ) as kept
             where (kept_count, earlier_count) <> (coalesce(revision, 0), coalesce(revision, 0))
-                -- A key may have become another holder's since: whose it was then is not kept.
+                -- A key may have become another holder's since: its earlier owner is not kept.
                 or contents is null and institution_id is null
                     and not exists (select from pix_key where pix_key.key = charge.key)
                     and not exists (select from removed_pix_key where removed_pix_key.key = charge.key)
@@ -137,7 +137,7 @@ CHARGES: Final = (
                 or contents is not null and coalesce(due_on::text, '') <> coalesce(wanted -> 'due' ->> 'due_on', '')
                 or institution_id is null and due_on is null and {runs_on}
                     and expires_at <> created_at + make_interval(secs => (wanted ->> 'lifetime_s')::int)
-                -- A midnight in Sao Paulo: which one the calendar of business days says, and no holidays are that long.
+                -- A midnight in Sao Paulo: the calendar of business days decides which, and no holidays are that long.
                 or due_on is not null and not (
                     (expires_at at time zone 'America/Sao_Paulo')::time = time '00:00'
                     and (expires_at at time zone 'America/Sao_Paulo')::date - 1 - due_on - least(
@@ -145,7 +145,7 @@ CHARGES: Final = (
                     ) between 0 and 14
                 )
         """,
-        meaning="payers are asked for another amount, or to pay to another key, than was wanted; or a revision was lost",
+        meaning="payers are asked for another amount or key than requested; or a revision was lost",
     ),
     _rule(
         name="open_charge_is_as_wanted",
@@ -164,7 +164,10 @@ CHARGES: Final = (
             ) as each
             where status = 'PENDING' and wanted is distinct from said
         """,
-        meaning="its amount, payer, discounts, fine or interest were written by hand: less is paid, or more is asked for",
+        meaning=(
+            "its amount, payer, discounts, fine or interest were written by hand: payers pay less, or are "
+            "asked for more"
+        ),
     ),
     _rule(
         name="lot_has_its_charges",
@@ -190,7 +193,7 @@ CHARGES: Final = (
         meaning=(
             "a charge of a lot was lost, added or belongs to another holder, or a request is never done, or done twice"
         ),
-        todo="compare what the holder has sent with the charges of these txids, and ask it to send the lot again",
+        todo="compare the holder's requests with the charges of these txids, and ask the holder to send the lot again",
     ),
 )
 
@@ -203,7 +206,7 @@ _of_totals: Final = partial(
 TOTALS: Final = (
     _of_totals(
         name="totals_are_true",
-        says="totals of charges, transfers, refunds, locations, money spent and Pix received are what a count says",
+        says="totals of charges, transfers, refunds, locations, money spent and Pix received equal a count",
         broken="""
             select holder_id, array[kind, status, hour::text] as ids, sum(counted)::bigint::text as expected,
                 sum(noted)::bigint::text as found, hour as since
@@ -234,7 +237,7 @@ TOTALS: Final = (
     ),
     _of_totals(
         name="totals_of_events_are_true",
-        says="totals of events and deliveries are what a count says, as far back as events are kept",
+        says="totals of events and deliveries equal a count, as far back as events are kept",
         broken="""
             with edge as (
                 select coalesce(max(end_id), 0) as first_id, parent from event_partition

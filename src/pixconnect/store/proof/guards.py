@@ -33,7 +33,7 @@ GUARDS: Final = (
         """,
         of="installation",
         meaning="a start was interrupted, or the right was granted by hand",
-        todo="start the service once: it takes that away; then ask who granted it",
+        todo="start the service once: it revokes that; then find out who granted it",
     ),
     Rule(
         name="installation_is_known",

@@ -13,7 +13,7 @@ from pixconnect.domain.proof.rule import Rule
 _rule: Final = partial(
     Rule, todo="ask the institution about it: `pixconnect institution ask`, and compare with its statement"
 )
-# As `name_payee` of domain/institutions/rail_memory.py says it.
+# As made by `name_payee` of domain/institutions/rail_memory.py.
 _PAYEE: Final[LiteralString] = """
                     case initiation_type when 'MANUAL' then concat_ws('/', counterparty ->> 'ispb',
                             counterparty ->> 'branch', counterparty ->> 'account_number')
@@ -82,7 +82,7 @@ INSTITUTIONS: Final = (
     ),
     _rule(
         name="removal_has_removed",
-        says="a charge whose removal was done at an institution is removed, or was paid all the same",
+        says="a charge removed at an institution is removed here, or was paid all the same",
         broken="""
             select charge_change.holder_id, array['charge ' || charge_id, 'change ' || charge_change.id] as ids,
                 removal as expected, charge.status as found, charge_change.created_at as since
@@ -257,7 +257,10 @@ INSTITUTIONS: Final = (
     ),
     _rule(
         name="what_is_given_back_is_a_refund",
-        says="what pays no charge and was given back has its refund, whole, and a refund by itself is of such a Pix",
+        says=(
+            "a payment without a charge that was given back has its refund, whole, and each automatic "
+            "refund is of such a Pix"
+        ),
         broken="""
             select give_back.holder_id, array['transfer ' || give_back.transfer_id] as ids, 'made' as expected, null as found,
                 give_back.created_at as since
@@ -278,7 +281,7 @@ INSTITUTIONS: Final = (
     ),
     _rule(
         name="reading_is_not_ahead",
-        says="no reading of an account is of the future, which would keep what comes in until then from being read",
+        says="no reading of an account is in the future, which would hide payments until then",
         broken="""
             select null::bigint as holder_id, array['account ' || name, 'pace ' || pace] as ids, now_at::text as expected,
                 greatest(began_at, ended_at)::text as found, now_at as since
@@ -379,7 +382,7 @@ LINES: Final = Rule(
     """,
     of="installation",
     is_of_whole_runs=True,
-    meaning="what the line says was written by hand, or lost, here",
+    meaning="the line's contents were written by hand, or lost, here",
     todo=_ASK,
 )
 CLOSED_DAYS: Final = Rule(

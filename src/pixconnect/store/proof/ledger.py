@@ -145,7 +145,7 @@ LEDGER: Final = (
         meaning=(
             "an order was lost, or it ended without its entry: money is held for no order, or is free while being sent"
         ),
-        todo="look at the holder's orders: `pixconnect find --unresolved --holder-id ID`; let the rail's statement decide",
+        todo="look at the holder's orders: `pixconnect find --unresolved --holder-id ID`; the rail's statement decides",
     ),
 )
 
@@ -155,7 +155,7 @@ _of_facts: Final = partial(
     todo="compare the fact with the rail's statement of its day and with a backup; nothing is mended by hand alone",
 )
 
-# What entries come from, in the words of `allowed_posting`; of an amount that was lacking in part, both entries.
+# The sources of entries, in the words of `allowed_posting`; for a partly missing amount, both entries.
 _FACTS: Final[LiteralString] = """
                 select 'transfer' as kind, id, holder_id, direction, is_book, status, 'service' as made_by, amount_cents,
                     0::bigint as deficit_cents, null::bigint as entry_id, null::bigint as deficit_entry_id, created_at
@@ -247,7 +247,7 @@ POSTINGS: Final = (
         """,
         # A run over changes begins at facts that have changed, and an entry that was invented has none.
         is_of_whole_runs=True,
-        meaning="the entry was invented, or what it came from was lost",
+        meaning="the entry was invented, or its source was lost",
     ),
     _of_facts(
         name="repayment_is_of_what_came",
@@ -276,7 +276,7 @@ POSTINGS: Final = (
                 select holder_id, sum(lacked_cents) as lacked from (
                     select holder_id, deficit_cents as lacked_cents from movement where holder_id between $1 and $2
                     union all
-                    -- Returns that the institution made say how much by their entries alone.
+                    -- The amount of the institution's own returns is in their entries alone.
                     select refund.holder_id, entry.amount_cents from refund
                     join ledger_entry as entry on entry.cause_kind = 'refund' and entry.cause_id = refund.id
                         and entry.holder_id = refund.holder_id

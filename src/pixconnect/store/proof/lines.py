@@ -35,7 +35,7 @@ STATEMENT_LINES: Final = (
     ),
     _rule(
         name="investment_is_of_its_line",
-        says="what a line moved between an account and its own investment is the line's, less what it yielded",
+        says="an own investment's principal is its line's amount, less the yield",
         broken="""
             select account.house_id as holder_id, array['account ' || account.name, 'line ' || item.item_id] as ids,
                 format('%s %s', item.direction, item.amount_cents - coalesce(yield.amount_cents, 0)) as expected,

@@ -15,14 +15,14 @@ from pixconnect.foundation.pool import Connection
 from pixconnect.store.proof.shape import SHAPE, find_changed
 
 FOUND_MAX: Final = 10_000
-"""Of one rule and slice: who has damaged more knows enough, and memory has an end."""
+"""Of one rule and slice: more findings add nothing, and memory is bounded."""
 
 
 HOLDER_ID_MAX: Final = 2**53
 
 
 class HolderRange(Struct, frozen=True, kw_only=True):
-    """Holders whose books are looked at together, by their ids."""
+    """Holders whose books are checked together, by their ids."""
 
     first_id: int
     last_id: int
@@ -33,7 +33,7 @@ SLICES_MAX: Final = 20
 """No index leads from a holder to all of an entry's or transfer's rows, since each posting would have to write into it: some
 rules read an index whole for each slice. So that the time of a run grows as the books do, and not as their square, the slices
 of large books are larger, and not more."""
-# A slice has so many entries, or one holder who has more. A sum is a numeric, which would divide into parts of their own.
+# A slice has this many entries, or one holder with more. A sum is a numeric, whose division would give fractions.
 _SLICES: Final[LiteralString] = """
     select min(holder_id) as first_id, max(holder_id) as last_id, count(*) as holders_count from (
         select holder_id, (sum(1 + last_number) over (order by holder_id))::bigint / greatest(
@@ -176,7 +176,7 @@ async def read(asked: Awaitable[Answer]) -> Answer:
 
 
 async def find_partial(connection: Connection, rules: Sequence[Rule]) -> Mapping[str, str]:
-    """Rules that ask more of a live installation, where nothing says whether it is one, and why they could not."""
+    """Rules with more checks on a live installation, if its mode is unknown, and why they could not run."""
     try:
         is_known: bool = await read(connection.fetchval("select exists (select from installation)"))
     except NotReadableError:
@@ -184,9 +184,7 @@ async def find_partial(connection: Connection, rules: Sequence[Rule]) -> Mapping
     if is_known:
         return {}
     concerned = [rule for rule in rules if "{runs_on}" in rule.broken or _RUNS_ON in rule.broken]
-    return {
-        rule.name: "nothing says whether this is a sandbox: the row of `installation` is lost" for rule in concerned
-    }
+    return {rule.name: "the mode is unknown: the row of `installation` is lost" for rule in concerned}
 
 
 async def ask(connection: Connection, rule: Rule, part: HolderRange | None, since: datetime | None) -> list[Finding]:
@@ -218,7 +216,7 @@ def _of_unreadable(rule: Rule, part: HolderRange | None, error: asyncpg.DataErro
     return Finding(
         rule=rule.name,
         holder_id=None if part is None else part.first_id,
-        ids=("what cannot be read",),
+        ids=("unreadable values",),
         expected="values that can be compared",
         found=str(error),
         since=None,

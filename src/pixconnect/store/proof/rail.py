@@ -61,9 +61,7 @@ _BY_INSTANT: Final[LiteralString] = (
     .replace("{movements}", "created_at >= $2 and created_at < $3")
     .replace("{steps}", "step.created_at >= $2 and step.created_at < $3")
 )
-_WHAT_MAY_BE: Final = (
-    "a report was lost, a row was written by hand, or a restored backup has forgotten what had settled"
-)
+_WHAT_MAY_BE: Final = "a report was lost, a row was written by hand, or a restored backup lacks settlements"
 
 ITEMS: Final = Rule(
     name="rail_settled_the_same",
@@ -87,11 +85,11 @@ ITEMS: Final = Rule(
         "with both sides"
     ),
 )
-# Money at institutions lies elsewhere.
-# What either side has and the other has not yet is known item by item, and is no difference of the sums.
+# Money at institutions is elsewhere. Facts that only one side has yet are listed item by item, and are no difference of the
+# sums.
 SUM: Final = Rule(
     name="rail_holds_the_same",
-    says="the rail holds what went in less what went out here, once what only one of us knows yet is counted",
+    says="the rail holds the difference of incoming and outgoing money here, with facts known to one side only counted",
     broken=f"""
         with {_THEIRS},
         ahead as (

@@ -6,9 +6,7 @@ from typing import Final, LiteralString
 
 from pixconnect.domain.proof.rule import Rule
 
-_ASK: Final = (
-    "look at the report and at what it names: `pixconnect report list --all`; what the rail settled is the truth"
-)
+_ASK: Final = "look at the report and its subject: `pixconnect report list --all`; the rail's settlement is the truth"
 
 _ASK_CLIENT: Final = "ask the holder whether they requested it: `pixconnect find ID` shows the recorded client"
 # Kept for 400 days, the oldest are deleted first: anything older than the first one kept was recorded once.
@@ -20,7 +18,7 @@ _TOLD_SINCE: Final[LiteralString] = """(
 REPORTS: Final = (
     Rule(
         name="kept_report_is_as_it_came",
-        says="a kept report is of the kind and name that its text says, and what it contradicts or repeats is here",
+        says="a kept report has the kind and name in its text, and the fact that it contradicts or repeats is here",
         # Its text may contain characters that PostgreSQL's JSON rejects: a report is kept unabridged.
         broken="""
             select null::bigint as holder_id, array['report ' || id] as ids, format('%s %s', kind, name) as expected,
@@ -41,7 +39,7 @@ REPORTS: Final = (
             )
         """,
         of="installation",
-        meaning="what it names was lost, or the report was written by hand: closing it decides about another payment",
+        meaning="its subject was lost, or the report was written by hand: closing it decides about another payment",
         todo=_ASK,
     ),
     Rule(
@@ -88,7 +86,7 @@ REPORTS: Final = (
                 union all
                 select moment.kind, moment.holder_id, each.id, null, batch.id
                 from (select distinct kind, holder_id, created_at from asked) as moment
-                -- Looked up for each (`offset 0` keeps it so): all that was ever asked for would be read and left out.
+                -- Looked up for each (`offset 0` enforces it): otherwise all requests ever made would be read and discarded.
                 cross join lateral (
                     select id, ids from origin_batch
                     where holder_id = moment.holder_id and kind = moment.kind and at = moment.created_at offset 0

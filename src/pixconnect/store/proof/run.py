@@ -1,4 +1,4 @@
-"""The runs that have looked at the books, what they found, and how far each holder was read."""
+"""The runs over the books, their findings, and how far each holder was read."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def read_seen_at(connection: Connection, run: Run) -> datetime:
 
 
 async def has_seen(connection: Connection, run: Run, seen_at: datetime) -> bool:
-    """Whether a server has what the run wrote then."""
+    """Whether a server has the row that the run wrote then."""
     return await connection.fetchval(
         "select exists (select from proof_run where id = $1 and seen_at >= $2)", run.id, seen_at
     )
@@ -105,7 +105,7 @@ _NOTE_HOLDERS: Final[LiteralString] = """
 async def note_slice(connection: Connection, run: Run, part: HolderRange, *, has_all_rules: bool) -> None:
     """These holders' books were looked at, as they were at the run's begin at least."""
     if has_all_rules:
-        # First: what ends here is looked at again.
+        # First: facts that end here are checked again.
         await connection.execute(_NOTE_HOLDERS, run.id, part.first_id, part.last_id, run.read_until)
     await connection.execute(_NOTE_SLICE, run.id, part.last_id, part.holders_count)
 
@@ -179,7 +179,7 @@ async def end(connection: Connection, run: Run, looked: Sequence[Judgement]) -> 
 
 
 async def stop(connection: Connection, run: Run) -> None:
-    """It goes on after its last holder when it is asked for again."""
+    """Stop a run; the next request continues it after its last holder."""
     await connection.execute(_STOP, run.id)
 
 
@@ -217,7 +217,7 @@ _STANDING: Final[LiteralString] = (
 """
 )
 _BY_NAME_MAX: Final = 20
-"""A run that has looked at fewer rules was asked for some by name, and says nothing of the others."""
+"""A run with fewer rules was requested by name, and proves nothing about the others."""
 
 
 async def count_broken(pool: Pool) -> Mapping[str, int]:

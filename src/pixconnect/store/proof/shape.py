@@ -35,7 +35,7 @@ SHAPE: Final = Rule(
     says="each table, sequence, type and function is as the source makes it, with its constraints, triggers and grants",
     of="installation",
     meaning="the tables were changed, a guard was disabled or a right was granted by hand",
-    todo="find out who logged in as the owner; compare it with the source, put it back, and run `verify --whole`",
+    todo="find out who logged in as the owner; compare it with the source, restore it, and run `verify --whole`",
 )
 
 # Each row is one line of one object. `$1` is the schema, `$2` has the partitions that retention detached and has not dropped
@@ -199,7 +199,7 @@ async def read_shape(connection: Connection) -> Shape:
 
 
 async def find_changed(connection: Connection) -> list[Finding]:
-    """What differs from the source, by object."""
+    """Differences from the source, by object."""
     lines = await _read_lines(connection)
     expected = _read_expected()
     return [

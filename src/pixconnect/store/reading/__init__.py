@@ -1,1 +1,1 @@
-"""What people look up across tables."""
+"""Look-ups across tables."""

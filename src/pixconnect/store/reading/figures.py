@@ -1,6 +1,6 @@
 """Figures of one holder or of several, from the hourly totals; and from the newest rows, where there are no totals.
 
-What holders have now, and what came in and left since an instant, from the newest lines of each statement.
+Also holders' present balances, and money received and sent since an instant, from the newest lines of each statement.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ async def next_holders(pool: Pool, after_id: int, count_max: int) -> list[int]:
     return [row["id"] for row in await pool.fetch(_NEXT_HOLDERS, after_id, count_max)]
 
 
-# $1 whose, $2 and $3 oldest and newest hour, $4 hour or day; days are those of Sao Paulo.
+# $1 holder, $2 and $3 oldest and newest hour, $4 hour or day; days are those of Sao Paulo.
 def _sums(table: LiteralString, where: LiteralString) -> LiteralString:
     span: LiteralString = f"where {where} and hour between $2 and $3"
     return f"""
@@ -145,6 +145,6 @@ _READ: Final[LiteralString] = """
 async def read_money_of_day(
     pool: Pool, holder_ids: Sequence[int], since: datetime, lines_max: int
 ) -> list[HolderMoney]:
-    """By holder; of each so many lines are read_money_of_day."""
+    """Balances and money received and sent by holder; at most this many lines of each are read."""
     rows = await pool.fetch(_READ, holder_ids, since, lines_max)
     return [convert(dict(row), HolderMoney) for row in rows]

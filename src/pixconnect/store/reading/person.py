@@ -27,9 +27,9 @@ class PersonRow(Struct, frozen=True, kw_only=True):
     id: int
     holder_id: int
     role: str
-    """What the person is in it: payer, payee, debtor, refunded, holder, or named in its text."""
+    """The person's role in it: payer, payee, debtor, refunded, holder, or named in its text."""
     began_at: datetime
-    """What starts the clock of how long it is kept; service time, of reports and lines real time."""
+    """The start of its retention; in service time, for reports and lines in real time."""
     is_open: bool
     """Whether it has not ended: then all of it stays."""
     is_paid: bool = False
@@ -85,7 +85,7 @@ _REFUNDS: Final[LiteralString] = """
     join refund on refund.transfer_id = of_person.id and refund.holder_id = of_person.holder_id
     order by refund.id, refund.holder_id
 """
-# Those that name the person themselves are found by their words; here is who paid what others contest.
+# Contests that name the person are found by their words; these are contested payments by or to the person.
 _CONTESTS: Final[LiteralString] = """
     select 'infraction' as kind, infraction.id, infraction.holder_id, 'payer' as role, modified_at as began_at,
         state in ('open', 'answered') or is_blocked(transfer_id, infraction.holder_id) as is_open,
@@ -103,7 +103,7 @@ _CONTESTS: Final[LiteralString] = """
 async def read_transfers_of_person(
     connection: Connection, tax_id: str, slice_rows: int = _SLICE_ROWS
 ) -> AsyncGenerator[list[PersonRow]]:
-    """Transfers with the person on the other side, their refunds and who contests them, a slice at a time; some have none."""
+    """Transfers with the person as counterparty, their refunds and contests, a slice at a time; some slices are empty."""
     after_id = 0
     # A payment that is committed behind the walk is missed; it is too young to be erased.
     while (until_id := await connection.fetchval(_NEXT_SLICE, after_id, slice_rows)) is not None:
@@ -146,7 +146,7 @@ _CHARGES: Final[LiteralString] = """
 async def read_charges_of_person(
     connection: Connection, tax_id: str, count_max: int = _SLICE_ROWS
 ) -> AsyncGenerator[list[PersonRow]]:
-    """Charges that name the person as who is to pay."""
+    """Charges that name the person as debtor."""
     after_id = 0
     # The walk goes on by the id, and the key is id and holder: the statement reads ties to their end, so none is passed over.
     while found := _read(await connection.fetch(_CHARGES, tax_id, after_id, count_max)):

@@ -23,15 +23,15 @@ class Found(Struct, frozen=True, kw_only=True):
     holder_id: int | None
     external_id: str | None
     name: str | None
-    """The txid, end-to-end id or return id; of others what says most in a word."""
+    """The txid, end-to-end id or return id; for others the most telling field."""
     status: str | None
     amount_cents: int | None
     created_at: datetime
     asked_cents: int | None
-    """Of a charge what it asked for, where another amount has paid it."""
+    """A charge's requested amount, if it was paid with another."""
 
 
-# $1 is the text, $2 the same as a number, $3 the same as Pix keys are kept, $4 how many of a kind, $5 whose alone.
+# $1 is the text, $2 the same as a number, $3 the same in the form of Pix keys, $4 the maximum per kind, $5 the only holder.
 _EACH: Final[LiteralString] = """
     (select 'holder' as kind, id::text, id as holder_id, null as external_id, name,
         case when disabled_at is null then 'enabled' else 'disabled' end as status, null::bigint as amount_cents, created_at
@@ -111,7 +111,7 @@ _FIND: Final[LiteralString] = f"""
 """
 
 
-# By ranges of the same indexes, whose texts are in the order of their octets; "~" comes after all that such a name has.
+# By ranges of the same indexes, whose texts are in the order of their octets; "~" sorts after all characters of such a name.
 _FIND_BEGINNING: Final[LiteralString] = """
     select found.*, null::bigint as asked_cents from (
     (select 'transfer' as kind, id::text, holder_id, external_id, coalesce(network_id, end_to_end_id) as name, status,
@@ -137,7 +137,7 @@ _FIND_BEGINNING: Final[LiteralString] = """
 
 
 async def find_by_beginning(pool: Pool, beginning: str, each_max: int, holder_id: int | None = None) -> list[Found]:
-    """The transfers and refunds whose name on the network begins so, of one holder or of all."""
+    """The transfers and refunds whose name on the network begins like this, of one holder or of all."""
     return [convert(dict(row), Found) for row in await pool.fetch(_FIND_BEGINNING, beginning, each_max, holder_id)]
 
 
@@ -147,10 +147,10 @@ async def find_by_any_id(
     """Everything that has this id, of one holder or of all.
 
     Args:
-        text: As it is.
+        text: Unchanged.
         number: The same, if it can be one of our own ids.
-        key: The same as Pix keys are kept.
-        each_max: Of each kind, at most so many.
+        key: The same in the form of Pix keys.
+        each_max: The maximum per kind.
     """
     return [convert(dict(row), Found) for row in await pool.fetch(_FIND, text, number, key, each_max, holder_id)]
 
@@ -173,6 +173,6 @@ _FIND_HOLDERS: Final[LiteralString] = """
 
 
 async def find_holders(pool: Pool, text: str, tax_id: str | None, each_max: int, looked_at_max: int) -> list[Found]:
-    """The holders with this tax id or, where it is none, those of the newest whose name has the text in it."""
+    """The holders with this tax id or, if it is none, the newest ones whose name contains the text."""
     rows = await pool.fetch(_FIND_HOLDERS, text, tax_id, each_max, looked_at_max)
     return [convert(dict(row), Found) for row in rows]

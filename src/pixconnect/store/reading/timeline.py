@@ -1,7 +1,7 @@
-"""What belongs to one charge, transfer or refund, found by indexes that others need anyway.
+"""The related records of one charge, transfer or refund, found by indexes that exist anyway.
 
 No index has the events of a resource: we look for them at the instants at which it moved. No index has the deliveries of an
-event: the first ones have its instant, and for later ones, which send it again, we look among an endpoint's newest.
+event: the first ones have its instant, and later ones, which send it again, are looked for among an endpoint's newest.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ async def find_refund(pool: Pool, refund_id: int, holder_id: int | None) -> Refu
 
 
 FURTHER_LOOKED_AT_MAX: Final = 100
-"""Payments of a code that paid its charge no more, since another one had."""
+"""Payments of a code whose charge another payment had paid."""
 # The one that holds it or paid it by their indexes; those that were refused by the index of the list.
 _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
     select {TRANSFER.select} from transfer where charge_id = $1 and holder_id = $2 and settled_at is not null
@@ -78,7 +78,7 @@ _FIND_TRANSFERS_TO: Final[LiteralString] = f"""
 
 
 async def find_transfers_to(pool: Pool, charge: Charge) -> list[Transfer]:
-    """What paid a charge, holds it, was refused for it, or came later by its code and paid no charge."""
+    """Payments that paid a charge, hold it, were refused for it, or came later by its code and paid no charge."""
     rows = await pool.fetch(
         _FIND_TRANSFERS_TO,
         charge.id,

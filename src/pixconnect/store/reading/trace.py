@@ -15,7 +15,7 @@ Resource = tuple[str, int, int]
 
 
 class TracedOrder(Struct, frozen=True, kw_only=True):
-    """When an order was asked for, in service time, and in which trace."""
+    """When an order was requested, in service time, and its trace."""
 
     at: datetime
     traceparent: str
@@ -73,7 +73,7 @@ _OF_ORDERS: Final[LiteralString] = """
 
 
 async def find_of_orders(pool: Pool, names: Sequence[str]) -> dict[str, TracedOrder]:
-    """When and in which trace each of these orders was asked for, of those that have one."""
+    """Request time and trace of these orders, where they have one."""
     rows = await pool.fetch(_OF_ORDERS, list(names))
     return {
         row["name"]: TracedOrder(at=row["at"], traceparent=row["traceparent"]) for row in rows if row["traceparent"]

@@ -24,17 +24,17 @@ _MARKING_TIMEOUT_S: Final = 600
 
 
 async def count_orders_as_handed(connection: Connection, *, has_rail: bool) -> int:
-    """Mark every open order as handed to its rail, so that workers ask about it at once; returns how many there are.
+    """Mark every open order as handed to its rail, so that workers query it at once; returns their number.
 
     Args:
-        has_rail: Without one of the installation's own, only what goes over accounts at institutions can have been sent.
+        has_rail: Without a rail of the installation, only orders over accounts at institutions can have been sent.
     """
     tag = await connection.execute(_COUNT_AS_HANDED, has_rail, timeout=_MARKING_TIMEOUT_S)
     return int(tag.rpartition(" ")[2])
 
 
 class Loss(Struct, frozen=True, kw_only=True):
-    """The sign by which a process noticed that the database has forgotten something."""
+    """The sign by which a process detected a loss of the database."""
 
     id: int
     noticed_at: datetime
@@ -44,7 +44,7 @@ class Loss(Struct, frozen=True, kw_only=True):
     accounts_count: int
     """Accounts at institutions that it paused, until the lost facts of each are in the books again."""
     known_until: datetime | None = None
-    """When the service last noted how far it was: what happened later may be forgotten."""
+    """When the service last recorded its highest ids: later facts may be lost."""
 
 
 _INSERT_LOSS: Final[LiteralString] = """
@@ -87,7 +87,7 @@ _IS_KNOWN: Final[LiteralString] = """
 
 
 async def is_known_to_be_behind(connection: Connection, before: DatabaseServer) -> bool:
-    """Whether another process has noticed already that the server is behind what it was before."""
+    """Whether another process has already detected that the server is behind its earlier state."""
     known = (before.system_identifier, before.timeline, before.position, before.started_at)
     return await connection.fetchval(_IS_KNOWN, *known)
 

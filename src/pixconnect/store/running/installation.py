@@ -1,6 +1,6 @@
 """The mode of the tables, the server that they are on, how durable it is, and whether its sequences are ahead of its ids.
 
-The instant that the primary notes for those who read at its standby: it says there how old the tables are.
+Also the instant that the primary records for readers at its standby: it shows there how old the tables are.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _DURABLE: Final[LiteralString] = """
 
 
 async def demand_durable_commits(connection: Connection) -> None:
-    """Let this session's commits wait for the disk, and for the standbys that the server names."""
+    """Make this session's commits wait for the disk, and for the standbys that the server names."""
     await connection.execute(f"select set_config('synchronous_commit', {_DURABLE}, false)")
 
 
@@ -120,7 +120,7 @@ _FIND_NOTED_SERVER: Final[LiteralString] = """
 async def find_noted_server(
     connection: Connection, found: DatabaseServer, latest: DatabaseServer | None
 ) -> DatabaseServer | None:
-    """The server that these tables were last seen on; what an older program has not noted is as we know it or find it."""
+    """The server that these tables were last seen on; facts that an older program did not record are as known or found."""
     is_known = latest is not None and latest.tables_oid and latest.identity[:3] == found.identity[:3]
     tables_oid = latest.tables_oid if latest is not None and is_known else found.tables_oid
     row = await connection.fetchrow(_FIND_NOTED_SERVER, found.database_oid, tables_oid)
@@ -141,7 +141,7 @@ _LOCK_TIMEOUT_S: Final = 60
 
 
 async def lock_noted_server(connection: Connection) -> None:
-    """Become the only one who judges the server, until the transaction ends."""
+    """Lock the checking of the server until the transaction ends."""
     # The process that has it may have many orders to mark.
     await connection.execute(f"set local lock_timeout = '{_LOCK_TIMEOUT_S}s'")
     await connection.execute("set local statement_timeout = 0")
@@ -181,7 +181,7 @@ _NOTE_CLUSTER: Final[LiteralString] = """
 
 
 async def note_cluster(connection: Connection) -> bool:
-    """Note whether commits wait for a standby, and in which cluster; answers whether that is news."""
+    """Record whether commits wait for a standby, and in which cluster; return whether that changed."""
     return await connection.execute(_NOTE_CLUSTER) != "UPDATE 0"
 
 
@@ -271,22 +271,22 @@ async def move_ids_ahead(connection: Connection) -> None:
 
 
 async def note_high_water(connection: Connection) -> None:
-    """Note how far ids have been given out: the next start of the server counts from here what it may lack."""
+    """Record the highest ids in use: the next start of the server detects missing ones from here."""
     await connection.execute("select note_high_water() where refuse_old_session()")
 
 
 BEAT_EVERY_S: Final = 1.0
-"""However many processes ask, the primary notes its clock no more often."""
+"""The primary records its clock no more often, for any number of processes."""
 
 
 class Heartbeat(Struct, frozen=True, kw_only=True):
-    """What one server shows of the installation."""
+    """The state of the installation as one server shows it."""
 
     is_standby: bool
     now: datetime
     """Its clock, in real time."""
     beat_at: datetime | None
-    """What the primary's clock last noted here."""
+    """The primary's clock as last recorded here."""
     noted: str
     """Which server the tables were last written on: another one after a failover or a restore."""
 
@@ -303,7 +303,7 @@ _BEAT: Final[LiteralString] = """
 
 
 async def make_heartbeat(connection: Connection) -> Heartbeat:
-    """Let the primary note its clock, unless it has just done so; answers what it shows then."""
+    """Make the primary record its clock, unless it has just done so; return what it shows then."""
     async with connection.transaction():
         # No answer depends on it: it waits neither for the disk nor for a standby.
         await connection.execute("set local synchronous_commit = off")
@@ -312,6 +312,6 @@ async def make_heartbeat(connection: Connection) -> Heartbeat:
 
 
 async def find_heartbeat(connection: Connection) -> Heartbeat | None:
-    """What a server shows; ``None`` where the installation has not come to it yet."""
+    """What a server shows; ``None`` if the installation has not reached it yet."""
     row = await connection.fetchrow(_READ)
     return None if row is None else Heartbeat(**row)

@@ -20,7 +20,7 @@ _LOCK_CLASS: Final = 0x7078_776B
 
 
 async def join(connection: Connection) -> int:
-    """Become a worker, for as long as this connection lives; answers its id, which no other has had."""
+    """Become a worker, for as long as this connection lives; return its new unique id."""
     # The lock comes before the row: any worker that sees a row whose lock is free removes it.
     worker_id: int = await connection.fetchval("select nextval('worker_id')::integer")
     await connection.execute("select pg_advisory_lock($1::integer, $2::integer)", _LOCK_CLASS, worker_id)
@@ -75,7 +75,7 @@ async def read_held(connection: Connection, worker_id: int) -> dict[int, int]:
     return {row["slot"]: row["epoch"] for row in await connection.fetch(_HELD, worker_id)}
 
 
-# The new epoch fences off what the slot's last holder still writes. Slots that another worker takes now are skipped.
+# The new epoch fences off later writes of the slot's last holder. Slots that another worker takes now are skipped.
 _TAKE: Final[LiteralString] = """
     update slot_lease set worker_id = $1, epoch = epoch + 1 where slot in (
         select slot from slot_lease where worker_id is null order by slot limit $2 for update skip locked

@@ -38,7 +38,7 @@ _READ_ALL: Final[LiteralString] = """
         ) as oldest_silent_at
     from (
         select name, due_at, handed_at, asked_count, ordered_at from open_order
-        -- What waits for an operator is no worker's, and counted by itself.
+        -- An order that waits for an operator is no worker's, and counted by itself.
         where approval is distinct from 'awaited' order by due_at limit $2
     ) as looked_at
     group by 1

@@ -37,7 +37,7 @@ async def close(connection: Connection, parent: str, retention: timedelta) -> li
 
 
 async def detach_old(connection: Connection, parent: str, retention: timedelta) -> str | None:
-    """Take one that is old, and that nothing pending needs, out of its table; answers its name."""
+    """Detach an old partition without pending rows from its table; return its name."""
     return await connection.fetchval("select detach_old_partition($1, $2)", parent, retention)
 
 
@@ -107,7 +107,7 @@ async def read_ahead(connection: Connection | Pool) -> FuturePartitions:
 
 
 async def set_retention(connection: Connection, retention: timedelta) -> None:
-    """Say as the owner how long events are kept at least."""
+    """Set, as the owner, the minimum retention of events."""
     await connection.execute("update partition_pass set retention = $1", retention)
 
 

@@ -1,4 +1,4 @@
--- What the central bank's API keeps beside charges.
+-- Rows that the central bank's API has beside charges.
 
 create table charge_revision (
     charge_id bigint not null,
@@ -46,14 +46,14 @@ create table charge_lot (
     constraint charge_lot_holder_id_fkey foreign key (holder_id) references holder(id)
 );
 comment on table charge_lot is 'Lots of charges with a due date; the list of its charges never changes.';
-comment on column charge_lot.holder_id is 'Whose they are.';
+comment on column charge_lot.holder_id is 'The holder of its charges.';
 comment on column charge_lot.number is 'The id that its holder chose.';
 comment on column charge_lot.slot is 'The slot of work it belongs to, 0 to 255.';
-comment on column charge_lot.description is 'What its holder calls it.';
+comment on column charge_lot.description is 'Its holder''s name for it.';
 comment on column charge_lot.item_count is 'How many charges it has.';
 comment on column charge_lot.asked_count is
-    'How many requests have made or changed it: who has read it sees whether another came between.';
-comment on column charge_lot.created_at is 'When it was first asked for, in service time.';
+    'How many requests have made or changed it: a reader detects another change in between.';
+comment on column charge_lot.created_at is 'When it was first requested, in service time.';
 create index charge_lot_list on charge_lot (holder_id, created_at, number);
 create trigger check_new after insert on charge_lot for each row execute function check_new_lot();
 grant insert, select, update (description, asked_count) on table charge_lot to pixconnect_service;
@@ -134,12 +134,12 @@ create table lot_item (
     constraint lot_item_charge_id_holder_id_fkey foreign key (charge_id, holder_id) references charge(id, holder_id),
     constraint lot_item_holder_id_lot_number_fkey foreign key (holder_id, lot_number) references charge_lot(holder_id, number)
 ) with (fillfactor=70);
-comment on table lot_item is 'The charges of lots, each whether it was made and what became of the last request.';
-comment on column lot_item.holder_id is 'Whose lot it is.';
+comment on table lot_item is 'The charges of lots: whether each was made, and the result of the last request.';
+comment on column lot_item.holder_id is 'The lot''s holder.';
 comment on column lot_item.lot_number is 'The lot.';
 comment on column lot_item.place is 'Its place in the lot, from 0.';
 comment on column lot_item.txid is 'The txid that the charge has or is to have.';
-comment on column lot_item.status is 'PROCESSING while a worker has something to do, then what became of the last request.';
+comment on column lot_item.status is 'PROCESSING while a request is pending, then the result of the last request.';
 comment on column lot_item.charge_id is 'The charge, once it was made; it stays when a change of it is refused.';
 comment on column lot_item.wanted is
     'The contents sent for a charge that does not exist yet, as JSON; later requests change them.';
@@ -170,13 +170,13 @@ create table lot_request (
         lot_item(holder_id, lot_number, place)
 );
 comment on table lot_request is 'Pending work on lots: a row is removed with its result.';
-comment on column lot_request.holder_id is 'Whose lot it is.';
+comment on column lot_request.holder_id is 'The lot''s holder.';
 comment on column lot_request.lot_number is 'The lot.';
 comment on column lot_request.place is 'The place of the charge in the lot.';
 comment on column lot_request.number is 'The number of the request of this lot: those of one charge are done in order.';
 comment on column lot_request.slot is 'The slot of work it belongs to, 0 to 255: its lot''s.';
 comment on column lot_request.asked is 'The parsed request, as JSON.';
-comment on column lot_request.asked_by is 'Who asked, as JSON.';
+comment on column lot_request.asked_by is 'The origin of the request, as JSON.';
 create index lot_request_due on lot_request (slot, place);
 create trigger check_done after delete on lot_request referencing old table as changed for each statement execute function
     check_lot_requests();
@@ -204,9 +204,9 @@ create table location (
 );
 comment on table location is 'The addresses that dynamic QR codes lead to.';
 comment on column location.id is 'Counts up, in blocks.';
-comment on column location.holder_id is 'The holder who may bind it.';
+comment on column location.holder_id is 'The holder that may bind it.';
 comment on column location.token is 'The last part of its address.';
-comment on column location.status is 'What kind of charge it is for, and whether it has one.';
+comment on column location.status is 'The kind of charge that it is for, and whether it has one.';
 comment on column location.charge_id is 'The charge that it leads to; null while it is free.';
 comment on column location.created_at is 'When it was made, in service time.';
 create index location_list on location ((holder_id + 0), status, created_at, id);
@@ -221,7 +221,7 @@ create table received_hour (
 );
 comment on table received_hour is
     'How many Pix a holder received in an hour that is over, counted once when a list first asks for it.';
-comment on column received_hour.holder_id is 'The holder who received them.';
+comment on column received_hour.holder_id is 'The holder that received them.';
 comment on column received_hour.hour is 'The hour in which they settled, in service time.';
 comment on column received_hour.count is 'How many.';
 grant delete, insert, select on table received_hour to pixconnect_service;

@@ -22,12 +22,11 @@ create table event (
     constraint event_resource_check check (resource in ('charge', 'transfer', 'refund', 'movement', 'adjustment', 'infraction')),
     constraint event_slot_check check (slot >= 0 and slot <= 255)
 ) partition by range (id);
-comment on table event is
-    'What happened to charges, transfers, refunds and movements; written with the fact, partitioned by id.';
+comment on table event is 'Events of charges, transfers, refunds and movements; written with the fact, partitioned by id.';
 comment on column event.id is 'Rises with the events of one resource, in the order in which they happened.';
-comment on column event.holder_id is 'The holder whose fact it is.';
-comment on column event.name is 'What happened: transfer.out.confirmed.';
-comment on column event.resource is 'What it happened to: charge, transfer, refund or movement.';
+comment on column event.holder_id is 'The holder of the fact.';
+comment on column event.name is 'The event: transfer.out.confirmed.';
+comment on column event.resource is 'The kind of resource: charge, transfer, refund or movement.';
 comment on column event.resource_id is 'The id of that.';
 comment on column event.slot is 'The slot of work it belongs to, 0 to 255.';
 comment on column event.body is 'The very text that is sent, on each attempt.';
@@ -51,7 +50,7 @@ create table event_feed (
 ) partition by range ("position");
 comment on table event_feed is 'The order in which events are read by cursor, given after the commit; partitioned by position.';
 comment on column event_feed.position is 'The place in the feed, which never changes.';
-comment on column event_feed.holder_id is 'The holder who reads them.';
+comment on column event_feed.holder_id is 'The holder that reads them.';
 comment on column event_feed.event_ids is 'The events at this place, 1 to 200, in the order of their ids.';
 create table event_feed_1 partition of event_feed for values from ('1') to ('1073741824');
 create index event_feed_order on event_feed ("position");
@@ -128,13 +127,13 @@ comment on column event_feed_state.last_position is 'The last position that was 
 comment on column event_feed_state.given_at is 'When that was, in real time.';
 comment on column event_feed_state.settled_id is 'Each event up to this id that will ever be there has its position.';
 comment on column event_feed_state.settled_position is 'The events beyond settled_id stand behind this position.';
-comment on column event_feed_state.asked_id is 'What settled_id becomes when the transactions in asked_of have ended.';
-comment on column event_feed_state.asked_position is 'What settled_position becomes then.';
+comment on column event_feed_state.asked_id is 'The next settled_id, once the transactions in asked_of have ended.';
+comment on column event_feed_state.asked_position is 'The next settled_position, at the same time.';
 comment on column event_feed_state.asked_of is 'The transactions that may still write an event up to asked_id.';
 comment on column event_feed_state.swept_id is 'Each event up to this id was looked for a second time.';
 comment on column event_feed_state.swept_position is 'The events beyond swept_id stand behind this position.';
 comment on column event_feed_state.next_id is 'Up to which id the next sweep goes.';
-comment on column event_feed_state.next_position is 'What swept_position becomes then.';
+comment on column event_feed_state.next_position is 'The next swept_position, at the same time.';
 grant select on table event_feed_state to pixconnect_service;
 insert into event_feed_state default values;
 
@@ -278,7 +277,7 @@ comment on column webhook_endpoint.profile is
 comment on column webhook_endpoint.only_with_txid is 'Whether the webhook of a key omits Pix without a txid.';
 comment on column webhook_endpoint.name is 'Its owner''s name for it, at faces of institutions where webhooks have one.';
 comment on column webhook_endpoint.authorization_sealed is
-    'What it is sent as Authorization, sealed; null where its owner has said nothing.';
+    'The Authorization header sent to it, sealed; null if its owner has set none.';
 create index webhook_endpoint_list on webhook_endpoint (holder_id, created_at, id);
 create index webhook_endpoint_of_key_by_host on webhook_endpoint (rtrim(lower("substring"(url,
     '^[^:]+://(\[[^]]*\]|[^/?#:]*)')), '.')) where pix_key is not null;
@@ -295,7 +294,7 @@ create table removed_endpoint (
 comment on table removed_endpoint is
     'The newest twenty endpoints that each holder removed, so that their deliveries can still be found.';
 comment on column removed_endpoint.id is 'The id that the endpoint had.';
-comment on column removed_endpoint.holder_id is 'The holder who had it.';
+comment on column removed_endpoint.holder_id is 'The holder that had it.';
 comment on column removed_endpoint.removed_at is 'When it was removed, in real time.';
 create index removed_endpoint_list on removed_endpoint (holder_id, removed_at);
 grant delete, insert, select on table removed_endpoint to pixconnect_service;
@@ -394,7 +393,7 @@ comment on column delivery.id is 'Counts up.';
 comment on column delivery.holder_id is 'The holder of the endpoint.';
 comment on column delivery.endpoint_id is 'The endpoint to notify; it may have been removed since.';
 comment on column delivery.event_id is 'The delivered event.';
-comment on column delivery.resource is 'What the event happened to; pix for the webhook of a key.';
+comment on column delivery.resource is 'The event''s resource; pix for the webhook of a key.';
 comment on column delivery.resource_id is 'The id of that: events of one resource go to an endpoint in their order.';
 comment on column delivery.slot is 'The slot of work it belongs to, 0 to 255.';
 comment on column delivery.status is 'Whether it is still to be made, was made, or was given up.';
@@ -438,7 +437,7 @@ comment on column delivery_attempt.started_at is 'When it began, in service time
 comment on column delivery_attempt.status_code is 'The HTTP status that was answered; null without an answer.';
 comment on column delivery_attempt.duration_us is 'How long it took, in microseconds.';
 comment on column delivery_attempt.response is 'The beginning of the response.';
-comment on column delivery_attempt.error is 'What went wrong without an answer; null otherwise.';
+comment on column delivery_attempt.error is 'The error, if there was no answer; null otherwise.';
 create table delivery_attempt_1 partition of delivery_attempt for values from ('1') to ('16777216');
 grant insert, select on table delivery_attempt to pixconnect_service;
 
@@ -455,7 +454,7 @@ create table webhook_tally (
 comment on table webhook_tally is 'How many events a holder and how many deliveries an endpoint has, by hour.';
 comment on column webhook_tally.kind is 'The counted kind: event or delivery.';
 comment on column webhook_tally.owner_id is 'The holder of events, the endpoint of deliveries.';
-comment on column webhook_tally.status is 'All that were made, or what they became.';
+comment on column webhook_tally.status is 'All that were made, or their result.';
 comment on column webhook_tally.hour is 'The hour in which they were made, in service time.';
 comment on column webhook_tally.count is 'How many.';
 grant insert, select, update on table webhook_tally to pixconnect_service;
@@ -468,10 +467,10 @@ create table webhook_tally_change (
     change bigint not null
 );
 comment on table webhook_tally_change is
-    'What must still be added to webhook_tally: triggers only add rows here, and housekeeping sums them up.';
+    'Changes still to be added to webhook_tally: triggers only add rows here, and housekeeping sums them up.';
 comment on column webhook_tally_change.kind is 'The counted kind: event or delivery.';
 comment on column webhook_tally_change.owner_id is 'The holder of events, the endpoint of deliveries.';
-comment on column webhook_tally_change.status is 'All that were made, or what they became.';
+comment on column webhook_tally_change.status is 'All that were made, or their result.';
 comment on column webhook_tally_change.hour is 'The hour in which they were made, in service time.';
 comment on column webhook_tally_change.change is 'How many more, or fewer where it is negative.';
 create index webhook_tally_change_list on webhook_tally_change (kind, owner_id, status, hour) include (change);

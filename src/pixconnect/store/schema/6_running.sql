@@ -23,7 +23,7 @@ create table installation (
     constraint installation_mode_check check (mode in ('sandbox', 'live')),
     constraint installation_waiting_cluster_check check (length(waiting_cluster) >= 1 and length(waiting_cluster) <= 64)
 );
-comment on table installation is 'What these tables are for, and the server on which they were last seen.';
+comment on table installation is 'The purpose of these tables, and the server on which they were last seen.';
 comment on column installation.is_only_row is 'True: there is one row.';
 comment on column installation.mode is 'Whether it is a sandbox or live; it never changes.';
 comment on column installation.made_at is 'When the mode was set, in real time.';
@@ -46,7 +46,7 @@ comment on column installation.notes_count is
     'How often the highest ids were recorded; restored data have a lower number than running processes.';
 comment on column installation.environment is 'That of all its accounts at institutions; null before the first one.';
 comment on column installation.waiting_cluster is
-    'The name of the cluster whose commits wait for a standby, as last seen; null where they wait for none.';
+    'The name of the cluster whose commits wait for a standby, as last seen; null if they wait for none.';
 comment on column installation.beat_at is
     'When the primary last recorded its own clock, in real time: a standby with this instant is no older. Only with a replica.';
 comment on column installation.location_prefixes is
@@ -126,7 +126,7 @@ create table slot_lease (
 comment on table slot_lease is 'The 256 slots of work, and the worker that has each.';
 comment on column slot_lease.slot is 'The slot, 0 to 255.';
 comment on column slot_lease.epoch is
-    'Counts up each time another worker takes the slot: what the former one writes is refused by it.';
+    'Counts up each time another worker takes the slot: the former one''s writes are refused by it.';
 comment on column slot_lease.worker_id is 'The worker that holds it; null if it is free.';
 grant select, update on table slot_lease to pixconnect_service;
 insert into slot_lease (slot) select generate_series(0, 255);
@@ -478,7 +478,7 @@ create table id_high_water (
     constraint id_high_water_ids_per_s_max_check check (ids_per_s_max > 0)
 );
 comment on table id_high_water is
-    'How far each sequence was at an instant: after a restore it is moved beyond what can have been given out since.';
+    'The highest id of each sequence at an instant: after a restore it is moved beyond all ids possibly used since.';
 comment on column id_high_water.sequence is 'The sequence.';
 comment on column id_high_water.ids_per_s_max is 'The most ids a second that it may give out.';
 comment on column id_high_water.last_id is 'The last id that had been given out.';
@@ -629,12 +629,11 @@ create table database_loss (
     constraint database_loss_reason_check check (length(reason) >= 1 and length(reason) <= 1000),
     constraint database_loss_recovered_by_check check (length(recovered_by) >= 1 and length(recovered_by) <= 255)
 );
-comment on table database_loss is
-    'Each time that the database was seen to have forgotten something; an operator has to read of it.';
+comment on table database_loss is 'Each detected loss of data; an operator has to acknowledge it.';
 comment on column database_loss.id is 'Counts up.';
 comment on column database_loss.noticed_at is 'When it was noticed, in real time.';
 comment on column database_loss.reason is 'The observed sign of the loss.';
-comment on column database_loss.system_identifier is 'The identifier of the server that had forgotten it.';
+comment on column database_loss.system_identifier is 'The identifier of the server that lost the data.';
 comment on column database_loss.timeline_before is 'The timeline that was known before; null where the server was another.';
 comment on column database_loss.position_before is
     'How far its write-ahead log was known to be, in octets; null where the server was another.';
@@ -642,14 +641,14 @@ comment on column database_loss.orders_count is
     'How many orders were open then; all of them have counted as handed over since.';
 comment on column database_loss.recovered_at is 'When an operator had read of it, in real time; null until then.';
 comment on column database_loss.recovered_by is 'That operator.';
-comment on column database_loss.started_at is 'When the server was started that had forgotten something, in real time.';
+comment on column database_loss.started_at is 'When the server that lost data was started, in real time.';
 comment on column database_loss.accounts_count is 'Accounts at institutions that were paused by it.';
 comment on column database_loss.last_refund_id is
-    'The last of the refunds that were open over accounts at institutions; of those up to it steps may be forgotten.';
+    'The last of the refunds that were open over accounts at institutions; steps of those up to it may be lost.';
 comment on column database_loss.known_until is
-    'The last instant at which ids were noted before it: what happened later may be forgotten.';
+    'The last instant at which ids were recorded before it: later facts may be lost.';
 comment on column database_loss.last_transfer_id is
-    'The last of the transfers that were open over accounts at institutions; of those up to it steps may be forgotten.';
+    'The last of the transfers that were open over accounts at institutions; steps of those up to it may be lost.';
 create trigger count_steps_as_calling before insert on database_loss for each row execute function count_steps_as_calling();
 create trigger pause_accounts before insert on database_loss for each row execute function pause_accounts();
 grant update (recovered_at, recovered_by) on table database_loss to pixconnect_operator;

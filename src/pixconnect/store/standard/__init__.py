@@ -1,1 +1,1 @@
-"""What only the central bank's API keeps and lists."""
+"""Rows and lists that only the central bank's API has."""

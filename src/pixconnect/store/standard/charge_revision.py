@@ -43,6 +43,6 @@ _FIND: Final[LiteralString] = """
 
 
 async def find(pool: Connection | Pool, holder_id: int, charge_id: int, revision: int) -> ChargeContents | None:
-    """What a charge said in an earlier revision."""
+    """A charge's contents in an earlier revision."""
     text = await pool.fetchval(_FIND, charge_id, holder_id, revision)
     return None if text is None else decode_contents(text)

@@ -247,8 +247,8 @@ async def read_backlog(
     return ready, BacklogWalk(after_resource_id=rows[-1]["resource_id"], until_resource_id=until_id)
 
 
-# An owner who asks for a new schedule during an attempt resets the count of failures: then the new schedule stands, and not
-# what the failure of that attempt would have made of the old one.
+# If an owner requests a new schedule during an attempt, the count of failures is reset: then the new schedule stands, and not
+# the old one's continuation after that attempt.
 _STANDS: Final[LiteralString] = "(result.status = 'delivered' or delivery.failures_count = result.failures_before)"
 
 _RESULT: Final = Columns[Conclusion](
@@ -294,7 +294,7 @@ _RECORD: Final = of_columns(
 
 
 async def record(connection: Connection, conclusions: Sequence[Conclusion]) -> None:
-    """Write down attempts and what they mean for their deliveries, in a transaction that has fenced the slots.
+    """Write attempts and their effect on their deliveries, in a transaction that has fenced the slots.
 
     Args:
         conclusions: At most one for each delivery, in order of id: no two transactions wait for each other.
@@ -312,7 +312,7 @@ _GIVE_UP: Final[LiteralString] = """
 
 
 async def give_up_orphans(connection: Connection | Pool, delivery_ids: Sequence[int], now: datetime) -> None:
-    """Give up those of these deliveries whose endpoint was deleted."""
+    """Fail those of these deliveries whose endpoint was deleted."""
     await connection.execute(_GIVE_UP, delivery_ids, now)
 
 

@@ -1,7 +1,7 @@
-"""Deliveries as their owner sees them: lists, attempts, and what waits for an endpoint.
+"""Deliveries as their owner sees them: lists, attempts, and an endpoint's pending ones.
 
-Notices are the bodies that the webhooks of keys are sent, each kept in the first of the deliveries that it covers. The others
-point to that one. Their statuses, due dates and counts follow it, in the transaction that changes it.
+Notices are the bodies sent to the webhooks of keys, each stored in the first of the deliveries that it covers. The others point
+to that one. Their statuses, due dates and counts follow it, in the transaction that changes it.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ _KEEP: Final[LiteralString] = """
 async def keep_notice(
     connection: Connection, holder_id: int, delivery_id: int, covers: Sequence[int], body: str
 ) -> None:
-    """Keep what a delivery is sent with, and which others that covers; all of them are locked."""
+    """Store a delivery's body, and the other deliveries that it covers; all of them are locked."""
     await connection.execute(_KEEP, delivery_id, holder_id, covers, body)
 
 
@@ -223,7 +223,7 @@ _FOLLOW: Final[LiteralString] = """
 
 
 async def follow_notice(connection: Connection, delivery_ids: Sequence[int], covered_ids: Sequence[int]) -> None:
-    """Make of covered deliveries what became of those that cover them; all of them are locked."""
+    """Give covered deliveries the result of those that cover them; all of them are locked."""
     await connection.execute(_FOLLOW, covered_ids, delivery_ids)
 
 

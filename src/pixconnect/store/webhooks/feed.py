@@ -78,7 +78,7 @@ async def give_positions(pool: Pool, count_max: int) -> NewPositions:
 
 
 async def sweep_positions(pool: Pool, count_max: int) -> Sequence[int]:
-    """Look a second time for events without a position; answers the holder of each that was found."""
+    """Look a second time for events without a position; return the holder of each one found."""
     return await pool.fetchval("select sweep_event_positions($1) where refuse_old_session()", count_max) or ()
 
 
@@ -201,7 +201,7 @@ async def find_resources(pool: Pool, holder_id: int, text: str, number: int | No
 
 
 class SequencerBacklog(Struct, frozen=True, kw_only=True):
-    """What the health of the sequencer is judged by."""
+    """The figures behind the sequencer's health."""
 
     oldest_at: datetime | None
     """When the oldest event without a position happened, service time."""

@@ -1,4 +1,4 @@
--- What `pixconnect verify` found.
+-- Findings of `pixconnect verify`.
 
 grant usage on schema verify to pixconnect_service;
 grant usage on schema verify to pixconnect_verifier;
@@ -37,16 +37,16 @@ create table proof_run (
     constraint proof_run_extent_check check (extent in ('whole', 'changes')),
     constraint proof_run_state_check check (state in ('running', 'stopped', 'ended'))
 );
-comment on table proof_run is 'Runs of verify: what each looked at, how far it came, and how many findings it had.';
+comment on table proof_run is 'Runs of verify: their scope, progress and number of findings.';
 comment on column proof_run.id is 'Counts up.';
-comment on column proof_run.extent is 'Whole, or changes: what had happened since each holder was read last.';
-comment on column proof_run.state is 'Stopped, a run goes on after its last holder when it is asked for again.';
-comment on column proof_run.operator is 'Who ran it.';
+comment on column proof_run.extent is 'Whole, or changes since each holder was read last.';
+comment on column proof_run.state is 'A stopped run continues after its last holder on the next request.';
+comment on column proof_run.operator is 'The operator that ran it.';
 comment on column proof_run.began_at is 'When, in real time.';
 comment on column proof_run.ended_at is 'When it had looked at everything, in real time.';
 comment on column proof_run.seen_at is 'When it was last known to go on, in real time.';
-comment on column proof_run.read_until is 'What had happened until this instant, in service time, was there to be looked at.';
-comment on column proof_run.last_holder_id is 'The last holder whose books it has looked at.';
+comment on column proof_run.read_until is 'Facts until this instant, in service time, were checked.';
+comment on column proof_run.last_holder_id is 'The last holder whose books were checked.';
 comment on column proof_run.holders_count is 'How many holders it has looked at.';
 comment on column proof_run.looked is 'Each rule, and whether it was checked, is provisional or could not be checked, and why.';
 comment on column proof_run.findings_count is 'How many things were wrong both times that they were looked at.';
@@ -71,14 +71,14 @@ create table proof_finding (
     constraint proof_finding_state_check check (state in ('seen', 'there', 'gone')),
     constraint proof_finding_run_id_fkey foreign key (run_id) references proof_run(id)
 );
-comment on table proof_finding is 'What looked wrong in a run; it counts where it was still there when it was looked at again.';
+comment on table proof_finding is 'Findings of a run; they count if a second look confirms them.';
 comment on column proof_finding.run_id is 'The run.';
 comment on column proof_finding.number is 'Its place in the run.';
 comment on column proof_finding.rule is 'The rule that is broken.';
 comment on column proof_finding.holder_id is 'The holder whose books are wrong; null if the finding concerns no holder.';
-comment on column proof_finding.ids is 'What breaks it.';
-comment on column proof_finding.expected is 'What there should be.';
-comment on column proof_finding.found is 'What there is.';
+comment on column proof_finding.ids is 'The violating ids.';
+comment on column proof_finding.expected is 'The expected value.';
+comment on column proof_finding.found is 'The actual value.';
 comment on column proof_finding.since is 'Start of the difference, in service time, as far as rows show it.';
 comment on column proof_finding.state is 'Seen once; confirmed by a second look; or gone by then.';
 comment on column proof_finding.seen_at is 'When it was seen first, in real time.';
@@ -95,6 +95,5 @@ create table proof_checkpoint (
 comment on table proof_checkpoint is 'How far each holder''s books were looked at, and in which run.';
 comment on column proof_checkpoint.holder_id is 'The holder.';
 comment on column proof_checkpoint.run_id is 'The last run that looked at all rules of the holder.';
-comment on column proof_checkpoint.read_until is
-    'What happened before this instant, in service time, was there to be looked at.';
+comment on column proof_checkpoint.read_until is 'Facts before this instant, in service time, were checked.';
 grant insert, select, update on table proof_checkpoint to pixconnect_verifier;
